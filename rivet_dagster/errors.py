@@ -133,6 +133,9 @@ REMEDIATIONS: dict[str, str] = {
     "removes what the run has staged.",
     "RVT-419": "See that the catalog's server answers, then retry: a retry of the run finds what it has published. "
     "Nothing was removed; a sweep removes what is not needed, after a day at the latest.",
+    "RVT-420": "Run it with `--full-refresh`. Or, if that snapshot came after the last publication, and no rollback "
+    "lies between, set the table's property `rivet.continues` to its id, and run it again.",
+    "RVT-421": "Run the tables first that have not published these rows.",
     # 5xx: engines and runs
     "RVT-501": "Give `concurrency_limit` a whole number of at least 1, or leave it out.",
     "RVT-502": "Read the engine's own message above; correct its `config`.",

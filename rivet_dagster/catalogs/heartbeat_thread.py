@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -11,20 +12,25 @@ from rivet_dagster.errors import RivetError
 SECONDS = 10.0
 """Between two heartbeats."""
 
+_LOG = logging.getLogger(__name__)
+
 
 @contextmanager
 def beating(beat: Callable[[], None], table: str, seconds: float | None = None) -> Iterator[None]:
-    """Call ``beat`` every ``seconds`` (default: SECONDS) until the block ends or ``beat`` raises a RivetError."""
+    """Call ``beat`` every ``seconds`` (default: SECONDS) until the block ends or ``beat`` raises RVT-406.
+
+    After any other error it is called again: what cannot be reached now may answer before the version counts as dead.
+    """
     ended = threading.Event()
 
     def work() -> None:
         while not ended.wait(SECONDS if seconds is None else seconds):
             try:
                 beat()
-            except RivetError:
-                return  # publishing raises the same
-            except OSError:
-                continue  # storage that cannot be reached now may answer before the version counts as dead
+            except Exception as error:  # of storage, or of a client of it
+                if isinstance(error, RivetError) and error.code == "RVT-406":
+                    return  # publishing raises the same
+                _LOG.warning("a heartbeat of %s has failed: %r", table, error)
 
     thread = threading.Thread(target=work, name=f"rivet-alive-{table}", daemon=True)
     thread.start()

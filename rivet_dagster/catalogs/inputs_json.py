@@ -16,6 +16,7 @@ from rivet_dagster.model.inputs import (
     LandedFile,
     Position,
     SnapshotPosition,
+    TargetPosition,
     UnknownPosition,
     VersionPosition,
 )
@@ -24,6 +25,7 @@ _KINDS: dict[str, type[Any]] = {
     "data": FilesPosition,
     "version": VersionPosition,
     "snapshot": SnapshotPosition,
+    "target": TargetPosition,
     "unknown": UnknownPosition,
 }
 _NAMES = {kind: name for name, kind in _KINDS.items()}
@@ -59,6 +61,8 @@ def _set(position: Position) -> dict[str, Any]:
 
 
 def _position(kind: str, **fields: Any) -> Position:
+    if kind == "target":
+        return TargetPosition(tuple(fields["versions"]))
     position: Position = _KINDS[kind](**fields)
     return position
 

@@ -75,6 +75,20 @@ class SnapshotPosition:
 
 
 @dataclass(frozen=True)
+class TargetPosition:
+    """The version of a table downstream that rows were computed upon, by its watermark or its rows.
+
+    ``versions`` are several where the rows were computed in several steps, upon others; an empty text stands for none,
+    before the first one.
+    """
+
+    versions: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return f"upon {', '.join(f'version {name}' if name else 'none' for name in self.versions)}"
+
+
+@dataclass(frozen=True)
 class UnknownPosition:
     """The unknown state of a source whose catalog cannot determine it without reading the data."""
 
@@ -82,8 +96,35 @@ class UnknownPosition:
         return "unknown"
 
 
-Position = ConsumedFiles | FilesPosition | VersionPosition | SnapshotPosition | UnknownPosition
+Position = ConsumedFiles | FilesPosition | VersionPosition | SnapshotPosition | TargetPosition | UnknownPosition
 """The position of one input: its state when it was read."""
 
 Inputs = Mapping[str, Position]
-"""Positions by the name of the joint or source."""
+"""Positions by the name of the joint or source.
+
+A version that was made from a stored joint which holds only new rows also has the consumed files and the target of
+that joint, as ``joint/source`` and ``joint/target``.
+"""
+
+
+def passed_on(joint: str, inputs: Inputs) -> dict[str, Position]:
+    """Return what the versions that are made from new rows of a ``joint`` record of these ``inputs`` of the rows.
+
+    >>> sorted(passed_on("new", {"zone": ConsumedFiles(), "other": FilesPosition("5b"), "a/z": ConsumedFiles()}))
+    ['a/z', 'new/zone']
+    """
+    of_rows = {
+        name: position for name, position in inputs.items() if isinstance(position, ConsumedFiles | TargetPosition)
+    }
+    return {name if "/" in name else f"{joint}/{name}": position for name, position in of_rows.items()}
+
+
+def combined(one: Position | None, other: Position) -> Position:
+    """Return the position of rows that were read in two ways, by which they are read again rather than lost."""
+    match one, other:
+        case ConsumedFiles(), ConsumedFiles():
+            files = tuple(file for file in one.files if file in other.known)
+            return ConsumedFiles(files, tuple(file for file in one.earlier if file in other.known), other.schema)
+        case TargetPosition(), TargetPosition():
+            return TargetPosition(tuple(sorted({*one.versions, *other.versions})))
+    return other

@@ -107,7 +107,8 @@ class Published:
 
     ``inputs`` are the positions of the data that it was computed from. ``environment`` names the branch of the data to
     which the table belongs, None for the main one. ``code_versions`` are those of the joints that computed the rows,
-    and of what these read, by name; none in versions of earlier releases.
+    and of what these read, by name; none in versions of earlier releases. Of a version by another engine, both are
+    those of the last publication before it; ``unknown_before`` is an expired version if it is not known which that was.
     """
 
     catalog: str
@@ -121,6 +122,7 @@ class Published:
     inputs: Inputs = field(default_factory=dict)
     environment: str | None = None
     code_versions: Mapping[str, str] = field(default_factory=dict)
+    unknown_before: str | None = None
 
     @property
     def landed(self) -> Mapping[str, ConsumedFiles]:

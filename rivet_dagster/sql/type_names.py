@@ -6,6 +6,7 @@ from sqlglot import exp
 
 from rivet_dagster.model.plugins import SPARK
 from rivet_dagster.model.schema import Field, Schema
+from rivet_dagster.model.spark_type import field_name
 from rivet_dagster.sql.balance import refuse_unbalanced
 from rivet_dagster.sql.dialect import SqlError, guarded
 from rivet_dagster.sql.lexer import without_comments
@@ -87,4 +88,4 @@ def _struct_field(part: exp.Expr) -> str | None:
         if isinstance(part, exp.ColumnDef) and not part.args.get("constraints")
         else None
     )
-    return None if kind is None else f"{part.name}:{kind}"
+    return None if kind is None else f"{field_name(part.name)}:{kind}"

@@ -23,9 +23,12 @@ from support.iceberg_environments import (
     seen,
     tables,
 )
-from support.iceberg_runs import APPEND, TABLE, UPSERT, Work, lake, run
+from support.iceberg_runs import APPEND, TABLE, UPSERT, Work, lake, run, written
 from support.tables import refused
 
+from rivet_dagster.catalogs.iceberg.hadoop.hadoop_catalog import HadoopCatalog
+from rivet_dagster.catalogs.iceberg.metadata.history import EXPIRED
+from rivet_dagster.catalogs.iceberg.metadata.last_publication import LAST
 from rivet_dagster.errors import RivetError
 from rivet_dagster.model.watermark import Override
 
@@ -106,9 +109,10 @@ def described(place: Lake) -> dict:
     found = {}
     for name, table in tables(place.options, place.root).items():
         facts = {**table.current_snapshot().summary.additional_properties}
-        named = ("rivet.identity", "rivet.run-id", "rivet.made-by", "rivet.data-snapshot-id", "rivet.bytes-written")
+        named = ("rivet.identity", "rivet.run-id", "rivet.made-by", "rivet.data-snapshot-id")
+        named += ("rivet.bytes-written", "rivet.text-bounds")
         counted = {key: value for key, value in facts.items() if key.startswith("rivet.") and key not in named}
-        properties = {key: value for key, value in table.properties.items() if "rivet.expired" not in key}
+        properties = {key: value for key, value in table.properties.items() if key not in (EXPIRED, LAST)}
         layout = (str(table.schema()), [str(field.transform) for field in table.spec().fields], str(table.sort_order()))
         found[name] = (rows(table) if "errors" not in name else None, layout, properties, counted)
     return found
@@ -256,6 +260,49 @@ def withheld(catalog) -> list:
 
 def identities(catalog) -> list[str]:
     return [version.identity for version in withheld(catalog)]
+
+
+@pytest.mark.parametrize("dies", [False, True])
+def test_the_first_table_of_a_run_in_an_environment_that_is_dropped_meanwhile_is_gone(place, monkeypatch, dies):
+    place.catalog.use_environment(NAME, "default")
+    transaction = written(place.catalog.in_environment(NAME), NEW, place.root)
+    commit, dropped = HadoopCatalog.commit_table, []
+
+    def interrupted(catalog, identifier):
+        raise KeyboardInterrupt
+
+    def overtaken(catalog, table, *changes):
+        if not dropped and table.name()[-1].startswith("table_orders_"):
+            dropped.append(place.catalog.drop(NAME))
+            if dies:  # before it looks whether the environment is still there
+                monkeypatch.setattr(HadoopCatalog, "purge_table", interrupted)
+        return commit(catalog, table, *changes)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(HadoopCatalog, "commit_table", overtaken)
+        if dies:
+            with pytest.raises(KeyboardInterrupt):
+                transaction.commit(NEW.identity)
+        else:
+            assert refused(transaction.commit, NEW.identity).code == "RVT-415"
+    monkeypatch.undo()
+    remains = [name for name in of_environments(place.options, place.root) if ".table_orders_" in name]
+    assert (dropped, len(remains)) == ([True], int(dies))
+    if dies:
+        assert place.catalog.sweep_environments() == (NAME,)
+        assert of_environments(place.options, place.root) == []
+
+
+def test_an_environment_begins_without_what_was_made_after_a_drop_of_its_name(place, monkeypatch):
+    with monkeypatch.context() as patch:
+        patch.setattr(HadoopCatalog, "drop_table", lambda catalog, identifier: None)
+        place.run_there(NEW)
+        place.catalog.drop(NAME)
+    place.catalog.use_environment(NAME, "default")
+    assert place.catalog.built(NAME) == ()
+    assert place.run_there(NEW.having(plan=APPEND)).record.inserted == 2
+    (built,) = place.catalog.built(NAME)
+    assert built.current.statistics.rows == 2
 
 
 def test_a_watermark_that_was_set_there_is_merged(place):

@@ -1,6 +1,7 @@
 """The layout that a sink's options declare, and what it changes in a table."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,13 +10,23 @@ import pytest
 from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.schema import Schema
 from pyiceberg.table import Table
-from pyiceberg.types import DateType, ListType, LongType, NestedField, StringType, StructType, TimestamptzType
+from pyiceberg.types import (
+    BooleanType,
+    DateType,
+    ListType,
+    LongType,
+    NestedField,
+    StringType,
+    StructType,
+    TimestamptzType,
+)
 from support.folders import ProjectFolder, sink
 from support.iceberg_folders import profiles
 
 from rivet_dagster import compile_directory
 from rivet_dagster.catalogs.iceberg.metadata.layout import (
     Layout,
+    kept_layout,
     layout_updates,
     order_of,
     parse_layout,
@@ -123,7 +134,7 @@ def test_what_is_not_expanded_is_not_judged() -> None:
     good = {"partitioned_by": [], "sort_order": [], "properties": {"write.data.path": "x", "a": True, "b": 1.5, "c": 2}}
     assert not list(wrong_layout(good))
     assert parse_layout(good) == Layout((), (), {"write.data.path": "x", "a": "true", "b": "1.5", "c": "2"})
-    assert parse_layout({}) == Layout()
+    assert parse_layout({}) == Layout(properties={})
 
 
 @pytest.mark.parametrize(
@@ -236,6 +247,21 @@ def test_a_table_follows_its_layout(table: Table) -> None:
     assert (table.spec().fields, table.sort_order().fields) == ((), [])
     table.append(pa.table({"id": [1]}))
     assert len(table.scan().to_arrow()) == 1
+
+
+def test_partitions_of_columns_that_go_are_of_those_with_their_names_if_these_fit(table: Table) -> None:
+    texts = ["bucket(4, id)", "truncate(2, place.city)"], ["bucket(8, id) DESC"]
+    apply(table, layout(*texts))
+    place = NestedField(32, "place", StructType(NestedField(33, "city", LongType())))
+    found = kept_layout(Layout(), Schema(NestedField(31, "id", StringType()), place), table.metadata)
+    assert found == replace(layout(*texts), properties=None)
+    for columns, why in (
+        ([NestedField(31, "ID", BooleanType())], "would be of the type boolean"),
+        ([place], "it would not have"),
+    ):
+        with pytest.raises(RivetError) as caught:
+            kept_layout(Layout(), Schema(*columns), table.metadata)
+        assert f"RVT-514 the table is partitioned by 'bucket(4, id)', which {why}" in str(caught.value)
 
 
 def test_properties_that_are_no_longer_declared_are_removed(table: Table) -> None:

@@ -311,11 +311,9 @@ def test_a_request_that_is_sent_twice_is_published_once(nessie_options, tmp_path
             patch.setattr(NessieServer, "commit", sent_twice)
             assert publish(run, staged).one_commit
         assert seen(nessie_options, tmp_path) == dict.fromkeys(TABLES, number)
-    # A table alone, too, and each commit by which it is staged.
-    monkeypatch.setattr(NessieServer, "commit", sent_twice)
-    catalog = run.catalog("lake")
-    with written(catalog, Work([1], 3, adds=True, identity="run-3/orders"), tmp_path) as transaction:
-        transaction.commit("run-3/orders")
+    with written(run.catalog("lake"), Work([1], 3, adds=True, identity="run-3/orders"), tmp_path) as alone:
+        monkeypatch.setattr(NessieServer, "commit", sent_twice)
+        alone.commit("run-3/orders")
     assert len(twice) > 4
     assert seen(nessie_options, tmp_path) == {"orders": 3, "totals": 2}
 

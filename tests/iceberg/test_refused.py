@@ -88,10 +88,10 @@ def publishes(plain) -> None:
 @pytest.mark.parametrize(
     ("interferes", "work", "code", "words"),
     [
-        (drops_the_branch, NEW, "RVT-406", "the branch rivet_new_orders of 'shop.orders' has been removed"),
-        (drops_the_branch, replace(NEW, plan=UPSERT), "RVT-406", "the branch rivet_new_orders of 'shop.orders'"),
-        (writes_to_the_branch, NEW, "RVT-407", "the branch rivet_new_orders of 'lake.shop.orders' has changed"),
-        (drops_the_staging_table, replace(NEW, adds=True), "RVT-406", "__rivet_new_orders has been removed"),
+        (drops_the_branch, NEW, "RVT-406", "of 'shop.orders' has been removed"),
+        (drops_the_branch, replace(NEW, plan=UPSERT), "RVT-406", "of 'shop.orders' has been removed"),
+        (writes_to_the_branch, NEW, "RVT-407", "of 'lake.shop.orders' has changed"),
+        (drops_the_staging_table, replace(NEW, adds=True), "RVT-406", "__rivet_new_orders_"),
         (publishes, NEW, "RVT-405", "'lake.shop.orders' has been published by another run since"),
         (publishes, replace(NEW, adds=True), "RVT-405", "'lake.shop.orders' has been published by another run since"),
     ],
@@ -103,6 +103,7 @@ def test_what_others_do_to_a_table_during_a_run(place, interferes, work, code, w
         interferes(place.plain)
         error = refused(transaction.commit, work.identity)
         assert (error.code, words in str(error)) == (code, True), error
+        assert interferes is publishes or "rivet_new_orders_" in str(error)
         transaction.abort()
         assert ids(place) == ([1, 1, 2, 2] if interferes is publishes else [1, 2])
         assert_nothing_is_left(place)

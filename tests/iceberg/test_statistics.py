@@ -66,16 +66,17 @@ def catalog(tmp_path: Path) -> Iterator[SqlCatalog]:
     catalog.close()
 
 
-def current(table: Table) -> Statistics:
+def current(table: Table, written_after: int | None = 0) -> Statistics:
+    """Return the statistics of the current snapshot, by default as a run of ours sees what it has just written."""
     snapshot = table.current_snapshot()
     assert snapshot is not None
-    return statistics_of(table, snapshot.snapshot_id, table.schema())
+    return statistics_of(table, snapshot.snapshot_id, table.schema(), written_after)
 
 
 def added(table: Table) -> Statistics:
     snapshot = table.current_snapshot()
     assert snapshot is not None
-    return added_statistics_of(table, snapshot.snapshot_id, table.schema())
+    return added_statistics_of(table, snapshot.snapshot_id, table.schema(), 0)
 
 
 def scanned(rows: pa.Table, path: str) -> ColumnStatistics:
@@ -131,6 +132,7 @@ def test_of_a_table_without_rows(catalog: SqlCatalog) -> None:
     ("names", "expected"),
     [
         (["a" * 15, "ä" * 15], ("a" * 15, "ä" * 15)),
+        (["a" * 20], None),
         (["a", "b" * 16], None),
         (["a" * 40, "b"], None),
         (["", "x"], ("", "x")),
@@ -147,9 +149,44 @@ def test_texts_that_may_be_truncated_are_not_told(
 def test_texts_are_not_told_where_the_table_truncates_them_more(catalog: SqlCatalog) -> None:
     properties = {"write.metadata.metrics.column.name": "truncate(4)"}
     table = catalog.create_table("shop.orders", SCHEMA, properties=properties)
-    table.append(rows(1))
+    table.append(rows(1, 2))
     assert current(table).values["name"] == ColumnStatistics(0)
-    assert current(table).values["id"] == ColumnStatistics(0, 1, 1)
+    assert current(table).values["id"] == ColumnStatistics(0, 1, 2)
+
+
+DAYS = {"day": ["2026-01-30", "2026-01-31"]}
+
+
+def test_texts_of_files_that_others_have_written_are_not_told(catalog: SqlCatalog) -> None:
+    """A file does not say how long the texts in its bounds may be, and the property may have been another one."""
+    properties = {"write.metadata.metrics.default": "truncate(4)"}
+    table = catalog.create_table("shop.orders", pa.schema([("day", pa.string())]), properties=properties)
+    table.append(pa.table(DAYS))
+    with table.transaction() as transaction:
+        transaction.remove_properties("write.metadata.metrics.default")
+    assert current(table, written_after=None).values["day"] == ColumnStatistics(0)
+    table.overwrite(pa.table({"day": ["2026-01-31"] * 2}))
+    assert current(table, written_after=None).values["day"] == ColumnStatistics(0, "2026-01-31", "2026-01-31")
+    replaced = pa.table({"day": pa.array([b"\xef\xbf\xbd"] * 2).cast(pa.string())})
+    table.overwrite(replaced)  # what Iceberg has in the bounds of bytes that are no text
+    assert current(table, written_after=None).values["day"] == ColumnStatistics(0)
+
+
+def test_texts_are_told_where_a_publication_says_so_of_their_files(catalog: SqlCatalog) -> None:
+    table = catalog.create_table("shop.orders", pa.schema([("day", pa.string())]))
+    told, unknown = ColumnStatistics(0, *DAYS["day"]), ColumnStatistics(0)
+
+    def append(bounds: str | None) -> ColumnStatistics:
+        table.append(pa.table(DAYS), snapshot_properties={} if bounds is None else {"rivet.text-bounds": bounds})
+        return current(table, written_after=None).values["day"]
+
+    assert append("[[1,null]]") == told
+    assert append(None) == unknown  # another writer's
+    assert append("[[1,1],[3,null]]") == unknown
+    assert append("[[1,2],[3,null]]") == told
+    first = table.snapshots()[0].snapshot_id
+    table.maintenance.expire_snapshots().by_id(first).commit()
+    assert current(table, written_after=None).values["day"] == told
 
 
 def test_columns_without_metrics_are_unknown(catalog: SqlCatalog) -> None:

@@ -128,6 +128,7 @@ def test_versions_stay_what_they_were_while_files_are_rewritten_and_snapshots_ex
     (file,) = lake.loaded().scan().plan_files()
     assert file.file.file_path not in small
     assert lake.ids() == [0, 1, 2, 3, 4, 5]
+    assert catalog.statistics(current).values["text"].max == "row 5"
 
     # the facts of the current version, under its own name
     assert without_size(catalog.current("orders")) == without_size(current)

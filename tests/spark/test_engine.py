@@ -12,11 +12,12 @@ import pyarrow.parquet as pq
 import pytest
 from support.tables import refused
 
+from rivet_dagster.catalogs.filesystem.files.footers import parquet_files, read_statistics
 from rivet_dagster.engines.pyspark import PySparkEngine
 from rivet_dagster.errors import RivetError
 from rivet_dagster.model.profile import EngineSpec
 from rivet_dagster.model.relations import Files
-from rivet_dagster.model.storage import Projection
+from rivet_dagster.model.storage import ColumnStatistics, Projection
 
 EVERYTHING = """
     SELECT id, CAST(id AS INT) AS small, id * 0.5D AS half, CAST(id AS DECIMAL(10, 2)) AS price, 'n' || id AS name,
@@ -156,6 +157,12 @@ def test_paths_with_any_characters(session, tmp_path, name):
     assert pq.read_table(target).to_pylist() == [{"v": 1}]
     assert session.to_arrow(session.load(Files("parquet", (str(target),)))).to_pylist() == [{"v": 1}]
     assert [path.name for path in tmp_path.iterdir()] == [name]
+
+
+def test_the_bounds_of_written_files_are_whole_whatever_the_session_says(session, tmp_path):
+    session.spark.conf.set("parquet.statistics.truncate.length", "4")
+    session.write(session.query("SELECT '2026-01-31' AS day"), Files("parquet", (str(tmp_path / "out"),)))
+    assert read_statistics(parquet_files(tmp_path / "out")).values["day"] == ColumnStatistics(0, *["2026-01-31"] * 2)
 
 
 def test_parameters_bind_as_values(session):

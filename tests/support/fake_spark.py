@@ -19,8 +19,12 @@ if "spark.fake.message" in settings:
 if "spark.fake.stubborn" in settings:
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
 with socket.create_server(("127.0.0.1", int(settings["spark.connect.grpc.binding.port"]))) as server:
-    while True:
+    if "spark.fake.closes" in settings:
         server.accept()[0].close()
+    else:
+        while True:
+            server.accept()[0].close()
+time.sleep(3600)
 """
 _JAVA = """#!/bin/sh
 echo 'openjdk version "17.0.15" 2025-04-15'

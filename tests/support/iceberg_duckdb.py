@@ -6,7 +6,6 @@ It makes the same commits as Spark: one for each write, and for each statement.
 from __future__ import annotations
 
 import json
-import warnings
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, ClassVar
@@ -15,7 +14,7 @@ import pyarrow as pa
 import sqlglot
 from pyiceberg.catalog import Catalog
 from pyiceberg.exceptions import CommitFailedException
-from pyiceberg.io.pyarrow import ArrowScan, schema_to_pyarrow
+from pyiceberg.io.pyarrow import ArrowScan, _dataframe_to_data_files, schema_to_pyarrow
 from pyiceberg.table import Table
 from sqlglot import exp
 
@@ -81,8 +80,10 @@ class IcebergDuckDB(DuckDBSession):
             table = self._table(target)
             fitted = _fitted(rows, schema_to_pyarrow(table.schema()))
             try:
-                with warnings.catch_warnings(action="ignore"):  # that an overwrite finds nothing to delete
-                    (table.append if mode == "append" else table.overwrite)(fitted, branch=target.branch or "main")
+                if mode == "append":
+                    table.append(fitted, branch=target.branch or "main")
+                else:
+                    _overwrite(table, fitted, target.branch or "main")
                 return
             except (CommitFailedException, ValueError) as error:  # others committed; Iceberg's Java retries by itself
                 last = error
@@ -131,6 +132,17 @@ def _rows(table: Table, relation: CatalogTable) -> pa.Table:
     before = {task.file.file_path for task in table.scan(snapshot_id=relation.after).plan_files()}
     added = [task for task in scan.plan_files() if task.file.file_path not in before]
     return ArrowScan(table.metadata, table.io, scan.projection(), scan.row_filter).to_table(added)
+
+
+def _overwrite(table: Table, rows: pa.Table, branch: str) -> None:
+    """Replace the rows of a branch by one snapshot; PyIceberg's own overwrite makes two."""
+    ref = table.metadata.refs.get(branch)
+    old = list(table.scan(snapshot_id=ref.snapshot_id).plan_files()) if ref is not None else []
+    with table.transaction() as transaction, transaction.update_snapshot(branch=branch).overwrite() as files:
+        for task in old:
+            files.delete_data_file(task.file)
+        for file in _dataframe_to_data_files(table.metadata, rows, table.io):
+            files.append_data_file(file)
 
 
 def _fitted(rows: pa.Table, schema: pa.Schema) -> pa.Table:

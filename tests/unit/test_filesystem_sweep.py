@@ -132,13 +132,16 @@ def test_heartbeats_are_written_while_a_block_runs_and_not_after(warehouse, home
     assert not [thread for thread in threading.enumerate() if thread.name == "rivet-alive-orders"]
 
 
-def test_temporarily_unavailable_storage_does_not_end_the_heartbeat(warehouse, home, monkeypatch):
+@pytest.mark.parametrize(
+    "error", [OSError("stale file handle"), RivetError("RVT-403", "cannot be reached"), KeyError("of a client")]
+)
+def test_temporarily_unavailable_storage_does_not_end_the_heartbeat(warehouse, home, monkeypatch, error):
     staged = warehouse.begin("orders")
     calls = []
 
     def away() -> None:
         calls.append(1)
-        raise OSError("stale file handle")
+        raise error
 
     monkeypatch.setattr(heartbeat_thread, "SECONDS", 0.01)
     monkeypatch.setattr(staged, "beat", away)

@@ -7,9 +7,11 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,8 +22,10 @@ from rivet_dagster.cli.main import main
 from rivet_dagster.engines.pyspark.examining import examine_own_server
 from rivet_dagster.engines.pyspark.server import stopping
 from rivet_dagster.engines.pyspark.server.command import PORT, TOKEN
+from rivet_dagster.engines.pyspark.server.connecting import _channel_to, connected_to
 from rivet_dagster.engines.pyspark.server.files import ServerFiles
 from rivet_dagster.engines.pyspark.server.identity import process_state
+from rivet_dagster.engines.pyspark.server.ports import listener_of
 from rivet_dagster.engines.pyspark.server.record import ServerRecord, running, write_record
 from rivet_dagster.engines.pyspark.server.starting import ServerSpec, ensure_server
 from rivet_dagster.engines.pyspark.server.stopping import stop_running
@@ -154,6 +158,71 @@ def test_java_is_looked_for_before_anything_starts(spec, monkeypatch, tmp_path, 
         ensure_server(spec)
     assert caught.value.code == code
     assert not spec.files.log.exists()
+
+
+class Stranger:
+    """A listener of another process, which notes what it is sent."""
+
+    def __init__(self, port: int) -> None:
+        self.received: list[bytes] = []
+        self._server = socket.create_server(("127.0.0.1", port))
+        self._thread = threading.Thread(target=self._accept, daemon=True)
+        self._thread.start()
+
+    def _accept(self) -> None:
+        with suppress(OSError):
+            while True:
+                connection, _ = self._server.accept()
+                with connection:
+                    connection.settimeout(2)
+                    self.received.append(connection.recv(1000))
+
+    def close(self) -> None:
+        self._server.shutdown(socket.SHUT_RDWR)
+        self._server.close()
+        self._thread.join()
+
+
+def test_who_takes_the_port_before_the_server_is_sent_nothing(spec):
+    slow = with_settings(spec, fake_seconds="2")
+    strangers = []
+
+    def take_the_port() -> None:
+        until((spec.files.root / "seen.json").exists)
+        until(lambda: (spec.files.root / "seen.json").read_text().endswith("}"))
+        strangers.append(Stranger(int(json.loads((spec.files.root / "seen.json").read_text())["settings"][PORT])))
+
+    thief = threading.Thread(target=take_the_port)
+    thief.start()
+    with pytest.raises(RivetError, match=r"RVT-502 the Spark server did not start: .*Address already in use"):
+        ensure_server(slow)
+    thief.join()
+    strangers[0].close()
+    assert (strangers[0].received, running(spec.files)) == ([], None)
+
+
+def test_who_takes_the_port_after_the_server_is_sent_nothing(spec):
+    server = UsedServer.ensure(with_settings(spec, fake_closes="true"))
+    other = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+    assert server.listener().is_open
+    assert listener_of(other.pid, server.record.port) is None
+    other.kill()
+    other.wait()
+    channel = _channel_to(server).toChannel()
+    call = channel.unary_unary("/spark.connect.SparkConnectService/Config", str.encode, bytes.decode)
+    socket.create_connection(("127.0.0.1", server.record.port), 5).close()  # then it listens no more
+    until(lambda: listener_of(server.record.pid, server.record.port) is None)
+    stranger = Stranger(server.record.port)
+    for request in (lambda: call("the token", metadata=[("authorization", "t")]), lambda: connected_to(server)):
+        with pytest.raises(RivetError, match=r"RVT-521 .* does not listen on port \d+ any more"):
+            request()
+    os.kill(server.record.pid, signal.SIGKILL)
+    until(lambda: not server.is_running)
+    with pytest.raises(RivetError, match=r"RVT-521 .* has ended"):
+        call("the token")
+    channel.close()
+    stranger.close()
+    assert stranger.received == []
 
 
 def test_a_recorded_process_is_not_trusted(spec):

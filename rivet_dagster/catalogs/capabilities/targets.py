@@ -56,4 +56,4 @@ class HasTargets(Catalog):
 
     @abstractmethod
     def evict(self, published: Published) -> None:
-        """Remove the table, whose rows are no longer needed, if readers still see that version."""
+        """Remove the table, or all of its rows, which are no longer needed, if readers still see that version."""

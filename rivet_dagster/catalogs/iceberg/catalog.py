@@ -123,22 +123,27 @@ class IcebergTables(PublishedTables, HasErrorTables):
             return self._restaged(table, int(version))
 
     def evict(self, published: Published) -> None:
-        """Drop the table with its files, and its error table."""
-        from rivet_dagster.catalogs.iceberg.metadata.summary import ERRORS
+        """Remove all snapshots of the table, then those of its error tables; all stay, without rows."""
+        from rivet_dagster.catalogs.iceberg.metadata.last_publication import error_tables
+        from rivet_dagster.catalogs.iceberg.metadata.same_rows import current_version, facts_of
+        from rivet_dagster.catalogs.iceberg.metadata.summary import DATA_SNAPSHOT
+        from rivet_dagster.catalogs.iceberg.writes.evicting import remove_versions
 
-        current = self.current(published.table)
-        if current is None or current.version != published.version:
+        opened = self._opened(published.table)
+        found = opened.load_if_any()
+        current = found.current_snapshot() if found is not None else None
+        if found is None or current is None or str(current_version(found)) != published.version:
             return
-        found = self._required(published.table)
-        known = {
-            snapshot.summary.additional_properties.get(ERRORS)
-            for snapshot in found.metadata.snapshots
-            if snapshot.summary is not None
-        }
+        names = error_tables(found)
+        versions = {str(snapshot.snapshot_id) for snapshot in found.metadata.snapshots}
         with self._reaching(published.table, "RVT-404"):
-            for name in (*filter(None, known), published.table):
-                if self._opened(name).load_if_any() is not None:
-                    self._catalog.purge_table(self._name(name).identifier)
+            if not remove_versions(opened, current.snapshot_id):
+                return  # another version has been published since
+            for errors in map(self._opened, names):
+                of = errors.load_if_any()
+                last = of.current_snapshot() if of is not None else None
+                if last is not None and facts_of(last).get(DATA_SNAPSHOT) in versions:
+                    remove_versions(errors, last.snapshot_id)
 
     def override_watermark(self, published: Published, override: Override) -> None:
         """Set a property of the table, which the next publication removes."""

@@ -5,7 +5,6 @@ The clocks of the machines that write and judge them must agree to a few seconds
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -21,7 +20,6 @@ if TYPE_CHECKING:
     from pyiceberg.io import FileIO
 
 _ENDING = ".heartbeat"
-_PAUSE = 0.2
 
 
 @dataclass(frozen=True)
@@ -68,20 +66,29 @@ class Heartbeat:
     def is_alive(self) -> bool:
         """Return whether the last heartbeat is younger than DEAD_AFTER seconds."""
         try:
-            last = self._last() or self._last(_PAUSE)
+            last = self._last()
         except FileNotFoundError:
             return False
         return last is not None and (datetime.now(UTC) - last).total_seconds() < DEAD_AFTER
 
-    def _last(self, pause: float = 0.0) -> datetime | None:
-        """Return the time of the last heartbeat; None while a file is being written, or if that was interrupted."""
-        time.sleep(pause)
+    def _last(self) -> datetime | None:
+        """Return the time of the last heartbeat; of a file without one, whose writing has begun, the time of that."""
         with self.io.new_input(self.path).open() as stream:
             text = stream.read().decode()
         try:
             return datetime.fromisoformat(text)
         except ValueError:
+            return self._changed()
+
+    def _changed(self) -> datetime | None:
+        """Return when the object was last changed, by the clock of the store; None if that is not known."""
+        from pyiceberg.io.pyarrow import PyArrowFileIO
+
+        if not isinstance(self.io, PyArrowFileIO):
             return None
+        scheme, netloc, path = self.io.parse_location(self.path, self.io.properties)
+        changed: datetime | None = self.io.fs_by_scheme(scheme, netloc).get_file_info(path).mtime
+        return changed
 
     def end(self) -> None:
         """Remove the object, if it exists, and the folders of a table that has not been made."""

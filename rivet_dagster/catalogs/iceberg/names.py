@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import secrets
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from rivet_dagster.errors import RivetError
@@ -15,9 +14,12 @@ BRANCH = "rivet_"
 ENVIRONMENTS = "rivet_environments"
 """The namespace with the records of environments, and with the tables that the base does not have."""
 
+OWN_TABLE = "table_"
+"""The beginning of the names of those tables."""
+
 _STAGED = "__rivet_"
 _ENVIRONMENT, _ENVIRONMENT_BASE = "rivet_env_", "rivet_envbase_"
-_OF_ENVIRONMENT = re.compile(r"rivet_environment-(.+)-[0-9a-f]{8}(?:_(?:[0-9]+|batch|changes))*")
+_OF_ENVIRONMENT = re.compile(r"rivet_environment-(.+)-[0-9a-f]{8}(?:_(?:[0-9a-f]+|batch|changes))*")
 _OTHER = re.compile(r"[^A-Za-z0-9_-]+")
 
 
@@ -89,7 +91,7 @@ def wrong_name(table: str, default_namespace: str | None) -> str | None:
 
 
 def key_of(identity: str) -> str:
-    """Return the name of the branch of a run: ``rivet_<run>_<group>`` of an identity ``run/group/...``.
+    """Return what the names of the branches of a run begin with: ``rivet_<run>_<group>`` of ``run/group/...``.
 
     >>> key_of("1f-2a/orders/2026-01-01")
     'rivet_1f-2a_orders'
@@ -100,14 +102,16 @@ def key_of(identity: str) -> str:
     return BRANCH + (named or secrets.token_hex(8))
 
 
-def free_key(key: str, taken: Sequence[str]) -> str:
-    """Return ``key``, or with a number behind it the first that is not taken.
+def attempt_key(identity: str) -> str:
+    """Return a name for the branch of one attempt: ``rivet_<run>_<group>_<random>``.
 
-    >>> free_key("rivet_1f_orders", ["rivet_1f_orders"])
-    'rivet_1f_orders_2'
+    A retry has another one than the attempt before it, whose last write an engine may still carry out.
+
+    >>> key, other = attempt_key("1f-2a/orders"), attempt_key("1f-2a/orders")
+    >>> key.startswith("rivet_1f-2a_orders_"), len(key), key == other
+    (True, 27, False)
     """
-    names = (key if number == 1 else f"{key}_{number}" for number in range(1, len(taken) + 2))
-    return next(name for name in names if name not in taken)
+    return f"{key_of(identity)}_{secrets.token_hex(4)}"
 
 
 def staging_of(name: str) -> str | None:
@@ -151,7 +155,7 @@ def identity_there(name: str) -> str:
 def environment_of(key: str) -> str | None:
     """Return the environment of a run by the key of what it has staged on tables of the base; None for other runs.
 
-    >>> environment_of("rivet_environment-pr-7-1d0c52e9_batch"), environment_of("rivet_1f-2a_orders")
+    >>> environment_of("rivet_environment-pr-7-1d0c52e9_7aa01b3c_batch"), environment_of("rivet_1f-2a_orders_7aa01b3c")
     ('pr-7', None)
     """
     found = _OF_ENVIRONMENT.fullmatch(key)

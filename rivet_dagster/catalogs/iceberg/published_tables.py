@@ -137,8 +137,9 @@ class PublishedTables(IcebergTraits):
         statistics = self.statistics(published)
         if statistics.tells_max(column):
             return statistics.values[column.lower()].max
+        table, snapshot = self._stored(published)
         with self._reaching(published.table):
-            return max_of(self._required(published.table), self._existing(published), column)
+            return max_of(table.load(), snapshot, column)
 
     def watermark_override(self, published: Published) -> Override | None:
         """Return the value of a property of the table."""

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from rivet_dagster.catalogs.iceberg.metadata.same_rows import facts_of, snapshot_of, version_of, with_facts
+from rivet_dagster.catalogs.forgotten import forgotten
+from rivet_dagster.catalogs.iceberg.metadata.last_publication import last_publication
+from rivet_dagster.catalogs.iceberg.metadata.same_rows import snapshot_of
 from rivet_dagster.catalogs.iceberg.metadata.summary import ERRORS, ERRORS_OF
-from rivet_dagster.catalogs.iceberg.opened import OpenedTable, Opener
+from rivet_dagster.catalogs.iceberg.opened import Opener
 from rivet_dagster.catalogs.iceberg.sources import snapshot_read
-from rivet_dagster.catalogs.iceberg.writes.errors import errors_snapshot
+from rivet_dagster.catalogs.iceberg.writes.errors import errors_of_rows
 from rivet_dagster.errors import RivetError
 from rivet_dagster.model.storage import Published
 
@@ -37,29 +39,33 @@ def current_snapshot(open: Opener, table: str, found: Table, options: Mapping[st
         return snapshot_read(found, options)
     rows = open(of).load_if_any()
     current = rows.current_snapshot() if rows is not None else None
-    errors = None
-    if rows is not None and current is not None and ERRORS in facts_of(with_facts(rows, current)):
-        errors = _errors_snapshot(open(table), version_of(rows, current))
+    last = last_publication(rows, current) if rows is not None and current is not None else None
+    has_errors = last is not None and ERRORS in last.facts
+    errors = errors_of_rows(found, last.version) if last is not None and has_errors else None
     if errors is None:
         raise RivetError("RVT-403", f"the current rows of {of} were published without the error table {table}")
     return errors
 
 
 def errors_of_version(open: Opener, published: Published) -> tuple[str, int] | None:
-    """Return the error table of a version, and its snapshot with the errors of these rows; None without errors."""
+    """Return the error table of a version, and its snapshot with the errors of these rows; None without errors.
+
+    Raises RVT-420 if that is not known any more.
+    """
     snapshot = snapshot_of_version(open, published)
     found = open(published.table).load()
     rows = found.snapshot_by_id(snapshot)
-    name = facts_of(with_facts(found, rows)).get(ERRORS) if rows is not None else None
-    errors = _errors_snapshot(open(name), int(published.version)) if name is not None else None
-    return None if name is None or errors is None else (name, errors)
+    last = last_publication(found, rows) if rows is not None else None
+    if last is not None and last.lost is not None:
+        raise forgotten(published)
+    name = last.facts.get(ERRORS) if last is not None else None
+    if last is None or name is None:
+        return None
+    errors = open(name).load_if_any()
+    of_rows = errors_of_rows(errors, last.version) if errors is not None else None
+    return None if of_rows is None else (name, of_rows)
 
 
 def is_error_table(found: Table) -> bool:
     """Return whether a table holds the errors of another one."""
     return ERRORS_OF in found.metadata.properties
-
-
-def _errors_snapshot(errors: OpenedTable, data_snapshot: int) -> int | None:
-    found = errors.load_if_any()
-    return None if found is None else errors_snapshot(found, data_snapshot)

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from rivet_dagster.catalogs.iceberg.commits.committing import Changes, commit
 from rivet_dagster.catalogs.iceberg.commits.updates import MAIN, branch_is_at, set_properties
-from rivet_dagster.catalogs.iceberg.metadata.same_rows import current_version
+from rivet_dagster.catalogs.iceberg.metadata.last_publication import last_publication
+from rivet_dagster.catalogs.iceberg.metadata.same_rows import current_version, snapshot_of
 from rivet_dagster.catalogs.iceberg.metadata.summary import OVERRIDE
 from rivet_dagster.catalogs.iceberg.opened import OpenedTable
 from rivet_dagster.errors import RivetError
@@ -37,9 +38,17 @@ def max_of(table: Table, snapshot: int, column: str) -> Any:
 
 
 def override_of(table: Table, version: str) -> Override | None:
-    """Return the override that was set for a version; None without one."""
+    """Return the override that was set for a version, or for one since the last publication; None without one.
+
+    Commits of other engines are no publications, which end it.
+    """
     known = json.loads(table.metadata.properties.get(OVERRIDE, "{}"))
-    return Override(known["value"]) if known.get("version") == version else None
+    if not known:
+        return None
+    snapshot = snapshot_of(table, int(version))
+    last = last_publication(table, snapshot) if snapshot is not None else None
+    since = {version} | ({str(id_) for id_ in (last.version, *last.later)} if last is not None else set())
+    return Override(known["value"]) if known["version"] in since else None
 
 
 def set_override(table: OpenedTable, version: str, override: Override) -> None:

@@ -13,7 +13,7 @@ from rivet_dagster.engines.contract import EngineSession, Frame
 from rivet_dagster.model.relations import Relation
 from rivet_dagster.model.storage import Base
 from rivet_dagster.model.write_plan import AppendNewer, History, Upsert
-from rivet_dagster.sql.write_strategies.alignment import projection, without_rows
+from rivet_dagster.sql.write_strategies.alignment import plain_columns, projection, without_rows
 from rivet_dagster.sql.write_strategies.merge import decided, merged, repeats, undecided
 from rivet_dagster.sql.write_strategies.newer import newer
 from rivet_dagster.sql.write_strategies.relations import BATCH, TARGET, Columns, without_value
@@ -40,12 +40,13 @@ def incoming(
     given = session.columns(frame)
     own = history.own_columns(plan, given) if isinstance(plan, History) else ()
     if base is None:
-        columns: Columns = (*given, *own)
+        columns: Columns = plain_columns((*given, *own))
         session.register(TARGET, session.query(without_rows(columns)))
     else:
         columns = table_columns(plan, base.columns, (*given, *own))
-        session.register(_BASE, session.load(base.relation))
-        session.register(TARGET, within(session, session.query(projection(columns, base.columns, _BASE))))
+        before = session.load(base.relation)
+        session.register(_BASE, before)
+        session.register(TARGET, within(session, session.query(projection(columns, session.columns(before), _BASE))))
     names = {name.lower() for name, _ in own}
     values = [(name, kind) for name, kind in columns if name.lower() not in names]
     register_batch(session, frame, values)

@@ -33,13 +33,20 @@ class Rewritten:
     """The batch, and all rows of the table after the write: the same object if the table has no other rows.
 
     ``record`` counts the rows that were inserted, updated and deleted, None if the batch replaced the table;
-    ``query_plan`` is how the engine computed the batch.
+    ``query_plan`` is how the engine computed the batch. Raises RVT-407 if the counts of rows do not add up.
     """
 
     batch: StoredRows
     whole: StoredRows
     record: Record | None = None
     query_plan: QueryPlan | None = None
+
+    def __post_init__(self) -> None:
+        record = self.record
+        if record is not None and min(record.inserted, record.updated, record.deleted) < 0:
+            counts = f"{record.inserted} inserted, {record.updated} updated, {record.deleted} deleted"
+            message = f"the counts of rows do not add up: {counts}, and {self.whole.statistics.rows} there now"
+            raise RivetError("RVT-407", message, remediation="Run it again: something else has written there, too.")
 
 
 @contextmanager
@@ -198,8 +205,9 @@ def _survivors(write: _Write, remaining: Relation, added: StoredRows, base: Base
     session, columns = write.session, added.statistics.columns
     window = write.window(columns)
     session.register(INCOMING, session.load(added.relation))
-    session.register(_BASE, session.load(remaining))
-    frame = session.query(projection(columns, base.columns, _BASE))
+    before = session.load(remaining)
+    session.register(_BASE, before)
+    frame = session.query(projection(columns, session.columns(before), _BASE))
     session.register(REST, frame if window is None else window.within(session, frame))
     inside = session.query(survivors(columns, identity(write.plan), equal_stay=isinstance(write.plan, Upsert)))
     if window is None:

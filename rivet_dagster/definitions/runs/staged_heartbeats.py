@@ -8,13 +8,11 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Iterable
-from contextlib import suppress
 
 import dagster as dg
 
 from rivet_dagster.catalogs.capabilities.staging import StagesForRuns
 from rivet_dagster.catalogs.heartbeat_thread import SECONDS
-from rivet_dagster.errors import RivetError
 from rivet_dagster.execution.runtime import Runtime
 from rivet_dagster.execution.staged_tables import StagedTable
 
@@ -87,11 +85,17 @@ class _Heartbeats:
 
     def _beat(self, tables: dict[StagedTable, Runtime]) -> None:
         for table, runtime in tables.items():
-            # Storage that cannot be reached now may answer before the version counts as dead; if it does not, the last
-            # step of the run reports that.
-            with suppress(RivetError, OSError):
-                catalog = runtime.catalog(table.catalog)
-                if isinstance(catalog, StagesForRuns) and not catalog.keep_alive(
-                    table.table, table.version, self._ahead
-                ):
-                    self._tables = {known: of for known, of in self._tables.items() if known != table}
+            try:
+                is_there = _keep_alive(table, runtime, self._ahead)
+            except Exception as error:  # of storage, or of a client of it
+                # It may answer before the version counts as dead; if not, the last step of the run reports that.
+                _LOG.warning("a heartbeat of %s has failed: %r", table.table, error)
+                continue
+            if not is_there:
+                self._tables = {known: of for known, of in self._tables.items() if known != table}
+
+
+def _keep_alive(table: StagedTable, runtime: Runtime, ahead: float) -> bool:
+    """Send a heartbeat of a staged table; return False if it does not exist any more."""
+    catalog = runtime.catalog(table.catalog)
+    return not isinstance(catalog, StagesForRuns) or catalog.keep_alive(table.table, table.version, ahead)

@@ -17,9 +17,11 @@ from rivet_dagster.engines.pyspark.messages import keep_reported_errors_off_the_
 from rivet_dagster.engines.pyspark.parameters import bound
 from rivet_dagster.engines.pyspark.progress import reporting
 from rivet_dagster.engines.pyspark.relations import read, read_apart, write
+from rivet_dagster.engines.pyspark.relations.catalog_table import refuse_audit_settings
 from rivet_dagster.engines.pyspark.relations.values import frame_of
 from rivet_dagster.engines.pyspark.rows import collected
 from rivet_dagster.engines.pyspark.spool import Spool
+from rivet_dagster.engines.pyspark.type_names import sql_type
 from rivet_dagster.engines.pyspark.waiting import stream, wait_for
 from rivet_dagster.engines.views import ScopedViews
 from rivet_dagster.errors import RivetError
@@ -137,7 +139,7 @@ class PySparkSession(EngineSession):
 
     def columns(self, frame: DataFrame) -> tuple[tuple[str, str], ...]:
         """Return names and types, as Spark's SQL writes them."""
-        return tuple(self._run(lambda: frame.dtypes))
+        return tuple((field.name, sql_type(field.dataType)) for field in self._run(lambda: frame.schema).fields)
 
     def schema(self, frame: DataFrame) -> str:
         """Return the JSON of its StructType."""
@@ -167,7 +169,8 @@ class PySparkSession(EngineSession):
         parameters: Mapping[str, Any] | None = None,
         progress: Callable[[Progress], None] | None = None,
     ) -> None:
-        """Run a statement of Spark SQL, which Spark does not delay until its result is used."""
+        """Run a statement of Spark SQL, which Spark does not delay until its result is used. Raises RVT-502."""
+        self._run(lambda: refuse_audit_settings(self.spark))
         self._run(lambda: self.spark.sql(sql, args=bound(parameters)), progress=progress)
 
     def rows(

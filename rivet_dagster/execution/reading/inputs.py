@@ -15,7 +15,7 @@ from rivet_dagster.engines.contract import EngineSession, Frame
 from rivet_dagster.errors import RivetError, is_configuration
 from rivet_dagster.execution.reading.corrupt_records import load_apart
 from rivet_dagster.execution.reading.external_rows import external_source_frame
-from rivet_dagster.execution.reading.landing import all_files, landing_zone, version_of
+from rivet_dagster.execution.reading.landing import all_files, holds_new_rows, landing_zone, version_of
 from rivet_dagster.execution.reading.refs import MaterializedRef
 from rivet_dagster.execution.reading.rendering import Rendered, render_whole
 from rivet_dagster.execution.reading.windows import bound, within
@@ -28,6 +28,8 @@ from rivet_dagster.model.inputs import (
     SnapshotPosition,
     UnknownPosition,
     VersionPosition,
+    combined,
+    passed_on,
 )
 from rivet_dagster.model.partitions import Window
 from rivet_dagster.model.relations import CatalogTable, Relation
@@ -81,6 +83,7 @@ def published_reference(runtime: Runtime, name: str, published: Published) -> Ma
         stored=relation,
         rows=published.statistics.rows,
         position=lambda: position,
+        passes_on=passed_on(name, published.inputs) if holds_new_rows(runtime.assembly.target(name)) else {},
     )
 
 
@@ -179,8 +182,11 @@ def crossed(runtime: Runtime, ref: MaterializedRef, group: str) -> MaterializedR
 
 
 def positions(refs: Mapping[str, MaterializedRef]) -> dict[str, Position]:
-    """Return the current position of each input, before it is read."""
-    return {name: ref.position() for name, ref in refs.items()}
+    """Return the current position of each input, before it is read, and what stored joints pass on."""
+    found = {name: ref.position() for name, ref in refs.items()}
+    for name, position in (each for ref in refs.values() for each in ref.passes_on.items()):
+        found[name] = combined(found.get(name), position)
+    return found
 
 
 def frames(

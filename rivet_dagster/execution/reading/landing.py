@@ -8,13 +8,16 @@ from dataclasses import replace
 
 from rivet_dagster.catalogs.capabilities import capable
 from rivet_dagster.catalogs.capabilities.landing import HasLandingZones, LandingZone
+from rivet_dagster.catalogs.forgotten import forgotten
 from rivet_dagster.compiler.joints import CompiledJoint, SourceJoint
 from rivet_dagster.compiler.plan import CompiledAssembly, FusedGroup
 from rivet_dagster.errors import RivetError
 from rivet_dagster.execution.runtime import Runtime
-from rivet_dagster.model.inputs import ConsumedFiles, LandedFile
+from rivet_dagster.model.inputs import ConsumedFiles, LandedFile, VersionPosition
 from rivet_dagster.model.relations import Files
 from rivet_dagster.model.storage import Published
+from rivet_dagster.model.target import Target
+from rivet_dagster.model.write_plan import Append, ReplaceAll
 
 NOTHING_CONSUMED = ConsumedFiles()
 """The consumed files of a table that has never been published."""
@@ -51,11 +54,28 @@ def landing_sources(assembly: CompiledAssembly, group: FusedGroup) -> list[Sourc
     return [joint for joint in read if isinstance(joint, SourceJoint) and joint.landing is not None]
 
 
+def landing_sources_before(assembly: CompiledAssembly, group: FusedGroup) -> list[SourceJoint]:
+    """Return the landing zones whose new rows reach the group, in its own query or by stored joints."""
+    found: dict[str, SourceJoint] = {}
+    seen, waiting = {group.name}, [group]
+    while waiting:
+        each = waiting.pop()
+        found |= {source.name: source for source in landing_sources(assembly, each)}
+        before = {assembly.joint(name).group for name in each.inputs} - seen
+        seen |= before
+        waiting += [other for other in map(assembly.group, before) if holds_new_rows(other.target)]
+    return [found[name] for name in sorted(found)]
+
+
 def consumed(runtime: Runtime, source: SourceJoint) -> list[ConsumedFiles]:
-    """Return for each reader the files that its published version has consumed."""
-    exits = {runtime.assembly.joint(reader).group for reader in runtime.assembly.consumers(source.name)}
-    versions = [last_version(runtime, runtime.assembly.joint(name)) for name in sorted(exits)]
-    return [version.landed.get(source.name, NOTHING_CONSUMED) if version else NOTHING_CONSUMED for version in versions]
+    """Return for each reader, and each table that its rows end in, the files that have been published there."""
+    assembly = runtime.assembly
+    readers = sorted({assembly.joint(reader).group for reader in assembly.consumers(source.name)})
+    return [
+        consumed_by(runtime, group, source, table)
+        for group in map(assembly.group, readers)
+        for table in last_tables(assembly, group)
+    ]
 
 
 def last_version(runtime: Runtime, joint: CompiledJoint) -> Published | None:
@@ -71,3 +91,84 @@ def with_schema(relation: Files, schema: str | None, source: SourceJoint) -> Fil
         remedy = "Give the source's `options` a `schema`, or let the first file come."
         raise RivetError("RVT-403", message, remediation=remedy)
     return replace(relation, options={**relation.options, "schema": schema})
+
+
+def holds_new_rows(target: Target | None) -> bool:
+    """Return whether a table holds only the rows of its last run, which its readers must publish before the next."""
+    return target is not None and isinstance(target.write, ReplaceAll)
+
+
+def appends(group: FusedGroup) -> bool:
+    """Return whether a table has rows twice if they are published twice."""
+    return group.target is not None and isinstance(group.target.write, Append)
+
+
+def last_tables(assembly: CompiledAssembly, group: FusedGroup) -> list[FusedGroup]:
+    """Return the groups whose tables the new rows of ``group`` end in, ordered by name.
+
+    That is the group itself unless others read it, and its table holds only new rows. A table with partitions does not
+    count, since a run of one of them does not publish all rows; nor, beside others, one that skips empty batches, since
+    no version of it says that there was one.
+    """
+    found: dict[str, FusedGroup] = {}
+    seen: set[str] = set()
+    waiting = [group]
+    while waiting:
+        each = waiting.pop()
+        readers = {assembly.joint(name).group for name in assembly.consumers(each.exit)} - seen
+        if holds_new_rows(each.target) and assembly.consumers(each.exit):
+            seen |= readers
+            waiting += map(assembly.group, readers)
+        elif each.target is not None and each.target.partitions is None:
+            found[each.name] = each
+    tables = [found[name] for name in sorted(found)]
+    telling = [each for each in tables if each.target is not None and each.target.on_empty != "skip"]
+    return telling or tables or [group]
+
+
+def consumed_by(runtime: Runtime, group: FusedGroup, source: SourceJoint, table: FusedGroup) -> ConsumedFiles:
+    """Return the files of a landing zone whose rows, as ``group`` reads them, one of its last tables has published.
+
+    Raises RVT-420 if that is not known any more.
+    """
+    version = last_version(runtime, runtime.assembly.joint(table.exit))
+    if version is None:
+        return NOTHING_CONSUMED
+    if version.unknown_before is not None:
+        raise forgotten(version)
+    known = version.landed
+    own = _name(group, source, table)
+    if own in known:
+        return known[own]
+    # Joints may have been fused in another way when the table was published.
+    by_plan = _names(runtime.assembly, source, table)
+    others = [name for name in sorted(known) if name.split("/")[-1] == source.name and name not in by_plan]
+    if others:
+        return known[others[0]]
+    return NOTHING_CONSUMED if table == group else _before_it_was_passed_on(runtime, group, source, version)
+
+
+def _name(group: FusedGroup, source: SourceJoint, table: FusedGroup) -> str:
+    """Return the name under which a version of ``table`` records the files that ``group`` has read."""
+    return source.name if table == group else f"{group.exit}/{source.name}"
+
+
+def _names(assembly: CompiledAssembly, source: SourceJoint, table: FusedGroup) -> set[str]:
+    """Return the names under which versions of ``table`` record files of a landing zone by the plan."""
+    readers = {assembly.joint(reader).group for reader in assembly.consumers(source.name)}
+    groups = [group for group in map(assembly.group, readers) if table in last_tables(assembly, group)]
+    return {_name(group, source, table) for group in groups}
+
+
+def _before_it_was_passed_on(
+    runtime: Runtime, group: FusedGroup, source: SourceJoint, version: Published
+) -> ConsumedFiles:
+    """Return the files that a version of release 0.2 or earlier has published, by what its reader has recorded."""
+    reader = last_version(runtime, runtime.assembly.joint(group.exit))
+    consumed = reader.landed.get(source.name) if reader is not None else None
+    if reader is None or consumed is None:
+        return NOTHING_CONSUMED
+    position = version.inputs.get(group.exit)
+    if isinstance(position, VersionPosition) and reader.version not in position.versions.values():
+        return replace(consumed, files=())
+    return consumed

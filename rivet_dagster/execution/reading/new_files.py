@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from rivet_dagster.compiler.joints import SourceJoint
 from rivet_dagster.compiler.plan import FusedGroup
 from rivet_dagster.engines.contract import EngineSession, Frame
+from rivet_dagster.errors import RivetError
 from rivet_dagster.execution.reading.corrupt_records import load_apart
 from rivet_dagster.execution.reading.inputs import placed
 from rivet_dagster.execution.reading.landing import (
-    NOTHING_CONSUMED,
+    appends,
+    consumed_by,
     landing_sources,
     landing_zone,
-    last_version,
+    last_tables,
     with_schema,
 )
 from rivet_dagster.execution.reading.refs import MaterializedRef
@@ -80,16 +82,14 @@ class NewFiles:
 
 
 def new_files(runtime: Runtime, group: FusedGroup, all_are_new: bool = False) -> list[NewFiles]:
-    """Return the files that were added to each landing zone of the group since its published version was made.
+    """Return the files of each landing zone of the group whose rows have not been published by all that want them.
 
-    If ``all_are_new``, those that it has consumed are among them. Raises RVT-321, RVT-403.
+    If the group's table holds only new rows, these are the tables that its readers publish: what one of them has not
+    published is read again. If ``all_are_new``, all files are among them. Raises RVT-321, RVT-403, RVT-420, and RVT-421
+    if another table would have rows twice.
     """
     sources = landing_sources(runtime.assembly, group)
-    # If another run has published since the staged version was begun, the staged version will not be published.
-    last = last_version(runtime, runtime.assembly.joint(group.exit)) if sources else None
-    landed = last.landed if last else {}
-    consumed = {name: replace(last, files=(), earlier=()) if all_are_new else last for name, last in landed.items()}
-    return [_new_files(runtime, source, consumed.get(source.name, NOTHING_CONSUMED)) for source in sources]
+    return [_new_files(runtime, group, source, all_are_new) for source in sources]
 
 
 def refs(zones: Sequence[NewFiles]) -> dict[str, MaterializedRef]:
@@ -102,9 +102,49 @@ def consumed_files(zones: Sequence[NewFiles]) -> Mapping[str, ConsumedFiles]:
     return {zone.source.name: zone.consumed() for zone in zones}
 
 
-def _new_files(runtime: Runtime, source: SourceJoint, last: ConsumedFiles) -> NewFiles:
+def _new_files(runtime: Runtime, group: FusedGroup, source: SourceJoint, all_are_new: bool) -> NewFiles:
+    # Published versions first: if another one follows while the files are listed, this one will not be published.
+    consumed = _consumed(runtime, group, source, all_are_new)
     with placed(source):
         present = landing_zone(runtime, source).files()
-    known = last.known
+    schemas = [files.schema for files in consumed.values()]
+    known: frozenset[LandedFile] = frozenset()
+    if not all_are_new:
+        known = frozenset.intersection(*(files.known for files in consumed.values()))
     new = tuple(file for file in present if file not in known)
-    return NewFiles(runtime, source, new, tuple(file for file in present if file in known), last.schema)
+    if not all_are_new:
+        _refuse_twice(runtime, group, new, consumed)
+    earlier = tuple(file for file in present if file in known)
+    return NewFiles(runtime, source, new, earlier, next(filter(None, schemas), None))
+
+
+def _consumed(runtime: Runtime, group: FusedGroup, source: SourceJoint, all_are_new: bool) -> dict[str, ConsumedFiles]:
+    """Return the files that each of the last tables has published; if ``all_are_new``, as far as they are known."""
+    consumed = {}
+    for table in last_tables(runtime.assembly, group):
+        try:
+            consumed[table.name] = consumed_by(runtime, group, source, table)
+        except RivetError as error:
+            if error.code != "RVT-420" or not all_are_new:
+                raise
+    return consumed
+
+
+def _refuse_twice(
+    runtime: Runtime, group: FusedGroup, new: Sequence[LandedFile], consumed: Mapping[str, ConsumedFiles]
+) -> None:
+    """Raise RVT-421 if a table that appends has published rows of these files, and another one has not."""
+    appending = [name for name in consumed if appends(runtime.assembly.group(name))]
+    for file in new:
+        done = [name for name in appending if file in consumed[name].known]
+        if done:
+            missing = ", ".join(name for name, files in consumed.items() if file not in files.known)
+            message = (
+                f"'{done[0]}' has appended the rows of {file.path}, and not all tables have published them "
+                f"({missing}): from '{group.exit}' it would get them again"
+            )
+            remedy = (
+                f"Run {missing} first, without '{group.exit}', which still holds these rows; or refresh all of them in "
+                "one run: `--full-refresh`."
+            )
+            raise RivetError("RVT-421", message, joint=group.exit, remediation=remedy)

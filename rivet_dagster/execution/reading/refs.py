@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING, Any
 from rivet_dagster.catalogs import parquet_rows
 from rivet_dagster.engines.contract import EngineSession, Frame
 from rivet_dagster.errors import RivetError
-from rivet_dagster.model.inputs import Position, UnknownPosition
+from rivet_dagster.model.inputs import Inputs, Position, UnknownPosition
 from rivet_dagster.model.relations import ArrowRows, Relation
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+NOTHING: Inputs = {}
 
 
 class MaterializedRef:
@@ -32,6 +34,7 @@ class MaterializedRef:
         rows: int | None = None,
         position: Callable[[], Position] = UnknownPosition,
         apart: Callable[[EngineSession], tuple[Frame, Frame] | None] | None = None,
+        passes_on: Inputs = NOTHING,
     ) -> None:
         self.joint = joint
         self._open_session = open_session
@@ -41,6 +44,8 @@ class MaterializedRef:
         self._apart = apart
         self.position = position
         """Returns the current position of the rows, before they are read."""
+        self.passes_on = passes_on
+        """What a version that is made from the rows records besides their position."""
         self._session: EngineSession | None = None
         self._frame: Frame | None = None
         self._closed = False
@@ -125,6 +130,7 @@ class MaterializedRef:
             rows=self._rows,
             position=self.position,
             apart=self._apart,
+            passes_on=self.passes_on,
         )
         handle._session = session
         return handle
@@ -142,6 +148,7 @@ class MaterializedRef:
             lambda session: change(session, self.frame_in(session)),
             position=self.position,
             apart=apart,
+            passes_on=self.passes_on,
         )
 
     def passed_as_arrow(self) -> MaterializedRef:
@@ -170,6 +177,7 @@ class MaterializedRef:
             rows=self._rows,
             position=self.position,
             apart=apart if self._apart is not None else None,
+            passes_on=self.passes_on,
         )
 
     def _part(self, number: int) -> MaterializedRef:

@@ -23,6 +23,7 @@ class Rendered:
 
     ``parameters`` are values by name; ``of_partitions`` names the parameters, by joint, whose values depend on the
     run's partitions. ``targets`` are the published versions that the queries read besides the joints, by view;
+    ``upon`` names the versions of tables downstream that incremental texts are about, by joint; empty texts for none.
     ``variables`` names the parameters whose values come from the environment. ``group_query`` is what the queries are
     of, and ``incremental`` names the joints that contribute their incremental text. If the group quarantines rows, the
     queries give the good rows, and ``errors`` gives the errors of the others, None if there can be none.
@@ -33,6 +34,7 @@ class Rendered:
     parameters: Mapping[str, Any] = field(default_factory=dict)
     of_partitions: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     targets: Mapping[str, Published] = field(default_factory=dict)
+    upon: Mapping[str, str] = field(default_factory=dict)
     variables: frozenset[str] = frozenset()
     group_query: GroupQuery = GroupQuery((), ())
     incremental: frozenset[str] = frozenset()
@@ -55,6 +57,7 @@ def render_for_run(
     query = _query(group, exit_name)
     parameters: dict[str, Any] = {}
     targets: dict[str, Published] = {}
+    upon: dict[str, str] = {}
     incremental = set()
     for cte in query.ctes:
         variant = cte.incremental
@@ -62,6 +65,7 @@ def render_for_run(
             continue
         target = runtime.assembly.target(variant.sink)
         published = runtime.target_catalog(target.catalog).current(target.table) if target is not None else None
+        upon[variant.sink] = published.version if published is not None else ""
         if target is None or published is None:
             continue
         if variant.watermark:
@@ -73,14 +77,16 @@ def render_for_run(
         if variant.this:
             targets[target_view(variant.sink)] = published
         incremental.add(cte.joint)
-    return _rendered(group, query, started, incremental, parameters, targets, as_written)
+    return _rendered(group, query, started, incremental, parameters, targets, upon, as_written)
 
 
 def render_whole(
     group: FusedGroup, exit_name: str, started: datetime | None = None, as_written: bool = False
 ) -> Rendered:
     """Return the queries of a first run, which reads everything; ``started`` is now by default."""
-    return _rendered(group, _query(group, exit_name), started or datetime.now(UTC), as_written=as_written)
+    query = _query(group, exit_name)
+    upon = {cte.incremental.sink: "" for cte in query.ctes if cte.incremental is not None}
+    return _rendered(group, query, started or datetime.now(UTC), upon=upon, as_written=as_written)
 
 
 def _query(group: FusedGroup, exit_name: str) -> GroupQuery:
@@ -96,6 +102,7 @@ def _rendered(
     incremental: Collection[str] = (),
     parameters: Mapping[str, Any] | None = None,
     targets: Mapping[str, Published] | None = None,
+    upon: Mapping[str, str] | None = None,
     as_written: bool = False,
 ) -> Rendered:
     used = {cte.joint: cte.parameters_for(cte.joint in incremental) for cte in query.ctes}
@@ -110,6 +117,7 @@ def _rendered(
         {**start, **(parameters or {})},
         {joint: names for joint, names in windows.items() if names},
         targets or {},
+        upon or {},
         frozenset(name for names in used.values() for name in names if is_variable(name)),
         query,
         frozenset(incremental),

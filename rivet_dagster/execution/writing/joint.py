@@ -15,8 +15,10 @@ from rivet_dagster.execution.reading.inputs import at_line, frames, inputs, posi
 from rivet_dagster.execution.reading.rendering import Rendered, render_for_run, render_whole
 from rivet_dagster.execution.results import EvaluationErrors
 from rivet_dagster.execution.this_run import ThisRun
+from rivet_dagster.execution.writing.outdated import refuse_outdated
 from rivet_dagster.execution.writing.python_joint import call, load_function
 from rivet_dagster.execution.writing.row_errors import explained, refuse_unproven, write_errors
+from rivet_dagster.model.inputs import TargetPosition
 from rivet_dagster.model.partitions import Window
 from rivet_dagster.model.target import Target
 from rivet_dagster.model.write_plan import ReplaceAll
@@ -47,8 +49,11 @@ def write_joint(
     with session.views(), session.separating_errors() if quarantines and not as_written else nullcontext():
         with run.clock.phase(CONFIG):
             rendered = _rendered(run, exit_name, as_written)
+            run.inputs.update(_upon(run, rendered))
             corrupt: dict[str, Frame] | None = {} if quarantines else None
             frame = _result(run, exit_name, rendered, session, corrupt)
+            if target is not None:
+                refuse_outdated(run)
             _refuse_unknown_columns(target.columns if target is not None else (), session, frame)
             computing = partial(_at_its_line, run, joint, rendered)
             context = WriteContext(window, run.started, progress, joint.row_values, computing, run.identity)
@@ -71,6 +76,13 @@ def _rendered(run: ThisRun, exit_name: str, as_written: bool) -> Rendered:
     if run.full_refresh:
         return render_whole(run.group, exit_name, run.started, as_written)
     return render_for_run(run.runtime, run.group, exit_name, run.started, run.session, as_written)
+
+
+def _upon(run: ThisRun, rendered: Rendered) -> dict[str, TargetPosition]:
+    """Return the versions of tables of other groups that the queries are about."""
+    assembly = run.runtime.assembly
+    others = {name: version for name, version in rendered.upon.items() if assembly.joint(name).group != run.group.name}
+    return {name: TargetPosition((version,)) for name, version in others.items()}
 
 
 @contextmanager

@@ -62,7 +62,8 @@ def write_errors(
     new = session.load(stored.relation)
     catalog = capable(run.runtime.target_catalog(target.catalog), HasErrorTables)
     published = catalog.current(target.table)
-    base = catalog.errors_of(published) if published is not None else None
+    replaces = window is None and isinstance(target.write, ReplaceAll | Refresh)
+    base = catalog.errors_of(published) if published is not None and not replaces else None
     held = retained_errors(target.write, session, base, new, transaction.batch.relation, window)
     if held is not None:
         held = without_records_of(session, held, _read_anew(run, rendered, target))
@@ -82,6 +83,8 @@ def may_prove(run: ThisRun, catalog: HasTargets, target: Target) -> bool:
     if target.errors is None or query is None or not replaced or _proof(query, query.incremental_joints) == "never":
         return False
     published = catalog.current(target.table)
+    if published is not None and published.unknown_before is not None:
+        return False
     errors = capable(catalog, HasErrorTables).errors_of(published) if published is not None else None
     if errors is None:
         return True

@@ -11,6 +11,7 @@ from rivet_dagster.sql.write_strategies.relations import Columns
 from rivet_dagster.sql.write_strategies.trees import column, named, relation, text
 
 _WHOLE = ("tinyint", "smallint", "int", "bigint")
+_COLLATION = re.compile(r"\b(string|(?:var)?char\(\d+\)) collate \w+")
 _DECIMAL = re.compile(r"^decimal\((\d+),(\d+)\)$")
 
 
@@ -21,12 +22,14 @@ class SchemaChange(ValueError):
 def aligned(target: Columns, batch: Columns, on_schema_change: str) -> Columns:
     """Return the columns of the table after ``batch`` is written to it: its own first, in their order and spelling.
 
-    Columns are matched by name, ignoring case. The wider of two types is used. A column that only one of them has is an
-    error under ``fail``; under ``add`` the table has it, under ``ignore`` only if the table had it. Raise SchemaChange.
+    Columns are matched by name, ignoring case. The wider of two types is used; texts are without a collation, which
+    tables do not store. A column that only one of them has is an error under ``fail``; under ``add`` the table has it,
+    under ``ignore`` only if the table had it. Raise SchemaChange.
 
     >>> aligned([("id", "int"), ("net", "float")], [("net", "double"), ("ID", "bigint"), ("vat", "float")], "add")
     (('id', 'bigint'), ('net', 'double'), ('vat', 'float'))
     """
+    target, batch = plain_columns(target), plain_columns(batch)
     incoming = {name.lower(): kind for name, kind in batch}
     present = {name.lower() for name, _ in target}
     new = [(name, kind) for name, kind in batch if name.lower() not in present]
@@ -44,6 +47,20 @@ def aligned(target: Columns, batch: Columns, on_schema_change: str) -> Columns:
     if wrong:
         raise SchemaChange("; ".join(wrong))
     return (*kinds, *(new if on_schema_change == "add" else ()))
+
+
+def plain(kind: str) -> str:
+    """Return a type whose texts have no collation.
+
+    >>> plain("array<string collate UTF8_LCASE>")
+    'array<string>'
+    """
+    return _COLLATION.sub(r"\1", kind)
+
+
+def plain_columns(columns: Columns) -> Columns:
+    """Return columns whose texts have no collation."""
+    return tuple((name, plain(kind)) for name, kind in columns)
 
 
 def projection(columns: Columns, existing: Columns, name: str) -> str:

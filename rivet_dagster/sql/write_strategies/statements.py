@@ -10,6 +10,7 @@ from rivet_dagster.sql.write_strategies.relations import Columns, same_values
 from rivet_dagster.sql.write_strategies.trees import column, named, relation, same, text
 
 _TARGET, _SOURCE = "rivet_target", "rivet_source"
+_KEYS = "rivet_keys"
 _DELETES = "rivet_deletes"
 """The column of a source whose rows name what is to be deleted, beside those that are to be inserted."""
 
@@ -55,7 +56,8 @@ def delete_and_insert(
 
     >>> print(delete_and_insert(["orders"], [("day", "date"), ("n", "int")], ["day"], "batch"))
     MERGE INTO `orders` AS `rivet_target` USING
-      (SELECT DISTINCT TRUE AS `rivet_deletes`, `day` AS `day`, CAST(NULL AS int) AS `n` FROM `batch`
+      (SELECT TRUE AS `rivet_deletes`, `day` AS `day`, CAST(NULL AS int) AS `n` FROM
+        (SELECT DISTINCT `day` AS `day` FROM `batch`) AS `rivet_keys`
       UNION ALL SELECT FALSE AS `rivet_deletes`, `day` AS `day`, `n` AS `n` FROM `batch`) AS `rivet_source`
       ON `rivet_source`.`rivet_deletes` AND `rivet_target`.`day` IS NOT DISTINCT FROM `rivet_source`.`day`
       WHEN MATCHED THEN DELETE
@@ -64,7 +66,12 @@ def delete_and_insert(
     by_key = {key.lower() for key in keys}
     deleted = [named(column(name) if name.lower() in by_key else _nothing(kind), name) for name, kind in columns]
     inserted = [named(column(name), name) for name, _ in columns]
-    keys_of_batch = exp.select(named(exp.true(), _DELETES), *deleted).distinct().from_(relation(source))
+    named_keys = [named(column(name), name) for name, _ in columns if name.lower() in by_key]
+    distinct = exp.select(*named_keys).distinct().from_(relation(source))  # of keys alone: maps cannot be compared
+    keys_alias = exp.TableAlias(this=exp.to_identifier(_KEYS, quoted=True))
+    keys_of_batch = exp.select(named(exp.true(), _DELETES), *deleted).from_(
+        exp.Subquery(this=distinct, alias=keys_alias)
+    )
     rows = exp.select(named(exp.false(), _DELETES), *inserted).from_(relation(source))
     both = exp.Union(this=keys_of_batch, expression=rows, distinct=False)
     alias = exp.TableAlias(this=exp.to_identifier(_SOURCE, quoted=True))

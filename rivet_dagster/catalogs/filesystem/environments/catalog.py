@@ -97,6 +97,7 @@ class FilesystemCatalog(FilesystemTables, HasEnvironments):
         oldest = time.time() - unused_for.total_seconds()
         with writing(folders.folders_of(self.location.folder)):
             removed += folders.remove_halves(self.location.folder, made_before=oldest)
+            removed += folders.remove_all_remains(self.location.folder)
             for environment in folders.all_folders(self.location.folder):
                 tables = EnvironmentTables(self, environment)
                 removed += [f"{environment.name}/{version}" for version in tables.sweep()]

@@ -9,6 +9,7 @@ An environment is laid out like a catalog, below the hidden folder of the catalo
     <path>/.rivet/.environments/pr-7/.rivet/orders/00000001-5be2f7c3/     the base's version, as hard links
     <path>/.rivet/.environments/pr-7/.rivet/orders/00000002-9c41d0aa/     built here
     <path>/.rivet/.environments/pr-7/.bases/orders/00000001-5be2f7c3 -> ../../.rivet/orders/00000001-5be2f7c3
+    <path>/.rivet/.environments/.lock                     held while an environment is made
     <path>/.rivet/.environments/.dropped-pr-6-1d0c52e9/   being removed
 
 The links in ``.bases`` say which versions are those of the base, and keep them from expiring in the environment. A
@@ -126,12 +127,22 @@ class EnvironmentFolder:
             _write(new / _RECORD, State(profile, now, token=secrets.token_hex(4)))
             (new / _USED).touch()
             sync(new)
-            os.rename(new, self.path)
+            with _making(self.catalog):
+                self.remove_remains()
+                os.rename(new, self.path)
         except OSError:
             shutil.rmtree(new, ignore_errors=True)
             if not exists(self.path / _RECORD):
                 raise
         sync_entry(self.path)
+
+    def remove_remains(self) -> bool:
+        """Remove what was written here after the environment had been dropped, and return whether there was anything.
+
+        An engine makes the folder anew for a file that it writes late. The caller sees to it that none makes the
+        environment meanwhile. Raises OSError.
+        """
+        return exists(self.path) and not exists(self.path / _RECORD) and self.drop()
 
     def set(self, state: str) -> None:
         """Change the state, durably; the caller holds the lock. Raises OSError."""
@@ -175,6 +186,24 @@ class EnvironmentFolder:
 def folders_of(catalog: Path) -> Path:
     """Return the folder of all environments of the catalog in the folder ``catalog``."""
     return catalog / HOMES / _FOLDERS
+
+
+def remove_all_remains(catalog: Path) -> list[str]:
+    """Remove what was written to dropped environments afterwards, and return their names. Raises OSError."""
+    folders = folders_of(catalog)
+    names = [name for name in names_in(folders) if NAME.fullmatch(name)]
+    if all(exists(folders / name / _RECORD) for name in names):
+        return []
+    with _making(catalog):
+        return [name for name in names if EnvironmentFolder(catalog, name).remove_remains()]
+
+
+@contextmanager
+def _making(catalog: Path) -> Iterator[None]:
+    """Hold the lock without which no process makes an environment. Raises OSError."""
+    with open(folders_of(catalog) / _LOCK, "a") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
 
 
 def all_folders(catalog: Path) -> list[EnvironmentFolder]:

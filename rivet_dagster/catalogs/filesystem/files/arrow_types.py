@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from rivet_dagster.model.spark_type import field_name
+
 _PLAIN = {
     "bool": "boolean",
     "int8": "tinyint",
@@ -50,7 +52,9 @@ def sql_type(type_: Any) -> str | None:
     if types.is_list(type_) or types.is_large_list(type_) or types.is_fixed_size_list(type_):
         return _nested("array<{}>", type_.value_type)
     if types.is_struct(type_):
-        return _nested(f"struct<{','.join(f'{field.name}:{{}}' for field in type_)}>", *(f.type for f in type_))
+        kinds = [(field_name(field.name), sql_type(field.type)) for field in type_]
+        known = [f"{name}:{kind}" for name, kind in kinds if kind is not None]
+        return f"struct<{','.join(known)}>" if len(known) == len(kinds) else None
     return _PLAIN.get(str(type_))
 
 

@@ -12,6 +12,7 @@ from rivet_dagster.catalogs.filesystem.files.arrow_types import sql_type
 from rivet_dagster.catalogs.filesystem.files.file_status import names_in
 from rivet_dagster.catalogs.parquet_rows import SPARK_SCHEMA
 from rivet_dagster.errors import RivetError
+from rivet_dagster.model.spark_type import field_name
 from rivet_dagster.model.storage import ColumnStatistics, Statistics
 
 _EXACT = ("INT32", "INT64", "BOOLEAN")
@@ -165,6 +166,6 @@ def spark_type(type_: Any) -> str:
     if type_["type"] == "map":
         return f"map<{spark_type(type_['keyType'])},{spark_type(type_['valueType'])}>"
     if type_["type"] == "struct":
-        fields = ",".join(f"{field['name']}:{spark_type(field['type'])}" for field in type_["fields"])
+        fields = ",".join(f"{field_name(field['name'])}:{spark_type(field['type'])}" for field in type_["fields"])
         return f"struct<{fields}>"
     return spark_type(type_["sqlType"])  # a user-defined type is stored as this one

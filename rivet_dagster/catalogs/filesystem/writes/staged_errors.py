@@ -8,6 +8,7 @@ from rivet_dagster.catalogs.filesystem.files.copy_on_write import keep_permissio
 from rivet_dagster.catalogs.filesystem.files.data_files import FileStamp, Footers, stamp_of
 from rivet_dagster.catalogs.filesystem.files.footers import parquet_files
 from rivet_dagster.catalogs.filesystem.files.local_writing import write_rows, writing
+from rivet_dagster.catalogs.filesystem.files.write_jobs import refuse_repeated_write
 from rivet_dagster.catalogs.filesystem.sources.local_tree import LocalTree
 from rivet_dagster.catalogs.filesystem.sources.source_schema import with_schema
 from rivet_dagster.catalogs.filesystem.sources.table_files import TableFiles
@@ -39,10 +40,12 @@ class StagedErrors:
             folder = make_errors_folder(staged.table, staged.name, name)
             if frame is None and not parquet_files(folder):
                 write_rows(no_errors(), folder)
+            before = set(parquet_files(folder))
         if frame is not None:
             staged.session.write(frame, Files("parquet", (str(folder),)))
         with writing(folder), heartbeat.required(staged.table, staged.name):
             files = required_files(folder, staged.shown)
+            refuse_repeated_write((path for path in files if path not in before), name)
             if staged.base_folder is not None and staged.upon is not None:
                 # Errors quote rows: whoever must not read these must not read the errors of the first run, either.
                 keep_permissions(errors_folder(staged.table, staged.upon) or staged.base_folder, folder)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cached_property
@@ -15,12 +15,13 @@ from rivet_dagster.catalogs.filesystem.files.file_status import looking
 from rivet_dagster.catalogs.filesystem.files.footers import parquet_files
 from rivet_dagster.catalogs.filesystem.files.local_writing import write_rows, writing
 from rivet_dagster.catalogs.filesystem.files.small_files import joined_count
+from rivet_dagster.catalogs.filesystem.files.write_jobs import refuse_repeated_write
 from rivet_dagster.catalogs.filesystem.versions import heartbeat, lifecycle
 from rivet_dagster.catalogs.filesystem.versions.layout import TableLayout
 from rivet_dagster.catalogs.heartbeat_thread import beating
 from rivet_dagster.catalogs.rewriting.intervals import Affected
 from rivet_dagster.catalogs.rewriting.version import Remaining, RewritableVersion
-from rivet_dagster.engines.contract import EngineSession, Frame
+from rivet_dagster.engines.contract import EngineSession, Frame, Progress
 from rivet_dagster.errors import RivetError
 from rivet_dagster.model.relations import Files
 from rivet_dagster.model.storage import Base, StoredRows
@@ -70,23 +71,36 @@ class StagedVersion(RewritableVersion):
 
     def add(self, frame: Frame, context: WriteContext, split_by: str | None = None) -> None:
         """Have the engine write files; those of a split write are in subfolders until ``flatten`` moves them."""
-        before = set(self._added_files())
-        self.session.write(frame, self.target, context.progress, split_by)
-        written = [path for path in self._added_files() if path not in before]
+        before = self._added_files()
+        written = self._write(frame, before, context.progress, split_by)
         if split_by is None:
-            self._join(written)
+            self._join(written, [*before, *written])
         elif not written and not before:
             self.session.register(_WRITTEN, frame)
-            self.session.write(self.session.query(nothing_of(_WRITTEN)), self.target)
+            self._write(self.session.query(nothing_of(_WRITTEN)), before)
 
-    def _join(self, written: list[Path]) -> None:
+    def _write(
+        self,
+        frame: Frame,
+        before: list[Path],
+        progress: Callable[[Progress], None] | None = None,
+        split_by: str | None = None,
+    ) -> list[Path]:
+        """Have the engine write files, and return those that were not there ``before``. Raises RVT-407."""
+        self.session.write(frame, self.target, progress, split_by)
+        known = set(before)
+        written = [path for path in self._added_files() if path not in known]
+        refuse_repeated_write(written, self.shown)
+        return written
+
+    def _join(self, written: list[Path], there: list[Path]) -> None:
         """Have the engine write the rows of the files once more if these are many and small."""
         count = joined_count([stamp_of(path)[1] for path in written])
         if count is None:
             return
         with self.session.views():
             self.session.register(_WRITTEN, self.session.load(self._relation(written, written)))
-            self.session.write(self.session.query(in_partitions(_WRITTEN, count)), self.target)
+            self._write(self.session.query(in_partitions(_WRITTEN, count)), there)
         with writing(self.folder):
             for path in written:
                 path.unlink()

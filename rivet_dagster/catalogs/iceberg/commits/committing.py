@@ -128,7 +128,7 @@ def _commit(
         if number == _TRIES:
             break
         wanted = changes(found)
-        if not wanted.updates:
+        if not any(_is_wanted(update, found) for update in wanted.updates):
             return
         try:
             _commit_once(found, wanted, load, outcome)
@@ -168,6 +168,17 @@ def _settle(error: Exception, is_there: Callable[[], bool], outcome: Outcome) ->
         raise error
     if not look_for(is_there):
         raise OutcomeUnknownError(first_line(error)) from error
+
+
+def _is_wanted(update: Any, table: Table) -> bool:
+    """Return whether an update changes something; of properties, which may be as they should be already."""
+    known = table.metadata.properties
+    match update.action:
+        case "set-properties":
+            return any(known.get(name) != value for name, value in update.updates.items())
+        case "remove-properties":
+            return any(name in known for name in update.removals)
+    return True
 
 
 def _is_there(table: Table, updates: tuple[Any, ...]) -> bool:

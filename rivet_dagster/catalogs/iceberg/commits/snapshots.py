@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+from rivet_dagster.catalogs.iceberg.metadata.summary import ORDER, SPEC
 from rivet_dagster.errors import RivetError
 
 if TYPE_CHECKING:
@@ -98,7 +99,7 @@ class SnapshotWriter:
 
         manifests = []
         for spec_id, entries in live.items():
-            with self._writer(schema, spec_id) as writer:
+            with self._writer(self._with_sources(spec_id, schema), spec_id) as writer:
                 for entry in entries:
                     deleted = ManifestEntry.from_args(
                         status=ManifestEntryStatus.DELETED,
@@ -110,6 +111,12 @@ class SnapshotWriter:
                     writer.add_entry(deleted)
             manifests.append(writer.to_manifest_file())
         return manifests
+
+    def _with_sources(self, spec_id: int, schema: Schema) -> Schema:
+        """Return ``schema``, or the newest one of the table with the columns of a spec that it lacks."""
+        sources = {field.source_id for field in self._metadata.specs()[spec_id].fields}
+        schemas = (schema, *reversed(self._metadata.schemas))
+        return next((known for known in schemas if sources <= known._lazy_id_to_field.keys()), schema)
 
     def _writer(self, schema: Schema, spec_id: int) -> Any:
         from pyiceberg.manifest import write_manifest
@@ -148,13 +155,14 @@ class SnapshotWriter:
             avro_compression=self._compression,
         ) as writer:
             writer.add_manifests(manifests)
+        layout = {SPEC: str(self._metadata.default_spec_id), ORDER: str(self._metadata.default_sort_order_id)}
         snapshot = Snapshot.model_validate(
             {
                 "snapshot-id": self._id,
                 "parent-snapshot-id": parent,
                 "manifest-list": path,
                 "sequence-number": sequence_number,
-                "summary": Summary(operation=Operation(operation), **totals, **summary),
+                "summary": Summary(operation=Operation(operation), **totals, **{**layout, **summary}),
                 "schema-id": self._metadata.current_schema_id,
             }
         )
@@ -191,7 +199,7 @@ def _live_entries(snapshot: Snapshot | None, io: FileIO) -> dict[int, list[Any]]
 
     found: dict[int, list[Any]] = defaultdict(list)
     for manifest in snapshot.manifests(io) if snapshot is not None else []:
-        if manifest.content == ManifestContent.DATA:
+        if manifest.content == ManifestContent.DATA and (manifest.has_added_files() or manifest.has_existing_files()):
             found[manifest.partition_spec_id] += manifest.fetch_manifest_entry(io, discard_deleted=True)
     return found
 

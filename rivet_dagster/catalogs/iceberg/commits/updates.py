@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from pyiceberg.schema import Schema
+    from pyiceberg.table.metadata import TableMetadata
     from pyiceberg.table.update import TableRequirement, TableUpdate
 
 MAIN = "main"
@@ -46,6 +47,31 @@ def remove_properties(names: Iterable[str]) -> tuple[TableUpdate, ...]:
 
     removals = list(names)
     return (RemovePropertiesUpdate(removals=removals),) if removals else ()
+
+
+def changed_schema(metadata: TableMetadata, schema: Schema) -> tuple[tuple[TableUpdate, ...], TableMetadata]:
+    """Return the updates that make ``schema`` the current one of a table, and its metadata with it.
+
+    One that the table has had before is taken again, as servers do, under the id that it has. The partitions and the
+    sort order may not fit it yet.
+    """
+    from pyiceberg.table.update import SetCurrentSchemaUpdate
+
+    if _same_columns(schema, metadata.schema()):
+        return (), metadata
+    same = [known for known in metadata.schemas if _same_columns(schema, known)]
+    if same:
+        id_ = same[0].schema_id
+        update = SetCurrentSchemaUpdate.model_validate({"schema-id": id_})
+        return (update,), metadata.model_copy(update={"current_schema_id": id_})
+    new = schema.model_copy(update={"schema_id": max(known.schema_id for known in metadata.schemas) + 1})
+    last_id = max(metadata.last_column_id, schema.highest_field_id)
+    changes = {"schemas": [*metadata.schemas, new], "current_schema_id": new.schema_id, "last_column_id": last_id}
+    return new_schema(new), metadata.model_copy(update=changes)
+
+
+def _same_columns(one: Schema, other: Schema) -> bool:
+    return one.fields == other.fields and {*one.identifier_field_ids} == {*other.identifier_field_ids}
 
 
 def new_schema(schema: Schema) -> tuple[TableUpdate, ...]:

@@ -107,14 +107,11 @@ class Merge:
 
     def _keys(self, names: tuple[str, ...]) -> list[Key]:
         """Return the keys to merge: of the tables, and of their error tables."""
-        from rivet_dagster.catalogs.iceberg.metadata.same_rows import facts_of
-        from rivet_dagster.catalogs.iceberg.metadata.summary import ERRORS
+        from rivet_dagster.catalogs.iceberg.metadata.last_publication import error_tables
 
         keys: dict[Key, None] = {}
         for name in names:
-            found = self.tables._required(name)
-            errors = {facts_of(snapshot).get(ERRORS) for snapshot in found.metadata.snapshots}
-            for each in (name, *sorted(filter(None, errors))):
+            for each in (name, *error_tables(self.tables._required(name))):
                 keys[self.tables._name(each).identifier] = None
         return list(keys)
 

@@ -35,8 +35,8 @@ def seed(environment: EnvironmentBranch, table: Key, declared: str, version: str
     environment.change(f"Begin {'.'.join(table)} upon the base", [table, mark], changes)
 
 
-def give_back(environment: EnvironmentBranch, table: Key) -> None:
-    """Undo what was built: the table of the environment is the base's again."""
+def give_back(environment: EnvironmentBranch, table: Key, snapshot: int) -> None:
+    """Undo what was built, unless ``snapshot`` is not current any more: the table there is the base's again."""
     mark = seed_key(table)
     of_base = environment.server.contents(environment.base, [table])[1].get(table)
 
@@ -44,6 +44,8 @@ def give_back(environment: EnvironmentBranch, table: Key) -> None:
         undone = [delete(mark)] if mark in found else []
         if table not in found:
             return undone
+        if found[table].get("snapshotId") != snapshot:
+            return []  # another version has been published since
         same = of_base is not None and found[table]["id"] == of_base["id"]
         return [*undone, put(table, of_base) if same and of_base is not None else delete(table)]
 

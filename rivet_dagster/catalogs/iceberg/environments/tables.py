@@ -60,10 +60,15 @@ class EnvironmentTables(TablesInFront, NessieTables):
 
     def evict(self, published: Published) -> None:
         """Give the environment the base's table again; a version of the base stays."""
-        current = self.current(published.table)
-        if self._is_own(published) and current is not None and current.version == published.version:
-            with self._reaching(published.table, "RVT-404"):
-                give_back(self.environment, self._name(published.table).identifier)
+        from rivet_dagster.catalogs.iceberg.metadata.same_rows import version_of
+
+        found = self._opened(published.table).load_if_any()
+        current = found.current_snapshot() if found is not None else None
+        if not self._is_own(published) or found is None or current is None:
+            return
+        with self._reaching(published.table, "RVT-404"):
+            if str(version_of(found, current)) == published.version:
+                give_back(self.environment, self._name(published.table).identifier, current.snapshot_id)
 
     def is_built(self, table: str) -> bool:
         """Return whether a run in the environment has published the table, or the one whose errors it holds."""
@@ -123,15 +128,12 @@ class EnvironmentTables(TablesInFront, NessieTables):
         """Have the environment's table, and its error table, be the base's, unless they were built there."""
         if self.is_built(table):
             return
-        from rivet_dagster.catalogs.iceberg.metadata.same_rows import current_version, facts_of
-        from rivet_dagster.catalogs.iceberg.metadata.summary import ERRORS
+        from rivet_dagster.catalogs.iceberg.metadata.last_publication import error_tables
+        from rivet_dagster.catalogs.iceberg.metadata.same_rows import current_version
 
         found = self._base._opened(table).load_if_any()
         version = current_version(found) if found is not None else None
-        names = (
-            {facts_of(snapshot).get(ERRORS) for snapshot in found.metadata.snapshots} if found is not None else set()
-        )
-        for name in sorted(filter(None, names)):
+        for name in error_tables(found) if found is not None else ():
             seed(self.environment, self._name(name).identifier, "", "")
         seed(self.environment, self._name(table).identifier, table, str(version or ""))
 

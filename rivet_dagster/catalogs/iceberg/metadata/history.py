@@ -8,6 +8,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+from rivet_dagster.catalogs.iceberg.metadata.last_publication import last_publication, remembered
 from rivet_dagster.catalogs.iceberg.metadata.same_rows import (
     PUBLISHED_AT,
     current_version,
@@ -58,18 +59,27 @@ def published(table: Table, snapshot: Snapshot, catalog: str, declared: str) -> 
         record=publication.record,
         inputs=publication.inputs,
         code_versions=publication.code_versions,
+        unknown_before=publication.unknown_before,
     )
 
 
 def publication_for(table: Table, snapshot: Snapshot) -> Publication:
-    """Return what is recorded about a snapshot, by us or by its other writer."""
+    """Return what is recorded about a snapshot.
+
+    Of one by another engine, its summary tells how its rows came about; what they were made from, and by which code,
+    is what the last publication before it recorded.
+    """
     snapshot = with_facts(table, snapshot)
-    own = publication_of(facts_of(snapshot))
-    if own is not None:
+    last = last_publication(table, snapshot)
+    own = publication_of(last.facts) if last is not None else None
+    if last is not None and own is not None and last.version == version_of(table, snapshot):
         return own
     parent = table.snapshot_by_id(snapshot.parent_snapshot_id) if snapshot.parent_snapshot_id is not None else None
-    before = _rows(table, parent) if parent is not None else 0
-    return foreign_publication(facts_of(snapshot), _rows(table, snapshot), before)
+    before = _rows(table, parent) if parent is not None else own.rows if own is not None else 0
+    other = foreign_publication(facts_of(snapshot), _rows(table, snapshot), before)
+    if last is not None and last.lost is not None:
+        return replace(other, unknown_before=str(last.lost))
+    return other if own is None else replace(other, inputs=own.inputs, code_versions=own.code_versions)
 
 
 def published_by(table: Table, identity: str) -> Snapshot | None:
@@ -87,11 +97,14 @@ def published_by(table: Table, identity: str) -> Snapshot | None:
 
 def expired_publications(table: Table) -> Iterator[tuple[int, Publication]]:
     """Yield the publications that are remembered although their snapshots have expired, by version."""
-    remembered = json.loads(table.metadata.properties.get(EXPIRED, "{}"))
-    for version, properties in remembered.items():
-        publication = publication_of(properties)
+    known = {int(version): facts for version, facts in json.loads(table.metadata.properties.get(EXPIRED, "{}")).items()}
+    current = table.current_snapshot()
+    for last in (remembered(table), last_publication(table, current) if current is not None else None):
+        known |= {last.version: dict(last.facts)} if last is not None and last.facts else {}
+    for version, facts in known.items():
+        publication = publication_of(facts)
         if publication is not None:
-            yield int(version), publication
+            yield version, publication
 
 
 def expired_version(table: Table, identity: str, current: Published) -> Published | None:

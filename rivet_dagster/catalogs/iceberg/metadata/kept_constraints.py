@@ -26,11 +26,6 @@ def with_constraints(columns: Schema, existing: Schema) -> Schema:
     return Schema(*fields, schema_id=columns.schema_id, identifier_field_ids=kept)
 
 
-def same_schema(one: Schema, other: Schema) -> bool:
-    """Return whether two schemas have the same fields, NOT NULLs and identifier fields."""
-    return one.fields == other.fields and {*one.identifier_field_ids} == {*other.identifier_field_ids}
-
-
 def _constrained(field: NestedField, known: NestedField | None) -> NestedField:
     if known is None:
         return field

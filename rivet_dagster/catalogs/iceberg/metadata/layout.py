@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
@@ -15,13 +15,14 @@ if TYPE_CHECKING:
     from pyiceberg.partitioning import PartitionField, PartitionSpec
     from pyiceberg.schema import Schema
     from pyiceberg.table.metadata import TableMetadata
-    from pyiceberg.table.sorting import SortOrder
+    from pyiceberg.table.sorting import SortField, SortOrder
     from pyiceberg.table.update import TableUpdate
     from pyiceberg.transforms import Transform
     from pyiceberg.types import NestedField
 
 __all__ = [
     "Layout",
+    "kept_layout",
     "layout_updates",
     "order_of",
     "parse_layout",
@@ -41,7 +42,7 @@ class Layout:
 
     partitioned_by: tuple[PartitionText, ...] | None = None
     sort_order: tuple[SortText, ...] | None = None
-    properties: Mapping[str, str] = field(default_factory=dict)
+    properties: Mapping[str, str] | None = None
 
 
 def parse_layout(options: Mapping[str, Any]) -> Layout:
@@ -75,10 +76,71 @@ def order_of(layout: Layout, schema: Schema, base: SortOrder | None) -> SortOrde
     return _order(layout, schema, base, [base] if base else [])
 
 
+def kept_layout(layout: Layout, schema: Schema, metadata: TableMetadata) -> Layout:
+    """Return the layout of a table whose columns become those of ``schema``.
+
+    Partitions or a sort order that are not declared, and are of columns that the table will not have any more, are
+    taken for declared, of the columns with the same names. Raises RVT-514 where there are none of a type that fits.
+    """
+    if layout.partitioned_by is None:
+        fields = _live(metadata.spec())
+        if _lacks(schema, fields):
+            texts = tuple(_kept("partitioned_by", field, schema, metadata) for field in fields)
+            layout = replace(layout, partitioned_by=texts)
+    if layout.sort_order is None:
+        order = metadata.sort_order().fields
+        if _lacks(schema, order):
+            sorts = tuple(_kept_sort(field, schema, metadata) for field in order)
+            layout = replace(layout, sort_order=sorts)
+    return layout
+
+
+def _lacks(schema: Schema, fields: Iterable[PartitionField | SortField]) -> bool:
+    return any(field.source_id not in schema._lazy_id_to_field for field in fields)
+
+
+def _kept(key: str, field: PartitionField | SortField, schema: Schema, metadata: TableMetadata) -> PartitionText:
+    paths = (_path(field.source_id, known.fields) for known in reversed(metadata.schemas))
+    path = next((path for path in paths if path), ())
+    name, _, size = str(field.transform).removesuffix("]").partition("[")
+    text = PartitionText(path, name, int(size) if size else None)
+    source = _column(path, schema.fields) if path else None
+    if source is None or not field.transform.can_transform(source.field_type):
+        what = "partitioned" if key == "partitioned_by" else "sorted"
+        why = (
+            "which it would not have any more" if source is None else f"which would be of the type {source.field_type}"
+        )
+        message = f"the table is {what} by '{text}', {why}"
+        remedy = f"Declare `{key}` in the joint's `options`, `[]` for none, or have the query give that column."
+        raise RivetError("RVT-514", message, remediation=remedy)
+    return text
+
+
+def _kept_sort(field: SortField, schema: Schema, metadata: TableMetadata) -> SortText:
+    from pyiceberg.table.sorting import NullOrder, SortDirection
+
+    text = _kept("sort_order", field, schema, metadata)
+    return SortText(text, field.direction == SortDirection.DESC, field.null_order == NullOrder.NULLS_LAST)
+
+
+def _path(id_: int, fields: Iterable[NestedField]) -> tuple[str, ...]:
+    """Return the path through structs to a column; an empty one if there is no such column."""
+    from pyiceberg.types import StructType
+
+    for field in fields:
+        if field.field_id == id_:
+            return (field.name,)
+        below = _path(id_, field.field_type.fields) if isinstance(field.field_type, StructType) else ()
+        if below:
+            return (field.name, *below)
+    return ()
+
+
 def table_properties(layout: Layout) -> dict[str, str]:
     """Return the properties with which a table of the layout is created."""
-    own = ",".join(sorted(layout.properties.keys() - {FORMAT_VERSION}))
-    return {**layout.properties, **({OWN_PROPERTIES: own} if own else {})}
+    properties = layout.properties or {}
+    own = ",".join(sorted(properties.keys() - {FORMAT_VERSION}))
+    return {**properties, **({OWN_PROPERTIES: own} if own else {})}
 
 
 def layout_updates(layout: Layout, metadata: TableMetadata) -> tuple[TableUpdate, ...]:
@@ -118,7 +180,7 @@ def spec_updates(staged: PartitionSpec, metadata: TableMetadata) -> tuple[TableU
 def _format_updates(layout: Layout, metadata: TableMetadata) -> Iterator[TableUpdate]:
     from pyiceberg.table.update import UpgradeFormatVersionUpdate
 
-    if FORMAT_VERSION in layout.properties and metadata.format_version < 2:
+    if FORMAT_VERSION in (layout.properties or {}) and metadata.format_version < 2:
         yield UpgradeFormatVersionUpdate.model_validate({"format-version": 2})
 
 
@@ -129,7 +191,7 @@ def _spec_updates(layout: Layout, metadata: TableMetadata) -> Iterator[TableUpda
     spec = _spec(layout, metadata.schema(), metadata.spec(), specs, metadata.last_partition_id)
     if spec.spec_id == metadata.default_spec_id:
         return
-    if metadata.format_version < 2 and FORMAT_VERSION not in layout.properties:
+    if metadata.format_version < 2 and FORMAT_VERSION not in (layout.properties or {}):
         message = "the partitions of a table of Iceberg's format 1 cannot be changed"
         raise RivetError("RVT-514", message, remediation="Set `properties: {format-version: 2}`.")
     if all(known.spec_id != spec.spec_id for known in specs):
@@ -151,6 +213,8 @@ def _order_updates(layout: Layout, metadata: TableMetadata) -> Iterator[TableUpd
 def _property_updates(layout: Layout, metadata: TableMetadata) -> Iterator[TableUpdate]:
     from pyiceberg.table.update import RemovePropertiesUpdate, SetPropertiesUpdate
 
+    if layout.properties is None:
+        return
     current = metadata.properties
     wanted = table_properties(layout)
     wanted.pop(FORMAT_VERSION, None)

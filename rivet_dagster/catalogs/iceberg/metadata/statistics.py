@@ -5,13 +5,13 @@ Checks are proven by these numbers: what is not certainly exact is left out.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, cast
 
+from rivet_dagster.catalogs.iceberg.metadata.text_bounds import WholeTexts, whole_texts
 from rivet_dagster.catalogs.iceberg.metadata.types import sql_columns
 from rivet_dagster.errors import RivetError
 from rivet_dagster.model.storage import ColumnStatistics, Statistics
@@ -22,35 +22,34 @@ if TYPE_CHECKING:
     from pyiceberg.table import Table
     from pyiceberg.types import NestedField, PrimitiveType
 
-_TRUNCATED = 16
-_METRICS = "write.metadata.metrics."
-_WHOLE_MODE = re.compile(r"full|none|counts|truncate\((\d+)\)")
 _PATH = 2147483546
 """The reserved id of the column of delete files that holds the paths of data files."""
 
 
-def statistics_of(table: Table, snapshot_id: int, schema: Schema) -> Statistics:
+def statistics_of(table: Table, snapshot_id: int, schema: Schema, written_after: int | None = None) -> Statistics:
     """Return the statistics of a snapshot, with the columns of ``schema``.
 
     Rows that delete files remove are not counted; data files are read only if the delete files do not tell how many
-    those are. Raises RVT-407 for delete files that only an engine can apply.
+    those are. Files with higher sequence numbers than ``written_after`` are those of a run that is not published yet.
+    Raises RVT-407 for delete files that only an engine can apply.
     """
     entries = list(_entries(table, _manifests(table, snapshot_id)))
     data, deletes = _divided(entries)
+    texts = whole_texts(table, snapshot_id, written_after)
     if not deletes:
-        return _statistics(table, data, schema)
+        return _statistics(table, data, schema, texts)
     deleted = _deleted_rows(data, deletes)
-    written = _statistics(table, data, schema)
+    written = _statistics(table, data, schema, texts)
     rows = _scanned_rows(table, snapshot_id, schema) if deleted is None else written.rows - deleted
     return _after_deletes(written, rows)
 
 
-def added_statistics_of(table: Table, snapshot_id: int, schema: Schema) -> Statistics:
+def added_statistics_of(table: Table, snapshot_id: int, schema: Schema, written_after: int | None = None) -> Statistics:
     """Return the statistics of the data files that a snapshot itself added, as they were written."""
     manifests = [manifest for manifest in _manifests(table, snapshot_id) if manifest.added_snapshot_id == snapshot_id]
     entries = [entry for entry in _entries(table, manifests) if _is_added_by(entry, snapshot_id)]
     data, deletes = _divided(entries)
-    written = _statistics(table, data, schema)
+    written = _statistics(table, data, schema, whole_texts(table, snapshot_id, written_after))
     paths = {entry.data_file.file_path for entry in data}
     is_touched = any((path := _referenced(entry.data_file)) is None or path in paths for entry in deletes)
     return _after_deletes(written, written.rows) if is_touched else written
@@ -62,8 +61,8 @@ def _after_deletes(written: Statistics, rows: int) -> Statistics:
     return Statistics(rows, written.bytes, written.columns, nulls)
 
 
-def _statistics(table: Table, data: Sequence[ManifestEntry], schema: Schema) -> Statistics:
-    reader = _Reader(table, [(entry.snapshot_id, entry.data_file) for entry in data])
+def _statistics(table: Table, data: Sequence[ManifestEntry], schema: Schema, texts: WholeTexts) -> Statistics:
+    reader = _Reader(table, data, texts)
     rows = sum(entry.data_file.record_count for entry in data)
     size = sum(entry.data_file.file_size_in_bytes for entry in data)
     values = {path: reader.column(field) for path, field in _leaves(schema).items()}
@@ -72,26 +71,27 @@ def _statistics(table: Table, data: Sequence[ManifestEntry], schema: Schema) -> 
 
 @dataclass(frozen=True)
 class _Reader:
-    """Reads the metrics of data files, each given with the id of the snapshot that added it."""
+    """Reads the metrics of the data files of ``entries``."""
 
     table: Table
-    all_files: Sequence[tuple[int | None, DataFile]]
+    entries: Sequence[ManifestEntry]
+    texts: WholeTexts
 
     @cached_property
-    def files(self) -> list[tuple[int | None, DataFile]]:
-        return [(snapshot, file) for snapshot, file in self.all_files if file.record_count]
+    def files(self) -> list[ManifestEntry]:
+        return [entry for entry in self.entries if entry.data_file.record_count]
 
     def column(self, field: NestedField) -> ColumnStatistics:
         """Return the statistics of one column or field of a struct."""
         nulls = 0
-        bounded: list[DataFile] = []
-        for snapshot, file in self.files:
-            known = self._nulls(snapshot, file, field)
+        bounded: list[ManifestEntry] = []
+        for entry in self.files:
+            known = self._nulls(entry.snapshot_id, entry.data_file, field)
             if known is None:
                 return ColumnStatistics()
             nulls += known
-            if known < file.record_count:
-                bounded.append(file)
+            if known < entry.data_file.record_count:
+                bounded.append(entry)
         bounds = self._bounds(bounded, field)
         if not bounds:
             return ColumnStatistics(nulls)
@@ -120,9 +120,10 @@ class _Reader:
             if snapshot.schema_id in schemas
         }
 
-    def _bounds(self, files: Sequence[DataFile], field: NestedField) -> tuple[list[bytes], list[bytes]] | None:
+    def _bounds(self, entries: Sequence[ManifestEntry], field: NestedField) -> tuple[list[bytes], list[bytes]] | None:
         """Return the lower and upper bounds of a column; None if they may not be its min and max."""
         id_, name = field.field_id, str(field.field_type)
+        files = [entry.data_file for entry in entries]
         if name not in _EXACT and not name.startswith("decimal"):
             return None
         if any(file.file_format != "PARQUET" for file in files):  # ORC rounds times
@@ -134,26 +135,12 @@ class _Reader:
             upper = [file.upper_bounds[id_] for file in files]
         except (KeyError, TypeError):  # no bounds of this column, or of none
             return None
-        if name == "string" and not (self._whole_texts and all(map(_is_short, (*lower, *upper)))):
+        if name == "string" and not all(map(self.texts.are_in, entries, lower, upper)):
             return None
         return (lower, upper) if lower else None
 
-    @cached_property
-    def _whole_texts(self) -> bool:
-        """Whether short texts are in the bounds as they are."""
-        modes = [value.lower() for key, value in self.table.metadata.properties.items() if key.startswith(_METRICS)]
-        found = [_WHOLE_MODE.fullmatch(mode) for mode in modes if not mode.isdigit()]
-        return all(mode is not None and int(mode[1] or _TRUNCATED) >= _TRUNCATED for mode in found)
-
 
 _EXACT = frozenset("boolean int long float double date timestamp timestamptz string".split())
-
-
-def _is_short(bound: bytes) -> bool:
-    try:
-        return len(bound.decode()) < _TRUNCATED
-    except UnicodeDecodeError:  # Spark allows any bytes in strings
-        return False
 
 
 def _bound(field: NestedField, bounds: Iterable[bytes], choose: Any) -> Any:

@@ -25,6 +25,17 @@ ENVIRONMENT_OF = "rivet.environment-of"
 OVERRIDE = "rivet.watermark-override"
 """The table property with the watermark that a person set, and the version for which it was set."""
 
+SPEC, ORDER = "rivet.spec-id", "rivet.sort-order-id"
+"""The partition spec and the sort order that the table had with a snapshot, which itself says its columns alone."""
+
+STAGED_FOR = "rivet.staged-for"
+"""Of a staging table: the table that it is for."""
+
+TEXT_BOUNDS = "rivet.text-bounds"
+"""The data files, by ranges of sequence numbers, whose short texts are in their bounds as they are."""
+
+TextBounds = tuple[tuple[int, int | None], ...]
+
 _ROWS, _BEFORE = "rivet.rows", "rivet.rows-before"
 _INSERTED, _UPDATED, _DELETED = "rivet.rows-inserted", "rivet.rows-updated", "rivet.rows-deleted"
 _BYTES = "rivet.bytes-written"
@@ -32,7 +43,10 @@ _BYTES = "rivet.bytes-written"
 
 @dataclass(frozen=True)
 class Publication:
-    """The facts recorded with a version: who published and who made it, from what, and how its rows came about."""
+    """The facts recorded with a version: who published and who made it, from what, and how its rows came about.
+
+    ``unknown_before`` is an expired snapshot of another engine before which nothing is known; it is never recorded.
+    """
 
     identity: str
     made_by: str
@@ -41,6 +55,8 @@ class Publication:
     record: Record
     inputs: Inputs = field(default_factory=dict)
     code_versions: Mapping[str, str] = field(default_factory=dict)
+    text_bounds: TextBounds = ()
+    unknown_before: str | None = None
 
     def properties(self) -> dict[str, str]:
         """Return the properties of the snapshot.
@@ -65,6 +81,8 @@ class Publication:
             found[CODE_VERSIONS] = _json(dict(self.code_versions))
         if self.made_by not in ("", self.identity):
             found[MADE_BY] = self.made_by
+        if self.text_bounds:
+            found[TEXT_BOUNDS] = _json(self.text_bounds)
         if self.record.bytes is not None:
             found[_BYTES] = str(self.record.bytes)
         return found
@@ -94,6 +112,7 @@ def publication_of(properties: Mapping[str, str | None]) -> Publication | None:
         ),
         inputs=inputs_from_json(json.loads(known.get(LANDED, "{}")), json.loads(known.get(INPUTS, "{}"))),
         code_versions=json.loads(known.get(CODE_VERSIONS, "{}")),
+        text_bounds=tuple((first, last) for first, last in json.loads(known.get(TEXT_BOUNDS, "[]"))),
     )
 
 

@@ -9,6 +9,7 @@ from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from rivet_dagster.errors import RivetError
+from rivet_dagster.model.spark_type import field_name
 
 if TYPE_CHECKING:
     from pyiceberg.schema import Schema
@@ -90,7 +91,7 @@ def sql_type(type_: IcebergType) -> str:
 
     match type_:
         case StructType():
-            fields = ",".join(f"{field.name}:{sql_type(field.field_type)}" for field in type_.fields)
+            fields = ",".join(f"{field_name(field.name)}:{sql_type(field.field_type)}" for field in type_.fields)
             return f"struct<{fields}>"
         case ListType():
             return f"array<{sql_type(type_.element_type)}>"

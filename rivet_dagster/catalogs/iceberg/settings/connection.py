@@ -57,6 +57,10 @@ def connected(name: str, options: Mapping[str, Any], root: Path) -> Catalog:
             from rivet_dagster.catalogs.iceberg.rest_catalog import PatientRestCatalog
 
             return PatientRestCatalog(name, **properties)
+        if type_ == CatalogType.SQL:
+            from rivet_dagster.catalogs.iceberg.sql_catalog import DatabaseCatalog
+
+            return DatabaseCatalog(name, **properties)
         return AVAILABLE_CATALOGS[type_](name, properties)
     except (ImportError, NotInstalledError) as error:
         raise _missing(name, kind, error) from error

@@ -11,7 +11,7 @@ from rivet_dagster.catalogs.iceberg.commits.committing import Changes, commit
 from rivet_dagster.catalogs.iceberg.commits.updates import remove_properties, set_properties
 from rivet_dagster.catalogs.iceberg.metadata.history import EXPIRED
 from rivet_dagster.catalogs.iceberg.metadata.same_rows import facts_of, only_rewrites, snapshot_of, version_of
-from rivet_dagster.catalogs.iceberg.metadata.summary import ENVIRONMENT, LANDED, publication_of
+from rivet_dagster.catalogs.iceberg.metadata.summary import ENVIRONMENT, LANDED, TEXT_BOUNDS, publication_of
 from rivet_dagster.catalogs.iceberg.opened import OpenedTable
 from rivet_dagster.catalogs.iceberg.settings.upkeep_options import ExpireSnapshots
 from rivet_dagster.catalogs.iceberg.upkeep.procedures import expire_snapshots
@@ -24,6 +24,7 @@ REMEMBERED = timedelta(days=30)
 """For how long it is remembered who published a version that has expired."""
 
 _EXPIRED_AT = "rivet.expired-at"
+_LEFT_OUT = (LANDED, TEXT_BOUNDS)
 
 
 def expire(table: OpenedTable, session: EngineSession, options: ExpireSnapshots, now: datetime) -> tuple[int, int]:
@@ -73,13 +74,14 @@ def _going(table: Table, retained: list[int], before: datetime) -> list[int]:
 
 
 def _publications(table: Table, snapshots: list[int]) -> dict[str, dict[str, Any]]:
-    """Return the facts of the publications among these snapshots, by version; consumed files are left out."""
+    """Return the facts of the publications among these snapshots, by version; what concerns files is left out."""
     found: dict[str, dict[str, Any]] = {}
     for snapshot_id in snapshots:
         snapshot = table.snapshot_by_id(snapshot_id)
         if snapshot is None or only_rewrites(snapshot):
             continue
-        facts = {key: value for key, value in facts_of(snapshot).items() if key.startswith("rivet.") and key != LANDED}
+        all_facts = facts_of(snapshot).items()
+        facts = {key: value for key, value in all_facts if key.startswith("rivet.") and key not in _LEFT_OUT}
         if publication_of(facts) is not None and ENVIRONMENT not in facts:
             found[str(version_of(table, snapshot))] = facts
     return found

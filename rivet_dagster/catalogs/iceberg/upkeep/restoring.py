@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
 from rivet_dagster.catalogs.iceberg.commits.committing import Changes, commit
@@ -16,16 +17,24 @@ from rivet_dagster.catalogs.iceberg.metadata.same_rows import (
     version_of,
     with_facts,
 )
+from rivet_dagster.catalogs.iceberg.metadata.summary import TEXT_BOUNDS
+from rivet_dagster.catalogs.iceberg.metadata.text_bounds import (
+    recorded_bounds,
+    sequence_number_of,
+    together,
+    written_bounds,
+)
 from rivet_dagster.catalogs.iceberg.opened import OpenedTable
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
 
 
-def restore_facts(table: OpenedTable) -> None:
+def restore_facts(table: OpenedTable, since: int | None = None) -> None:
     """Put a snapshot with the same files and the version's facts on one that only rewrote files, if it is current.
 
-    Until then, and if this process dies before, readers of the facts find them through the snapshot's parents.
+    Until then, and if this process dies before, readers of the facts find them through the snapshot's parents. Files
+    that were rewritten after the snapshot ``since`` are known to be written by us.
     """
 
     def changes(found: Table) -> Changes:
@@ -36,6 +45,10 @@ def restore_facts(table: OpenedTable) -> None:
         facts = {key: value or "" for key, value in facts_of(first).items() if key.startswith("rivet.")}
         if not facts:
             return Changes()
+        after, bounds = sequence_number_of(found, since), recorded_bounds(found, first.snapshot_id)
+        if after >= sequence_number_of(found, first.snapshot_id):
+            bounds = together(bounds, written_bounds(found, after))
+        facts[TEXT_BOUNDS] = json.dumps(bounds, separators=(",", ":"))
         same = {ROWS_OF: str(version_of(found, current)), PUBLISHED_AT: published_at(found, current)}
         snapshot_id = new_snapshot_id()
         writer = SnapshotWriter(found.io, found.metadata, snapshot_id, current)

@@ -74,6 +74,7 @@ class TableUpkeep:
 
     def _rewrite(self) -> None:
         """Rewrite files and manifests, unless a run that would have to compute its rows again is staging some."""
+        since = self.table.load().metadata.current_snapshot_id
         steps: dict[str, Callable[[], None]] = {}
         if self.options.rewrite_data_files is not None:
             steps[REWRITE] = self._rewrite_files
@@ -85,7 +86,7 @@ class TableUpkeep:
                 self._skip(step, f"a run is writing to the table: {writer.name}")
             else:
                 self._step(step, action)
-        restore_facts(self.table)
+        restore_facts(self.table, since)
 
     def _rewrite_files(self) -> None:
         assert self.options.rewrite_data_files is not None

@@ -9,14 +9,15 @@ from rivet_dagster.catalogs.iceberg.commits.definition import Definition
 from rivet_dagster.catalogs.iceberg.commits.snapshots import new_snapshot_id, refuse_later_format
 from rivet_dagster.catalogs.iceberg.heartbeat import Heartbeat
 from rivet_dagster.catalogs.iceberg.metadata.history import publication_for, published
+from rivet_dagster.catalogs.iceberg.metadata.last_publication import last_publication
 from rivet_dagster.catalogs.iceberg.metadata.layout import Layout
-from rivet_dagster.catalogs.iceberg.metadata.same_rows import facts_of, snapshot_of, with_facts
+from rivet_dagster.catalogs.iceberg.metadata.same_rows import snapshot_of
 from rivet_dagster.catalogs.iceberg.metadata.summary import ERRORS
 from rivet_dagster.catalogs.iceberg.metadata.types import sql_columns
 from rivet_dagster.catalogs.iceberg.nessie.rest_endpoint import refuse_nessie
 from rivet_dagster.catalogs.iceberg.opened import OpenedTable, Opener
 from rivet_dagster.catalogs.iceberg.writes.begun import Beginning, Origin
-from rivet_dagster.catalogs.iceberg.writes.errors import StagedErrors, errors_snapshot
+from rivet_dagster.catalogs.iceberg.writes.errors import StagedErrors, errors_of_rows
 from rivet_dagster.catalogs.iceberg.writes.staged_branch import StagedBranch, begin_branch
 from rivet_dagster.catalogs.iceberg.writes.staged_for_run import heartbeat_of
 from rivet_dagster.catalogs.iceberg.writes.staged_table import StagedTable, place_of
@@ -91,10 +92,11 @@ def restaged(table: OpenedTable, declared: str, catalog: str, open: Opener, vers
     existing = begin.place.existing
     found = snapshot_of(existing, version) if existing is not None else None
     assert existing is not None and found is not None, "it was just listed"
-    name, snapshot = facts_of(with_facts(existing, found)).get(ERRORS), found.snapshot_id
-    if name is not None:
+    last, snapshot = last_publication(existing, found), found.snapshot_id
+    name = last.facts.get(ERRORS) if last is not None else None
+    if last is not None and name is not None:
         place = place_of(open(name))
-        older = errors_snapshot(place.existing, version) if place.existing is not None else None
+        older = errors_of_rows(place.existing, last.version) if place.existing is not None else None
         if older is not None:
             begin.errors.adopt(name, place, None, older=older)
     origin = Origin(publication_for(existing, found), lambda: stored_rows(table, snapshot), snapshot=snapshot)

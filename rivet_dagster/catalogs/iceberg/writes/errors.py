@@ -12,6 +12,7 @@ from rivet_dagster.catalogs.iceberg.commits.definition import Definition
 from rivet_dagster.catalogs.iceberg.commits.snapshots import new_snapshot_id
 from rivet_dagster.catalogs.iceberg.commits.updates import MAIN, branch_is_at, set_branch
 from rivet_dagster.catalogs.iceberg.heartbeat import Heartbeat
+from rivet_dagster.catalogs.iceberg.metadata.last_publication import last_publication
 from rivet_dagster.catalogs.iceberg.metadata.summary import DATA_SNAPSHOT, ERRORS, ERRORS_OF, IDENTITY
 from rivet_dagster.catalogs.iceberg.opened import OpenedTable, Opener
 from rivet_dagster.catalogs.iceberg.writes.publishing import Release
@@ -60,8 +61,12 @@ class StagedErrors:
         assert self.staged is not None
         if frame is not None:
             assert session is not None, "only an engine computes rows"
-            target = self.staged.target if isinstance(self.staged, StagedBranch) else self.staged.relation
-            session.write(frame, target)
+            match self.staged:
+                case StagedBranch() as branch:
+                    with branch.statement(adds=True):
+                        session.write(frame, branch.target)
+                case StagedTable() as staged:
+                    staged.append(frame, session)
         stored = self.stored()
         self.judged = stored.relation.snapshot if isinstance(stored.relation, CatalogTable) else None
         return stored
@@ -201,6 +206,19 @@ class StagedErrors:
             return Changes((set_branch(MAIN, upon),), (branch_is_at(MAIN, release.snapshot_id),))
 
         commit(opened.load, changes, str(opened.name))
+
+
+def errors_of_rows(errors: Table, version: int) -> int | None:
+    """Return the snapshot of an error table with the errors of a version, as other engines have left them since.
+
+    None if there is none, or it has expired.
+    """
+    published = (entry.snapshot_id for entry in reversed(errors.metadata.snapshot_log))
+    for snapshot in map(errors.snapshot_by_id, published):
+        last = last_publication(errors, snapshot) if snapshot is not None else None
+        if snapshot is not None and last is not None and last.facts.get(DATA_SNAPSHOT) == str(version):
+            return int(snapshot.snapshot_id)
+    return errors_snapshot(errors, version)
 
 
 def errors_snapshot(errors: Table, data_snapshot: int) -> int | None:

@@ -40,8 +40,8 @@ from rivet_dagster.sql.write_strategies.statements import count_query, delete, d
 class NativeWrite:
     """The write of ``plan`` to ``branch``, which builds upon ``base``, a version of ``rows_before`` rows.
 
-    ``batch_table`` is where a batch is stored that the statement reads several times. ``partitioned_by`` are the
-    columns whose values are the table's partitions, none where transforms of columns are.
+    ``batch_table`` is where a batch is stored that the statement reads several times. ``overwritable_by`` are the
+    columns by whose values a dynamic overwrite replaces rows, none where it would not replace them all.
     """
 
     branch: StagedBranch
@@ -49,7 +49,7 @@ class NativeWrite:
     base: Base
     rows_before: int
     batch_table: StagedTable
-    partitioned_by: tuple[str, ...]
+    overwritable_by: tuple[str, ...]
     plan: WritePlan
     context: WriteContext
 
@@ -74,7 +74,7 @@ class NativeWrite:
                 return self._overwritten(frame)
             if isinstance(plan, ReplaceAll):
                 inside, values = self._window()
-                self.session.execute(delete(self.branch.written_to, inside), values)
+                self._execute(delete(self.branch.written_to, inside), values)
             emptied = self.branch.head()
             query_plan = self._computed(frame, "append")
         stored = self.branch.look()
@@ -116,7 +116,7 @@ class NativeWrite:
         inside, values = self._window() if self.context.window is not None else (None, {})
         filled = [key for key in plan.keys if batch.statistics.values.get(key, ColumnStatistics()).nulls == 0]
         sql = update_or_insert(self.branch.written_to, columns, plan.keys, source, inside, True, filled)
-        self.session.execute(sql, values, self.context.progress)
+        self._execute(sql, values)
         return self._merged(batch, query_plan, lambda: self._differing(source, plan))
 
     def _has_distinct(self, keys: tuple[str, ...], batch: StoredRows) -> bool:
@@ -133,7 +133,7 @@ class NativeWrite:
             stored = changes.audit()
             self.session.register(INCOMING, self.session.load(stored.relation))
             sql = update_or_insert(self.branch.written_to, self.base.columns, identity(plan), INCOMING)
-            self.session.execute(sql, None, self.context.progress)
+            self._execute(sql)
             return self._merged(batch, query_plan, lambda: stored.statistics.rows)
 
     def _merged(self, batch: StoredRows, query_plan: QueryPlan, changed: Callable[[], int]) -> Rewritten:
@@ -158,18 +158,18 @@ class NativeWrite:
 
     def _newer(self, plan: AppendNewer, batch: StoredRows) -> None:
         frame = incoming(plan, self.session, batch.relation, self.base, self.context, self._within)
-        self.session.write(frame, self.branch.target, self.context.progress)
+        self._write(frame)
 
     def _replaced(self, plan: DeleteInsert | ReplacePartitions, batch: StoredRows) -> None:
         columns, keys = self.base.columns, identity(plan)
         register_batch(self.session, self.session.load(batch.relation), columns)
-        if self.context.window is None and self._are_partitions(keys):
+        if self.context.window is None and self._are_overwritable(keys):
             frame = self.session.query(projection(columns, columns, BATCH))
-            self.session.write(frame, self.branch.target, self.context.progress, mode="overwrite_partitions")
+            self._write(frame, "overwrite_partitions")
             return
         inside, values = self._window() if self.context.window is not None else (None, {})
         sql = delete_and_insert(self.branch.written_to, columns, keys, BATCH, inside)
-        self.session.execute(sql, values, self.context.progress)
+        self._execute(sql, values)
 
     def _refreshed(self, plan: Refresh, batch: StoredRows, query_plan: QueryPlan) -> Rewritten:
         """Empty the partitions of the run, and append what the plan makes of empty ones."""
@@ -180,23 +180,28 @@ class NativeWrite:
             register_batch(self.session, self.session.load(batch.relation), columns)
             frame = self.session.query(projection(columns, columns, BATCH))
         inside, values = self._window()
-        self.session.execute(delete(self.branch.written_to, inside), values)
+        self._execute(delete(self.branch.written_to, inside), values)
         others = self.branch.look().whole().statistics.rows
-        self.session.write(frame, self.branch.target, self.context.progress)
+        self._write(frame)
         stored = self.branch.look()
         whole, written = stored.whole(), stored.bytes_since(self.branch.start)
         record = Record(whole.statistics.rows - others, deleted=self.rows_before - others, bytes=written)
         return Rewritten(batch, whole, record, query_plan)
 
-    def _are_partitions(self, keys: tuple[str, ...]) -> bool:
-        """Return whether the table is laid out by exactly these columns, so that their values are its partitions."""
-        return [key.lower() for key in keys] == [name.lower() for name in self.partitioned_by]
+    def _are_overwritable(self, keys: tuple[str, ...]) -> bool:
+        """Return whether a dynamic overwrite replaces the rows with these values of the keys, and no others."""
+        return [key.lower() for key in keys] == [name.lower() for name in self.overwritable_by]
 
     def _computed(self, frame: Frame, mode: WriteMode) -> QueryPlan:
-        def write() -> None:
+        return computed(self.session, frame, self.context, lambda: self._write(frame, mode))
+
+    def _write(self, frame: Frame, mode: WriteMode = "append") -> None:
+        with self.branch.statement(adds=True):
             self.session.write(frame, self.branch.target, self.context.progress, mode=mode)
 
-        return computed(self.session, frame, self.context, write)
+    def _execute(self, sql: str, values: Mapping[str, Any] | None = None) -> None:
+        with self.branch.statement(adds=False):
+            self.session.execute(sql, values, self.context.progress)
 
     def _rewritten(self, stored: StoredSnapshot, batch: StoredRows, query_plan: QueryPlan) -> Rewritten:
         """Return all rows, with the record of a write that has inserted all rows of the batch, or the newer ones."""

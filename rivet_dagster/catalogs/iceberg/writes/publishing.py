@@ -12,14 +12,21 @@ from rivet_dagster.catalogs.iceberg.commits.snapshots import SnapshotWriter, liv
 from rivet_dagster.catalogs.iceberg.commits.updates import (
     MAIN,
     branch_is_at,
-    new_schema,
+    changed_schema,
     remove_properties,
     remove_ref,
     set_branch,
     set_properties,
 )
-from rivet_dagster.catalogs.iceberg.metadata.kept_constraints import same_schema
-from rivet_dagster.catalogs.iceberg.metadata.layout import Layout, layout_updates, spec_updates, table_properties
+from rivet_dagster.catalogs.iceberg.metadata.last_publication import CONTINUES, remembering
+from rivet_dagster.catalogs.iceberg.metadata.layout import (
+    Layout,
+    kept_layout,
+    layout_updates,
+    spec_updates,
+    table_properties,
+)
+from rivet_dagster.catalogs.iceberg.metadata.restored import restoring_updates
 from rivet_dagster.catalogs.iceberg.metadata.summary import OVERRIDE
 from rivet_dagster.catalogs.iceberg.opened import OpenedTable
 from rivet_dagster.catalogs.iceberg.reaching import OTHER_NAME
@@ -36,6 +43,7 @@ from rivet_dagster.errors import RivetError
 if TYPE_CHECKING:
     from pyiceberg.manifest import DataFile
     from pyiceberg.table import Table
+    from pyiceberg.table.snapshots import Snapshot
     from pyiceberg.table.update import TableRequirement, TableUpdate
 
 
@@ -75,13 +83,16 @@ class Release:
         self._commit(changes)
 
     def of_snapshot(self, snapshot: int) -> None:
-        """Publish an older snapshot of the table again."""
+        """Publish an older snapshot of the table again, with the columns and the layout that the table had with it.
+
+        Raises RVT-401 if it has expired, or its columns are not known any more.
+        """
 
         def changes(found: Table) -> Changes:
             if self._is_done(found):
                 return Changes()
-            made = self._same_rows(found, snapshot)
-            return self._required((*made.updates, *self._told(found)), made.requirements, made)
+            made = self._again(found, snapshot)
+            return self._required((*made.updates, *self._told(found, laid_out=True)), made.requirements, made)
 
         self._commit(changes)
 
@@ -133,7 +144,7 @@ class Release:
         empty = of.model_copy(update={"location": place.location, "last_sequence_number": 0, "properties": {}})
         writer = SnapshotWriter(place.io, empty, self.snapshot_id, None)
         added = writer.replaced(files, of.schema(), of.default_spec_id, self.properties)
-        marked = {**table_properties(self.layout), **self.marks}
+        marked = {**table_properties(self.layout), **self.marks, **remembering(self.snapshot_id, self.properties)}
         updates = (
             *creation(of.schema(), of.spec(), of.sort_order(), place.location, marked),
             added,
@@ -166,12 +177,9 @@ class Release:
         from pyiceberg.table.update import update_table_metadata
 
         columns = source.schema()
-        schema: tuple[TableUpdate, ...] = ()
-        if not same_schema(columns, found.schema()):
-            schema = new_schema(columns.model_copy(update={"schema_id": max(found.schemas()) + 1}))
-        with_schema = update_table_metadata(found.metadata, schema) if schema else found.metadata
-        layout = layout_updates(self.layout, with_schema)
-        laid_out = update_table_metadata(with_schema, layout) if layout else with_schema
+        schema, with_schema = changed_schema(found.metadata, columns)
+        layout = layout_updates(kept_layout(self.layout, columns, found.metadata), with_schema)
+        laid_out = update_table_metadata(found.metadata, (*schema, *layout)) if schema or layout else found.metadata
         spec = spec_updates(source.spec(), laid_out)
         metadata = update_table_metadata(laid_out, spec) if spec else laid_out
         parent = found.snapshot_by_id(self.upon) if self.upon is not None else None
@@ -181,14 +189,24 @@ class Release:
         updates = (*schema, *layout, *spec, *published, *self._told(found, laid_out=True))
         return Changes(updates, (branch_is_at(MAIN, self.upon),), (writer,))
 
-    def _same_rows(self, found: Table, snapshot: int) -> Changes:
+    def _again(self, found: Table, snapshot: int) -> Changes:
+        return self._same_rows(found, snapshot, lambda parent: restoring_updates(found, parent))
+
+    def _same_rows(
+        self, found: Table, snapshot: int, laid_out: Callable[[Snapshot], tuple[TableUpdate, ...]] | None = None
+    ) -> Changes:
+        """Return the changes that publish the rows of a snapshot, with what it ``laid_out`` before."""
+        from pyiceberg.table.update import update_table_metadata
+
         parent = found.snapshot_by_id(snapshot)
         if parent is None:
             raise RivetError("RVT-401", f"the snapshot {snapshot} of '{self.table.name}' has expired")
-        writer = SnapshotWriter(found.io, found.metadata, self.snapshot_id, parent)
+        updates = laid_out(parent) if laid_out is not None else ()
+        metadata = update_table_metadata(found.metadata, updates) if updates else found.metadata
+        writer = SnapshotWriter(found.io, metadata, self.snapshot_id, parent)
         added = writer.same_rows(self.properties)
         requirements = (branch_is_at(MAIN, self.upon),)
-        return Changes((added, set_branch(MAIN, self.snapshot_id)), requirements, (writer,))
+        return Changes((*updates, added, set_branch(MAIN, self.snapshot_id)), requirements, (writer,))
 
     def _required(
         self, updates: tuple[TableUpdate, ...], requirements: tuple[TableRequirement, ...], made: Changes
@@ -216,7 +234,8 @@ class Release:
 
     def _told(self, found: Table, key: str | None = None, laid_out: bool = False) -> tuple[TableUpdate, ...]:
         """Return the updates of the table's properties and layout that go with the publication."""
-        ended = [OVERRIDE, *([withheld_mark(key)] if key is not None else [])]
+        ended = [OVERRIDE, CONTINUES, *([withheld_mark(key)] if key is not None else [])]
         gone = [name for name in ended if name in found.metadata.properties]
         layout = () if laid_out else layout_updates(self.layout, found.metadata)
-        return (*layout, *set_properties(self.marks), *remove_properties(gone))
+        marks = {**self.marks, **remembering(self.snapshot_id, self.properties)}
+        return (*layout, *set_properties(marks), *remove_properties(gone))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -12,7 +11,7 @@ from rivet_dagster.catalogs.capabilities.transaction import NO_CONTEXT, WriteCon
 from rivet_dagster.catalogs.iceberg.commits.definition import Definition
 from rivet_dagster.catalogs.iceberg.commits.sending import is_refusal
 from rivet_dagster.catalogs.iceberg.heartbeat import Heartbeat
-from rivet_dagster.catalogs.iceberg.names import key_of
+from rivet_dagster.catalogs.iceberg.names import attempt_key
 from rivet_dagster.catalogs.iceberg.nessie.run_catalog import RunCatalog
 from rivet_dagster.catalogs.iceberg.opened import OpenedTable, Opener
 from rivet_dagster.catalogs.iceberg.reaching import reaching
@@ -66,7 +65,7 @@ class NessieTransaction(IcebergTransaction):
     def _alive(self, identity: str) -> Heartbeat:
         if self._heartbeat is None:
             begin = self.beginning
-            key = f"{key_of(identity)}_{secrets.token_hex(4)}"
+            key = attempt_key(identity)
             heartbeat = Heartbeat(begin.place.io, begin.place.location, key)
             self.run.begin(key, begin.table, self.version, heartbeat)
             self._heartbeat, self.branch = heartbeat, key

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -10,7 +12,7 @@ from rivet_dagster.catalogs.iceberg.commits.snapshots import SnapshotWriter, new
 from rivet_dagster.catalogs.iceberg.commits.updates import branch_is_at, remove_properties, remove_ref, set_branch
 from rivet_dagster.catalogs.iceberg.names import TableName
 from rivet_dagster.catalogs.iceberg.opened import OpenedTable
-from rivet_dagster.catalogs.iceberg.writes.stored import StoredSnapshot
+from rivet_dagster.catalogs.iceberg.writes.stored import StoredSnapshot, refuse_other_writes
 from rivet_dagster.errors import RivetError
 from rivet_dagster.model.relations import CatalogTable
 
@@ -25,6 +27,7 @@ class StagedBranch:
     table: OpenedTable
     key: str
     start: int
+    _checked: StoredSnapshot | None = None
 
     @property
     def name(self) -> TableName:
@@ -41,14 +44,29 @@ class StagedBranch:
         """The parts of the name by which statements write to the branch."""
         return (*self.name.parts, f"branch_{self.key}")
 
+    @contextmanager
+    def statement(self, adds: bool) -> Iterator[None]:
+        """Have an engine carry out one statement in the block, which ``adds`` a snapshot even without any row.
+
+        Raises RVT-406 if the branch has been removed, RVT-407 unless it has one new snapshot after the block.
+        """
+        before = self._checked.snapshot if self._checked is not None else self.start
+        yield
+        found = self.table.load()
+        head = head_of(found, self.key)
+        refuse_other_writes(found, head, before, f"the branch {self.key} of '{self.name}'", adds)
+        self._checked = StoredSnapshot(self.name, found, head)
+
     def head(self) -> int:
         """Return the snapshot at the head of the branch. Raises RVT-406 if the branch has been removed."""
-        return head_of(self.table.load(), self.key)
+        return self.look().snapshot
 
     def look(self) -> StoredSnapshot:
-        """Return what the branch holds now. Raises RVT-406 if it has been removed."""
+        """Return what the branch holds after the last statement. Raises RVT-406 if it has been removed."""
+        if self._checked is not None:
+            return self._checked
         found = self.table.load()
-        return StoredSnapshot(self.name, found, head_of(found, self.key))
+        return StoredSnapshot(self.name, found, head_of(found, self.key), self.start)
 
     def remove(self) -> None:
         """Remove the branch; do nothing if it does not exist any more."""
@@ -63,6 +81,8 @@ def begin_branch(table: OpenedTable, key: str, base: int | None, emptied: bool =
         nonlocal start
         # PyIceberg takes a requirement of another branch than main for unmet where there is no snapshot yet.
         free = (branch_is_at(key, None),) if found.metadata.snapshots else ()
+        if base is not None and found.snapshot_by_id(base) is None:
+            raise RivetError("RVT-405", f"the version of '{table.name}' that this run began upon has been removed")
         if base is not None and not emptied:
             return Changes((set_branch(key, base),), free)
         start = new_snapshot_id()

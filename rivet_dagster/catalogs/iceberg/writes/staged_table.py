@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
@@ -17,16 +17,17 @@ from rivet_dagster.catalogs.iceberg.commits.updates import new_schema, remove_pr
 from rivet_dagster.catalogs.iceberg.empty_folders import remove_empty_folders
 from rivet_dagster.catalogs.iceberg.heartbeat import Heartbeat, heartbeat_at
 from rivet_dagster.catalogs.iceberg.metadata.kept_constraints import with_constraints
-from rivet_dagster.catalogs.iceberg.metadata.layout import Layout, order_of, spec_of
+from rivet_dagster.catalogs.iceberg.metadata.layout import Layout, kept_layout, order_of, spec_of
+from rivet_dagster.catalogs.iceberg.metadata.summary import STAGED_FOR
 from rivet_dagster.catalogs.iceberg.metadata.types import iceberg_schema
 from rivet_dagster.catalogs.iceberg.names import staging_of
 from rivet_dagster.catalogs.iceberg.opened import OpenedTable
 from rivet_dagster.catalogs.iceberg.reaching import OTHER_NAME, reaching
 from rivet_dagster.catalogs.iceberg.writes.staged_branch import StagedBranch, remove_branch
-from rivet_dagster.catalogs.iceberg.writes.stored import stored_rows
+from rivet_dagster.catalogs.iceberg.writes.stored import refuse_other_writes, stored_rows
 from rivet_dagster.catalogs.rewriting.intervals import Affected
 from rivet_dagster.catalogs.rewriting.version import Remaining, RewritableVersion
-from rivet_dagster.engines.contract import EngineSession, Frame
+from rivet_dagster.engines.contract import EngineSession, Frame, Progress
 from rivet_dagster.errors import RivetError
 from rivet_dagster.model.relations import CatalogTable
 from rivet_dagster.model.storage import Base, StoredRows
@@ -39,8 +40,8 @@ if TYPE_CHECKING:
     from pyiceberg.table.sorting import SortOrder
     from pyiceberg.table.update import TableUpdate
 
-STAGED_FOR, HEARTBEAT = "rivet.staged-for", "rivet.heartbeat"
-"""Table properties of a staging table: the table that it is for, and the URI of its run's heartbeat."""
+HEARTBEAT = "rivet.heartbeat"
+"""The table property of a staging table with the URI of its run's heartbeat."""
 
 PUBLISHING, REMOVED = "rivet.publishing-since", "rivet.removed"
 """Of one that will be a new table: since when a commit that makes the table of it may be under way, and that its files
@@ -124,6 +125,7 @@ class StagedTable(RewritableVersion):
     is_scratch: bool = False
     exists: bool = False
     fence: StagedBranch | None = None
+    _head: int | None = None
 
     @property
     def session(self) -> EngineSession:
@@ -145,7 +147,21 @@ class StagedTable(RewritableVersion):
         """Have the engine append rows; the first ones determine the columns."""
         if not self.exists:
             self.make(self.session.schema(frame), split_by)
-        self.session.write(frame, self.relation, context.progress, split_by)
+        self.append(frame, self.session, context.progress, split_by)
+
+    def append(
+        self,
+        frame: Frame,
+        session: EngineSession,
+        progress: Callable[[Progress], None] | None = None,
+        split_by: str | None = None,
+    ) -> None:
+        """Have the engine append rows to the table, which exists. Raises RVT-407 unless that adds one snapshot."""
+        session.write(frame, self.relation, progress, split_by)
+        found = self.table.load()
+        head = found.metadata.current_snapshot_id
+        refuse_other_writes(found, head, self._head, f"the staging table {self.table.name}")
+        self._head = head
 
     def make(self, schema: str, without: str | None = None) -> None:
         """Make the table, without rows, for columns given as Spark's JSON."""
@@ -206,17 +222,20 @@ class StagedTable(RewritableVersion):
             return columns, spec_of(self.layout, columns, None, None), order_of(self.layout, columns, None)
         given = iceberg_schema(schema, existing.schema(), existing.last_column_id + 1)
         columns = with_constraints(given, existing.schema())
-        spec = spec_of(self.layout, columns, existing.spec(), existing.last_partition_id)
-        return columns, spec, order_of(self.layout, columns, existing.sort_order())
+        layout = kept_layout(self.layout, columns, existing)
+        spec = spec_of(layout, columns, existing.spec(), existing.last_partition_id)
+        return columns, spec, order_of(layout, columns, existing.sort_order())
 
     def _properties(self) -> dict[str, str]:
         existing = self.place.existing
         kept = dict(existing.metadata.properties) if existing is not None and not self.is_scratch else {}
         own = {key: value for key, value in kept.items() if key.startswith("write.") and "metadata.path" not in key}
-        declared = {} if self.is_scratch else dict(self.layout.properties)
+        declared = {} if self.is_scratch else dict(self.layout.properties or {})
         where = {} if self.is_scratch else {DATA_PATH: self.place.data}
         marks = {STAGED_FOR: ".".join(self.place.of.name.identifier), HEARTBEAT: self.heartbeat.path}
-        return {**own, **declared, **where, **marks}
+        # With write-audit-publish Spark would write to a branch of the staging table.
+        copied = {key: value for key, value in {**own, **declared}.items() if not key.startswith("write.wap.")}
+        return {**copied, **where, **marks}
 
 
 def heartbeat_of(staging: Table) -> Heartbeat:
@@ -283,12 +302,13 @@ def remove_staging_table(table: OpenedTable, of: OpenedTable, mark: str = STAGED
 
 def mark_publishing(staging: OpenedTable) -> None:
     """Mark a staging table of which a new table is going to be made. Raises RVT-406 if its files are being removed."""
+    now = datetime.now(UTC).isoformat()
 
     def changes(found: Table) -> Changes:
         if REMOVED in found.metadata.properties:
             message = f"the staging table {staging.name} is being removed, by a sweep or by somebody"
             raise RivetError("RVT-406", message)
-        return Changes(set_properties({PUBLISHING: datetime.now(UTC).isoformat()}))
+        return Changes(set_properties({PUBLISHING: now}))
 
     commit(staging.load, changes, str(staging.name))
 

@@ -1,12 +1,10 @@
-"""The choice of where a version is staged: whether it fits the table as it is, and the name of its branch."""
+"""The choice of where a version is staged: whether it fits the table as it is."""
 
 from __future__ import annotations
 
 from rivet_dagster.catalogs.capabilities.transaction import WriteContext
 from rivet_dagster.catalogs.iceberg.metadata.layout import layout_updates
 from rivet_dagster.catalogs.iceberg.metadata.types import same_columns
-from rivet_dagster.catalogs.iceberg.names import free_key, key_of, staging_of
-from rivet_dagster.catalogs.iceberg.opened import OpenedTable
 from rivet_dagster.catalogs.iceberg.writes.begun import Beginning
 from rivet_dagster.catalogs.iceberg.writes.staged_table import Place
 from rivet_dagster.catalogs.rewriting import history
@@ -29,25 +27,23 @@ def fits(begin: Beginning, plan: WritePlan, session: EngineSession, frame: Frame
     return tuple(table_columns(plan, base.columns, (*given, *own))) == tuple(base.columns)
 
 
-def free_key_of(table: OpenedTable, identity: str) -> str:
-    """Return a key for a run's attempt that no branch or staging table of the table has."""
-    found = table.load_if_any()
-    branches = list(found.metadata.refs) if found is not None else []
-    key = key_of(identity)
-    staged = []
-    if table.catalog.namespace_exists(table.name.namespace):
-        names = [name[-1] for name in table.catalog.list_tables(table.name.namespace)]
-        staged = [known for name in names if (known := staging_of(name)) is not None]
-    return free_key(key, [*branches, *staged])
+def overwritable_by(place: Place, upon: int | None) -> tuple[str, ...]:
+    """Return the columns by whose values Iceberg's dynamic overwrite replaces rows of the snapshot ``upon``.
 
-
-def identity_columns(place: Place) -> tuple[str, ...]:
-    """Return the columns whose values are the table's partitions; none where transforms of columns are."""
+    None where transforms of columns are the table's partitions. None either where a live manifest, of data or of delete
+    files, has another spec than the table: the overwrite replaces partitions of the table's spec alone, and leaves the
+    files of others as they are.
+    """
     from pyiceberg.transforms import IdentityTransform
 
-    if place.existing is None:
+    existing = place.existing
+    base = existing.snapshot_by_id(upon) if existing is not None and upon is not None else None
+    if existing is None or base is None:
         return ()
-    schema, fields = place.existing.schema(), place.existing.spec().fields
+    fields = existing.spec().fields
     if not all(isinstance(field.transform, IdentityTransform) for field in fields):
         return ()
-    return tuple(schema.find_field(field.source_id).name for field in fields)
+    live = [found for found in base.manifests(existing.io) if found.has_added_files() or found.has_existing_files()]
+    if any(manifest.partition_spec_id != existing.metadata.default_spec_id for manifest in live):
+        return ()
+    return tuple(existing.schema().find_field(field.source_id).name for field in fields)

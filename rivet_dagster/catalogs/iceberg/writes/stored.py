@@ -7,9 +7,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from rivet_dagster.catalogs.iceberg.metadata.statistics import added_statistics_of, statistics_of
+from rivet_dagster.catalogs.iceberg.metadata.text_bounds import sequence_number_of
 from rivet_dagster.catalogs.iceberg.metadata.types import schema_of, sql_columns
 from rivet_dagster.catalogs.iceberg.names import TableName
 from rivet_dagster.catalogs.iceberg.opened import OpenedTable
+from rivet_dagster.errors import RivetError
 from rivet_dagster.model.relations import CatalogTable
 from rivet_dagster.model.storage import Record, Statistics, StoredRows
 
@@ -23,21 +25,25 @@ _MERGED = "spark.merge-into.num-target-rows-"
 
 @dataclass(frozen=True)
 class StoredSnapshot:
-    """The ``snapshot`` of the table ``name``, by its metadata ``found``."""
+    """The ``snapshot`` of the table ``name``, by its metadata ``found``.
+
+    ``start`` is the snapshot upon which a run that is not published yet has written it.
+    """
 
     name: TableName
     found: Table
     snapshot: int
+    start: int | None = None
 
     def whole(self) -> StoredRows:
         """Return all rows."""
         relation = CatalogTable(self.name.parts, snapshot=self.snapshot)
-        return StoredRows(relation, statistics_of(self.found, self.snapshot, self._schema))
+        return StoredRows(relation, statistics_of(self.found, self.snapshot, self._schema, self._written_after))
 
     def appended(self, after: int) -> StoredRows:
         """Return the rows that it has appended to its parent, ``after``."""
         relation = CatalogTable(self.name.parts, snapshot=self.snapshot, after=after)
-        return StoredRows(relation, added_statistics_of(self.found, self.snapshot, self._schema))
+        return StoredRows(relation, added_statistics_of(self.found, self.snapshot, self._schema, self._written_after))
 
     def merged(self) -> Record | None:
         """Return what the MERGE that made it did, by its summary; None if that does not say."""
@@ -55,6 +61,10 @@ class StoredSnapshot:
         return sum(int(_summary(snapshot).get("added-files-size") or 0) for snapshot in self._since(start))
 
     @property
+    def _written_after(self) -> int | None:
+        return None if self.start is None else sequence_number_of(self.found, self.start)
+
+    @property
     def _schema(self) -> Schema:
         return schema_of(self.found, self.snapshot)
 
@@ -69,6 +79,26 @@ class StoredSnapshot:
         found = self.found.snapshot_by_id(snapshot)
         assert found is not None, f"the snapshot {snapshot} was just made"
         return found
+
+
+_ELSEWHERE = "Have the engine write to the tables that it is told to: without `spark.wap.*` in Spark's configuration."
+
+
+def refuse_other_writes(found: Table, head: int | None, before: int | None, written_to: str, adds: bool = True) -> None:
+    """Raise RVT-407 unless ``head`` is the one snapshot that a statement of an engine has added upon ``before``.
+
+    Without ``adds`` the statement may have found nothing to do. Spark's client sends one again if the server does not
+    know it any more, as after a sleep of the machine.
+    """
+    if head == before and not adds:
+        return
+    snapshot = found.snapshot_by_id(head) if head is not None and head != before else None
+    if snapshot is None:
+        message = f"the engine has written nothing to {written_to}"
+        raise RivetError("RVT-407", message, remediation=_ELSEWHERE)
+    if snapshot.parent_snapshot_id != before:
+        message = f"{written_to} has other snapshots than the one statement of this run that wrote to it made"
+        raise RivetError("RVT-407", message, remediation="Run it again: the engine may have written the rows twice.")
 
 
 def stored_rows(table: OpenedTable, snapshot: int | None = None) -> StoredRows:

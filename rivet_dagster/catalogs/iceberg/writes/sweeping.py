@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from rivet_dagster.catalogs.iceberg.heartbeat import Heartbeat, heartbeats_of
-from rivet_dagster.catalogs.iceberg.metadata.summary import ERRORS_OF
+from rivet_dagster.catalogs.iceberg.metadata.summary import ERRORS_OF, STAGED_FOR
 from rivet_dagster.catalogs.iceberg.names import BRANCH, TableName, is_of_environment, staging_of
 from rivet_dagster.catalogs.iceberg.nessie.run_branch import RunBranch, branches_of_runs
 from rivet_dagster.catalogs.iceberg.opened import OpenedTable
 from rivet_dagster.catalogs.iceberg.writes.staged_branch import remove_branch
-from rivet_dagster.catalogs.iceberg.writes.staged_table import STAGED_FOR, heartbeat_of, remove_staging_table
+from rivet_dagster.catalogs.iceberg.writes.staged_table import heartbeat_of, remove_staging_table
 from rivet_dagster.catalogs.iceberg.writes.withheld import is_published, withheld_as
 
 if TYPE_CHECKING:

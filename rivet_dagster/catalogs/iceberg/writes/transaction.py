@@ -12,7 +12,9 @@ from rivet_dagster.catalogs.capabilities.staging import StagedTransaction
 from rivet_dagster.catalogs.capabilities.transaction import NO_CONTEXT, WriteContext
 from rivet_dagster.catalogs.iceberg.commits.committing import Outcome, OutcomeUnknownError
 from rivet_dagster.catalogs.iceberg.heartbeat import Heartbeat
-from rivet_dagster.catalogs.iceberg.metadata.summary import Publication
+from rivet_dagster.catalogs.iceberg.metadata.summary import Publication, TextBounds
+from rivet_dagster.catalogs.iceberg.metadata.text_bounds import bounds_after, recorded_bounds
+from rivet_dagster.catalogs.iceberg.names import attempt_key
 from rivet_dagster.catalogs.iceberg.opened import OpenedTable
 from rivet_dagster.catalogs.iceberg.reaching import reaching
 from rivet_dagster.catalogs.iceberg.writes.begun import Beginning, Origin
@@ -21,7 +23,7 @@ from rivet_dagster.catalogs.iceberg.writes.publishing import Release
 from rivet_dagster.catalogs.iceberg.writes.staged_branch import StagedBranch, begin_branch
 from rivet_dagster.catalogs.iceberg.writes.staged_for_run import described, required
 from rivet_dagster.catalogs.iceberg.writes.staged_table import StagedTable
-from rivet_dagster.catalogs.iceberg.writes.staging import fits, free_key_of, identity_columns
+from rivet_dagster.catalogs.iceberg.writes.staging import fits, overwritable_by
 from rivet_dagster.catalogs.iceberg.writes.unknown_outcome import unknown_outcome
 from rivet_dagster.catalogs.iceberg.writes.withheld import Judged, stage, withhold
 from rivet_dagster.catalogs.rewriting.rewrite import Rewritten, rewritten
@@ -52,6 +54,7 @@ class IcebergTransaction(StagedTransaction, ErrorTransaction):
     _heartbeat: Heartbeat | None = None
     _rewritten: Rewritten | None = None
     _outcome: Outcome = field(default_factory=Outcome)
+    _text_bounds: TextBounds = ()
 
     def __post_init__(self) -> None:
         self.table = self.beginning.declared
@@ -93,7 +96,7 @@ class IcebergTransaction(StagedTransaction, ErrorTransaction):
                     begin.base,
                     begin.rows_before,
                     staged.batch_table("_batch"),
-                    identity_columns(begin.place),
+                    overwritable_by(begin.place, begin.upon),
                     plan,
                     context,
                 )
@@ -102,6 +105,7 @@ class IcebergTransaction(StagedTransaction, ErrorTransaction):
                 staged.fence = branch
                 self._staged = staged
                 self._rewritten = self._scratch.enter_context(rewritten(staged, plan, frame, context))
+            self._text_bounds = bounds_after(begin.place.existing, begin.upon, self._staged.table.load(), native)
         self.query_plan = self._rewritten.query_plan
 
     def write_errors(self, table: str, frame: Frame | None) -> StoredRows:
@@ -114,7 +118,7 @@ class IcebergTransaction(StagedTransaction, ErrorTransaction):
         """Begin to send heartbeats, with the first thing that is staged."""
         if self._heartbeat is None:
             begin = self.beginning
-            self.branch = free_key_of(begin.table, identity)
+            self.branch = attempt_key(identity)
             heartbeat = Heartbeat(begin.place.io, begin.place.location, self.branch)
             heartbeat.begin()
             self._heartbeat = heartbeat
@@ -157,12 +161,15 @@ class IcebergTransaction(StagedTransaction, ErrorTransaction):
             made_from = known.inputs if inputs is None else inputs
             made_by = known.made_by or known.identity
             code = known.code_versions if code_versions is None else code_versions
-            return Publication(identity, made_by, known.rows, self.beginning.rows_before, known.record, made_from, code)
+            before, bounds = self.beginning.rows_before, known.text_bounds
+            if self.origin.snapshot is not None and self.beginning.place.existing is not None:
+                bounds = recorded_bounds(self.beginning.place.existing, self.origin.snapshot)
+            return Publication(identity, made_by, known.rows, before, known.record, made_from, code, bounds)
         rows, before = self.whole.statistics.rows, self.beginning.rows_before
         record = self._result.record
         if record is None:
             record = Record(rows, 0, before, self.whole.statistics.bytes)
-        return Publication(identity, "", rows, before, record, inputs or {}, code_versions or {})
+        return Publication(identity, "", rows, before, record, inputs or {}, code_versions or {}, self._text_bounds)
 
     def _commit(self, identity: str, inputs: Inputs | None, code_versions: Mapping[str, str] | None) -> Published:
         begin = self.beginning

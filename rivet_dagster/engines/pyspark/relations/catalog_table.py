@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from rivet_dagster.engines.contract import WriteMode, cannot_write
 from rivet_dagster.engines.pyspark.relations.projection import quoted
+from rivet_dagster.errors import RivetError
 from rivet_dagster.model.relations import CatalogTable
 
 if TYPE_CHECKING:
@@ -14,6 +15,8 @@ if TYPE_CHECKING:
 
 _OWN = "spark_catalog"
 """The session's own catalog, whose tables are written by ``saveAsTable``."""
+
+_AUDIT = ("spark.wap.branch", "spark.wap.id")
 
 
 def read_catalog_table(spark: SparkSession, table: CatalogTable) -> DataFrame:
@@ -29,6 +32,7 @@ def write_catalog_table(frame: DataFrame, table: CatalogTable, mode: WriteMode =
         frame.sparkSession.table(table_name(table))  # saveAsTable would create it
         frame.write.mode("append").saveAsTable(table_name(table))
         return
+    refuse_audit_settings(frame.sparkSession)
     # Spark would analyze the frame's own query a second time, with the views of now.
     writer = frame.select("*").writeTo(written_name(table))
     match mode:
@@ -40,6 +44,15 @@ def write_catalog_table(frame: DataFrame, table: CatalogTable, mode: WriteMode =
             writer.overwrite(lit(True))
         case "overwrite_partitions":
             writer.overwritePartitions()
+
+
+def refuse_audit_settings(spark: SparkSession) -> None:
+    """Raise RVT-502 if Iceberg's write-audit-publish has the session write elsewhere than its statements say."""
+    for key in _AUDIT:
+        if spark.conf.get(key, ""):
+            message = f"Spark's setting `{key}` sends rows to another branch, or to none, than they are written to"
+            remedy = f"Remove `{key}` from the engine's `config` and from Spark's defaults: versions are judged here."
+            raise RivetError("RVT-502", message, remediation=remedy)
 
 
 def written_name(table: CatalogTable) -> str:

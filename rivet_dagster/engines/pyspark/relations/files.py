@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
+_WHOLE_BOUNDS = {"parquet.statistics.truncate.length": str(2**31 - 1)}
+"""Parquet's default, whatever the session's settings: watermarks and checks believe the bounds of short texts."""
+
 _GLOB_CHARACTERS = re.compile(r"([\\*?\[\]{}])")
 
 
@@ -69,7 +72,7 @@ def write_files(frame: DataFrame, target: Files, split_by: str | None = None) ->
     """
     if split_by is not None:
         frame = frame.hint("rebalance", split_by)
-    writer = frame.write.format(target.format).options(**target.options).mode("append")
+    writer = frame.write.format(target.format).options(**{**_WHOLE_BOUNDS, **target.options}).mode("append")
     if split_by is not None:
         writer = writer.partitionBy(split_by)
     writer.save(located(target.paths[0]))

@@ -20,7 +20,7 @@ from rivet_dagster.engines.pyspark.server.command import PORT, properties, serve
 from rivet_dagster.engines.pyspark.server.files import ServerFiles
 from rivet_dagster.engines.pyspark.server.identity import process_state
 from rivet_dagster.engines.pyspark.server.order import Order
-from rivet_dagster.engines.pyspark.server.ports import accepts_connections, free_port
+from rivet_dagster.engines.pyspark.server.ports import free_port, listener_of
 from rivet_dagster.engines.pyspark.server.record import ServerRecord, recorded, write_record
 from rivet_dagster.engines.pyspark.server.stopping import GRACE_SECONDS
 
@@ -64,9 +64,9 @@ def _started(order: Order, port: int) -> subprocess.Popen[bytes]:
 
 
 def _answers(server: subprocess.Popen[bytes], port: int) -> bool:
-    """Wait until the server accepts connections, which it does when Spark has started; False if it ends before."""
+    """Wait until the server itself listens, which it does when Spark has started; False if it ends before."""
     while server.poll() is None:
-        if accepts_connections(port):
+        if listener_of(server.pid, port) is not None:
             return True
         time.sleep(_POLL_SECONDS)
     return False

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 
 from rivet_dagster.engines.pyspark.server.files import Users
+from rivet_dagster.engines.pyspark.server.ports import Listener, listener_of
 from rivet_dagster.engines.pyspark.server.record import ServerRecord, recorded
 from rivet_dagster.engines.pyspark.server.starting import ServerSpec, ensure_server, last_lines
 from rivet_dagster.errors import RivetError
@@ -32,6 +33,20 @@ class UsedServer:
     def is_running(self) -> bool:
         """Whether it still runs."""
         return self.record.is_running
+
+    def listener(self) -> Listener:
+        """Return the socket by which it listens. Raises RVT-521 if it does not: somebody else may, on its port."""
+        found = listener_of(self.record.pid, self.record.port) if self.is_running else None
+        if found is None:
+            raise self.not_listening()
+        return found
+
+    def not_listening(self) -> RivetError:
+        """Return the error for a server that does not listen on its port any more: it has ended, or is about to."""
+        if not self.is_running:
+            return self.ended()
+        message = f"the Spark server (pid {self.record.pid}) does not listen on port {self.record.port} any more"
+        return RivetError("RVT-521", message, remediation="End it with `rivet-dagster spark stop`, then run it again.")
 
     @property
     def sees_local_files(self) -> bool:

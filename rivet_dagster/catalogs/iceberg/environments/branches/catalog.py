@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from datetime import UTC, datetime, timedelta
 
 from rivet_dagster.catalogs.capabilities.environment_errors import merged, of_another_profile
@@ -46,6 +47,7 @@ class HasBranchEnvironments(IcebergTables, HasEnvironments):
                     raise RivetError("RVT-417", message, remediation="Take another name, or wait for a day.")
                 state = None
             if state is None:
+                self._remove_remains({name})
                 record.create(profile)
             state = record.required()
             if state.profile != profile:
@@ -95,6 +97,7 @@ class HasBranchEnvironments(IcebergTables, HasEnvironments):
         removed: list[str] = []
         oldest = datetime.now(UTC) - unused_for
         with reaching(self.name, code="RVT-404"):
+            removed += self._remove_remains()
             for record in list(all_records(self._catalog, self.name)):
                 name, state, merge = record.name, record.state(), self._merge(record.name)
                 if state is None:
@@ -138,6 +141,15 @@ class HasBranchEnvironments(IcebergTables, HasEnvironments):
                 return False
             record.remove()
         return True
+
+    def _remove_remains(self, names: Collection[str] | None = None) -> list[str]:
+        """Remove the tables of environments that have no record any more, of all or of those with these ``names``."""
+        from rivet_dagster.catalogs.iceberg.environments.branches.removing import remove_remains
+
+        def is_over(name: str) -> bool:
+            return (names is None or name in names) and self._record(name).state() is None
+
+        return remove_remains(self._catalog, self.name, is_over)
 
     def _described(self, record: EnvironmentRecord) -> Environment | None:
         state = record.state()

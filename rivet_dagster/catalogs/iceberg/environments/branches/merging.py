@@ -32,7 +32,7 @@ from rivet_dagster.model.storage import Published
 if TYPE_CHECKING:
     from pyiceberg.table import Table
 
-    from rivet_dagster.catalogs.iceberg.metadata.summary import Publication
+    from rivet_dagster.catalogs.iceberg.metadata.summary import Publication, TextBounds
     from rivet_dagster.catalogs.iceberg.writes.begun import Beginning
 
 
@@ -180,17 +180,19 @@ class _TableMerge:
         """Publish, and return the version in the base."""
         from rivet_dagster.catalogs.iceberg.commits.snapshots import new_snapshot_id
         from rivet_dagster.catalogs.iceberg.metadata.history import publication_for
-        from rivet_dagster.catalogs.iceberg.metadata.same_rows import facts_of, with_facts
+        from rivet_dagster.catalogs.iceberg.metadata.last_publication import last_publication
         from rivet_dagster.catalogs.iceberg.metadata.summary import ERRORS
 
         found, new = self.merge.tables._required(self.table.table), new_snapshot_id()
         head = found.current_snapshot()
         assert head is not None, "it was just found to be built"
-        properties = self._publication(publication_for(found, head)).properties()
-        errors = facts_of(with_facts(found, head)).get(ERRORS)
-        if errors:
+        known = replace(publication_for(found, head), text_bounds=self._text_bounds(found, head.snapshot_id))
+        properties = self._publication(known).properties()
+        last = last_publication(found, head)
+        errors = last.facts.get(ERRORS) if last is not None else None
+        if last is not None and errors:
             properties[ERRORS] = errors
-            self._publish_errors(errors, new)
+            self._publish_errors(errors, last.version, new)
         self._release(found, int(head.snapshot_id), new, properties, self._marks(found, new))
         return self.begin.described(new)
 
@@ -200,27 +202,38 @@ class _TableMerge:
         identity = self.merge._identity(self.table.table, self.table.current)
         made_by = known.made_by or known.identity
         rows = (known.rows, self.begin.rows_before)
-        return Publication(identity, made_by, *rows, known.record, known.inputs, known.code_versions)
+        return Publication(identity, made_by, *rows, known.record, known.inputs, known.code_versions, known.text_bounds)
+
+    def _text_bounds(self, found: Table, head: int) -> TextBounds:
+        """Return what the published snapshot records of its files, which those of a table of its own are added to."""
+        from rivet_dagster.catalogs.iceberg.environments.branches.seen_table import SeenTable
+        from rivet_dagster.catalogs.iceberg.metadata.text_bounds import (
+            all_are_whole,
+            recorded_bounds,
+        )
+
+        if isinstance(found, SeenTable):
+            return recorded_bounds(found, head)
+        return ((1, None),) if all_are_whole(found, head) else ()
 
     def _marks(self, found: Table, new: int) -> dict[str, str]:
         """Return the properties of the table that go with the publication: a watermark that was set by hand."""
         from rivet_dagster.catalogs.iceberg.metadata.summary import OVERRIDE
+        from rivet_dagster.catalogs.iceberg.watermark import override_of
 
-        known = json.loads(found.metadata.properties.get(OVERRIDE, "{}"))
-        if known.get("version") != self.table.current.version:
-            return {}
-        return {OVERRIDE: json.dumps({**known, "version": str(new)})}
+        override = override_of(found, self.table.current.version)
+        return {} if override is None else {OVERRIDE: json.dumps({"version": str(new), "value": override.value})}
 
-    def _publish_errors(self, name: str, new: int) -> None:
+    def _publish_errors(self, name: str, of_rows: int, new: int) -> None:
         from rivet_dagster.catalogs.iceberg.commits.snapshots import new_snapshot_id
         from rivet_dagster.catalogs.iceberg.metadata.layout import Layout
         from rivet_dagster.catalogs.iceberg.metadata.summary import DATA_SNAPSHOT, ERRORS_OF, IDENTITY
         from rivet_dagster.catalogs.iceberg.writes.beginning import beginning
-        from rivet_dagster.catalogs.iceberg.writes.errors import errors_snapshot
+        from rivet_dagster.catalogs.iceberg.writes.errors import errors_of_rows
 
         merge = self.merge
         found = merge.tables._required(name)
-        snapshot = errors_snapshot(found, int(self.table.current.version))
+        snapshot = errors_of_rows(found, of_rows)
         if snapshot is None:
             raise RivetError("RVT-401", f"the errors of '{self.table.table}' in '{name}' have expired")
         of = ".".join(self.begin.table.name.identifier)

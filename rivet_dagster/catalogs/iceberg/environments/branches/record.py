@@ -124,13 +124,18 @@ class EnvironmentRecord:
         """Change the state, unless it is another one by now than ``instead_of``."""
         self._set({_STATE: state, _USED: _now()}, instead_of)
 
-    def add(self, written: Written) -> None:
-        """Record a table that is to be written there; what is known of it stays, unless something else is told now."""
-        known = {table.identifier: table for table in self._required().tables}.get(written.identifier)
+    def add(self, written: Written) -> str:
+        """Record a table that is to be written there, and return when the environment was made. Raises RVT-415.
+
+        What is known of the table stays, unless something else is told now.
+        """
+        state = self._required()
+        known = {table.identifier: table for table in state.tables}.get(written.identifier)
         old = known or Written(written.identifier)
         new = {"declared": written.declared or old.declared, "location": written.location or old.location}
         if known is None or new != {"declared": known.declared, "location": known.location}:
             self._set({_TABLE + ".".join(written.identifier): json.dumps(new)})
+        return state.created_at
 
     def remove(self) -> None:
         """Remove the record, if there is one."""
@@ -144,7 +149,7 @@ class EnvironmentRecord:
 
     def _required(self) -> State:
         state = self.state()
-        if state is None:
+        if state is None or state.state == DROPPED:
             raise missing(self.name)
         return state
 

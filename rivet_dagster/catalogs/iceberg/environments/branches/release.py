@@ -7,13 +7,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from rivet_dagster.catalogs.iceberg.commits.committing import Changes
-from rivet_dagster.catalogs.iceberg.commits.snapshots import SnapshotWriter, live_files
+from rivet_dagster.catalogs.iceberg.commits.snapshots import live_files
 from rivet_dagster.catalogs.iceberg.commits.updates import (
-    MAIN,
     branch_is_at,
     remove_properties,
     remove_ref,
-    set_branch,
     set_properties,
 )
 from rivet_dagster.catalogs.iceberg.environments.branches.seen_table import (
@@ -22,13 +20,13 @@ from rivet_dagster.catalogs.iceberg.environments.branches.seen_table import (
     recorded_properties,
 )
 from rivet_dagster.catalogs.iceberg.heartbeat import Heartbeat
+from rivet_dagster.catalogs.iceberg.metadata.last_publication import CONTINUES, remembering
 from rivet_dagster.catalogs.iceberg.metadata.summary import OVERRIDE
 from rivet_dagster.catalogs.iceberg.names import environment_branch, environment_tag
 from rivet_dagster.catalogs.iceberg.opened import OpenedTable
 from rivet_dagster.catalogs.iceberg.writes.publishing import Release
 from rivet_dagster.catalogs.iceberg.writes.staged_branch import withheld_mark
 from rivet_dagster.catalogs.iceberg.writes.staged_table import Place
-from rivet_dagster.errors import RivetError
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
@@ -65,20 +63,11 @@ class MergeRelease(Release):
 
         self._commit(changes)
 
-    def _same_rows(self, found: Table, snapshot: int) -> Changes:
+    def _again(self, found: Table, snapshot: int) -> Changes:
         """Return the changes that publish the environment's branch, with its columns and layout."""
-        from pyiceberg.table.update import update_table_metadata
-
-        parent = found.snapshot_by_id(snapshot)
-        if parent is None:
-            raise RivetError("RVT-401", f"the snapshot {snapshot} of '{self.table.name}' has expired")
-        laid_out = tuple(self._laid_out(found))
-        metadata = update_table_metadata(found.metadata, laid_out) if laid_out else found.metadata
-        writer = SnapshotWriter(found.io, metadata, self.snapshot_id, parent)
-        added = writer.same_rows(self.properties)
-        required = [branch_is_at(environment_branch(self.environment), snapshot)] if self.ends else []
-        updates = (*laid_out, added, set_branch(MAIN, self.snapshot_id))
-        return Changes(updates, (branch_is_at(MAIN, self.upon), *required), (writer,))
+        made = self._same_rows(found, snapshot, lambda parent: tuple(self._laid_out(found)))
+        required = (branch_is_at(environment_branch(self.environment), snapshot),) if self.ends else ()
+        return Changes(made.updates, (*made.requirements, *required), made.writers)
 
     def _laid_out(self, found: Table) -> Iterator[TableUpdate]:
         """Yield the updates of what the environment has changed of columns, partitions and sort order."""
@@ -96,9 +85,11 @@ class MergeRelease(Release):
     def _told(self, found: Table, key: str | None = None, laid_out: bool = False) -> tuple[TableUpdate, ...]:
         """Return the updates of the table's properties, and those that end the environment's branch."""
         own = own_properties(found, self.environment)
-        own = {name: value for name, value in own.items() if not name.startswith((withheld_mark(""), OVERRIDE))}
+        left_out = (withheld_mark(""), OVERRIDE, CONTINUES)
+        own = {name: value for name, value in own.items() if not name.startswith(left_out)}
         new = {name: value for name, value in own.items() if value is not None} | dict(self.marks)
-        gone = [name for name in {*own, OVERRIDE} if name in found.metadata.properties and name not in new]
+        new |= remembering(self.snapshot_id, self.properties)
+        gone = [name for name in {*own, OVERRIDE, CONTINUES} if name in found.metadata.properties and name not in new]
         if not self.ends:
             return (*set_properties(new), *remove_properties(gone))
         refs = (environment_branch(self.environment), environment_tag(self.environment))

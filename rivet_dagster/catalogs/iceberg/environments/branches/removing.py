@@ -6,17 +6,20 @@ finished by the next one.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import json
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from rivet_dagster.catalogs.iceberg.commits.committing import Changes, commit
-from rivet_dagster.catalogs.iceberg.commits.updates import remove_properties, remove_ref
+from rivet_dagster.catalogs.iceberg.commits.updates import branch_is_at, remove_properties, remove_ref
 from rivet_dagster.catalogs.iceberg.environments.branches.seen_table import recorded_properties
 from rivet_dagster.catalogs.iceberg.metadata.same_rows import facts_of
-from rivet_dagster.catalogs.iceberg.metadata.summary import ENVIRONMENT
+from rivet_dagster.catalogs.iceberg.metadata.summary import ENVIRONMENT, ENVIRONMENT_OF
 from rivet_dagster.catalogs.iceberg.names import (
+    ENVIRONMENTS,
+    OWN_TABLE,
     TableName,
     environment_branch,
     environment_of,
@@ -24,9 +27,11 @@ from rivet_dagster.catalogs.iceberg.names import (
     staging_of,
 )
 from rivet_dagster.catalogs.iceberg.opened import OpenedTable
+from rivet_dagster.catalogs.iceberg.writes.evicting import remove_versions
 from rivet_dagster.catalogs.iceberg.writes.staged_table import remove_staging_table
 
 if TYPE_CHECKING:
+    from pyiceberg.catalog import Catalog
     from pyiceberg.manifest import ManifestFile
     from pyiceberg.table import Table
     from pyiceberg.table.snapshots import Snapshot
@@ -49,6 +54,22 @@ def remove_from(seen: SeenCatalog, name: TableName) -> bool:
     return all(removed)
 
 
+def remove_remains(catalog: Catalog, catalog_name: str, is_over: Callable[[str], bool]) -> list[str]:
+    """Remove the tables of environments that are over, made while these were dropped, and return the environments."""
+    removed = []
+    for identifier in catalog.list_tables((ENVIRONMENTS,)) if catalog.namespace_exists((ENVIRONMENTS,)) else ():
+        if not identifier[-1].startswith(OWN_TABLE):
+            continue
+        table = OpenedTable(catalog, TableName(catalog_name, (ENVIRONMENTS,), identifier[-1]))
+        found = table.load_if_any()
+        known = found.metadata.properties if found is not None else {}
+        if ENVIRONMENT in known and is_over(known[ENVIRONMENT]):
+            base = tuple(json.loads(known[ENVIRONMENT_OF]))
+            if remove_staging_table(table, table.beside(TableName(catalog_name, base[:-1], base[-1])), ENVIRONMENT):
+                removed.append(known[ENVIRONMENT])
+    return removed
+
+
 def _remove_staging_tables(of: OpenedTable, name: str) -> bool:
     """Remove the staging tables of runs in the environment, withheld ones too; return whether none is left."""
     if not of.catalog.namespace_exists(of.name.namespace):
@@ -68,7 +89,8 @@ def _remove_branch(table: OpenedTable, name: str) -> None:
         return Changes(tuple(remove_ref(ref) for ref in found.metadata.refs if ref == environment_branch(name)))
 
     commit(table.load, without_branch, str(table.name))
-    removal = _Removal(table.load(), name)
+    found = table.load()
+    removal = _Removal(found, _going(found, name))
     removal.delete_data_files()
 
     def without_snapshots(found: Table) -> Changes:
@@ -84,23 +106,64 @@ def _remove_branch(table: OpenedTable, name: str) -> None:
     removal.delete_manifests()
 
 
+def evict_from(seen: SeenCatalog, name: TableName, snapshot: int) -> bool:
+    """Remove what was published in the environment of the table ``name`` of the base, in one commit.
+
+    Return False, and remove nothing, if ``snapshot`` is not current there any more.
+    """
+    own = seen.own(name.identifier)
+    table = OpenedTable(seen.real, TableName(name.catalog, own[:-1], own[-1]))
+    if table.load_if_any() is not None:
+        return remove_versions(table, snapshot)
+    base, branch = table.beside(name), environment_branch(seen.name)
+    removals: list[_Removal] = []
+
+    def without_versions(found: Table) -> Changes:
+        from pyiceberg.table.update import RemoveSnapshotsUpdate
+
+        removals.clear()
+        ref = found.metadata.refs.get(branch)
+        if ref is None or ref.snapshot_id != snapshot:
+            return Changes()
+        others = [other.snapshot_id for key, other in found.metadata.refs.items() if key != branch]
+        going = _leading_to_no_other([snapshot], found, others)
+        removals.append(_Removal(found, going))
+        refs = [remove_ref(ref) for ref in (branch, environment_tag(seen.name)) if ref in found.metadata.refs]
+        ids = [snapshot.snapshot_id for snapshot in going]
+        snapshots = (RemoveSnapshotsUpdate.model_validate({"snapshot-ids": ids}),) if ids else ()
+        recorded = remove_properties(recorded_properties(found, seen.name))
+        return Changes((*refs, *recorded, *snapshots), (branch_is_at(branch, snapshot),))
+
+    commit(base.load, without_versions, str(base.name))
+    for removal in removals:
+        removal.delete_data_files()
+        removal.delete_manifests()
+    return bool(removals)
+
+
+def _going(found: Table, name: str) -> list[Snapshot]:
+    """Return the snapshots that were published in the environment, and those of its runs before them."""
+    heads = [s.snapshot_id for s in found.metadata.snapshots if facts_of(s).get(ENVIRONMENT) == name]
+    others: list[int] = []
+    for key, ref in found.metadata.refs.items():
+        is_run = _is_of(key, name) and ref.snapshot_ref_type.value == "branch"
+        (heads if is_run else others).append(ref.snapshot_id)
+    return _leading_to_no_other(heads, found, others)
+
+
+def _leading_to_no_other(heads: Iterable[int], found: Table, others: Iterable[int]) -> list[Snapshot]:
+    """Return the snapshots that lead to ``heads``, and neither to ``others`` nor to versions of the base."""
+    known = {snapshot.snapshot_id: snapshot for snapshot in found.metadata.snapshots}
+    of_base = (entry.snapshot_id for entry in found.metadata.snapshot_log)
+    return [known[id_] for id_ in _leading_to(heads, known) - _leading_to((*others, *of_base), known)]
+
+
 @dataclass(frozen=True)
 class _Removal:
-    """The removal of the snapshots of an environment that no branch or tag of a table leads to any more."""
+    """The removal of the snapshots ``going`` of an environment that no branch or tag of a table leads to any more."""
 
     found: Table
-    name: str
-
-    @property
-    def going(self) -> list[Snapshot]:
-        """The snapshots that were published in the environment, and those of its runs before them."""
-        known = {snapshot.snapshot_id: snapshot for snapshot in self.found.metadata.snapshots}
-        heads = [id_ for id_, snapshot in known.items() if facts_of(snapshot).get(ENVIRONMENT) == self.name]
-        others = [entry.snapshot_id for entry in self.found.metadata.snapshot_log]
-        for key, ref in self.found.metadata.refs.items():
-            is_run = _is_of(key, self.name) and ref.snapshot_ref_type.value == "branch"
-            (heads if is_run else others).append(ref.snapshot_id)
-        return [known[id_] for id_ in _leading_to(heads, known) - _leading_to(others, known)]
+    going: list[Snapshot]
 
     def delete_data_files(self) -> None:
         """Delete the files that only these snapshots have, unless ``gc.enabled`` is false."""

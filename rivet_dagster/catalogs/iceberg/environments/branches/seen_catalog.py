@@ -31,6 +31,7 @@ from pyiceberg.table.update import (
     UpgradeFormatVersionUpdate,
 )
 
+from rivet_dagster.catalogs.capabilities.environment_errors import missing
 from rivet_dagster.catalogs.iceberg.commits.updates import (
     branch_is_at,
     remove_properties,
@@ -48,18 +49,26 @@ from rivet_dagster.catalogs.iceberg.environments.branches.seen_table import (
     with_ids,
 )
 from rivet_dagster.catalogs.iceberg.metadata.summary import ENVIRONMENT, ENVIRONMENT_OF
-from rivet_dagster.catalogs.iceberg.names import ENVIRONMENTS, environment_branch, environment_tag, staging_of
+from rivet_dagster.catalogs.iceberg.names import (
+    ENVIRONMENTS,
+    OWN_TABLE,
+    environment_branch,
+    environment_tag,
+    staging_of,
+)
 from rivet_dagster.catalogs.iceberg.writes.staged_table import DATA_PATH
+from rivet_dagster.errors import RivetError
 
 
 class SeenCatalog:
     """The catalog ``real`` as the environment ``name`` sees it.
 
     Tables in the namespace of environments, and staging tables, are what they are. ``touched`` is called with each
-    table of the base before anything of the environment is first committed to it.
+    table of the base before anything of the environment is first committed to it; it returns when the environment was
+    made, and raises RVT-415 if there is none any more.
     """
 
-    def __init__(self, real: Catalog, name: str, touched: Callable[[Identifier], None]) -> None:
+    def __init__(self, real: Catalog, name: str, touched: Callable[[Identifier], str]) -> None:
         self.real = real
         self.name = name
         self._touched = touched
@@ -72,7 +81,7 @@ class SeenCatalog:
     def own(self, identifier: Identifier) -> Identifier:
         """Return the table of the environment in place of one that the base does not have."""
         plain = ".".join(identifier)
-        name = f"table_{store_name(identifier[-1])[:60]}_{store_name(f'{self.name}/{plain}')[-8:]}"
+        name = f"{OWN_TABLE}{store_name(identifier[-1])[:60]}_{store_name(f'{self.name}/{plain}')[-8:]}"
         self._of[ENVIRONMENTS, name] = identifier
         return (ENVIRONMENTS, name)
 
@@ -91,11 +100,10 @@ class SeenCatalog:
     ) -> CommitTableResponse:
         """Commit the updates to the environment's branch of the table, which begins with the first of them."""
         if not isinstance(table, SeenTable):
+            mine = (*updates, *set_properties(self._properties(table.name())))
             if any(isinstance(requirement, AssertCreate) for requirement in requirements):
-                self._touched(self._base_of(table.name()))
-            return self.real.commit_table(
-                table, requirements, (*updates, *set_properties(self._properties(table.name())))
-            )
+                return self._created(table, requirements, mine)
+            return self.real.commit_table(table, requirements, mine)
         if self._begins(table, updates):
             self._touched(table.name())
         translated = _Translation(self.name, table)
@@ -106,6 +114,22 @@ class SeenCatalog:
         """Remove a table of the environment with its files; do nothing to one of the base."""
         if self._is_plain(self.real.identifier_to_tuple(identifier)):
             self.real.purge_table(identifier)
+
+    def _created(
+        self, table: Table, requirements: tuple[TableRequirement, ...], updates: tuple[TableUpdate, ...]
+    ) -> CommitTableResponse:
+        """Make a table, and remove it again if the environment was dropped meanwhile. Raises RVT-415."""
+        base = self._base_of(table.name())
+        made = self._touched(base)
+        answer = self.real.commit_table(table, requirements, updates)
+        try:
+            if self._touched(base) != made:
+                raise missing(self.name)
+        except RivetError as error:
+            if error.code == "RVT-415":  # whoever has dropped it may not have seen the table
+                self.real.purge_table(table.name())
+            raise
+        return answer
 
     def _begins(self, table: SeenTable, updates: Sequence[TableUpdate]) -> bool:
         is_new = environment_branch(self.name) not in table.real.metadata.refs

@@ -90,18 +90,26 @@ class BranchTables(TablesInFront):
 
     def evict(self, published: Published) -> None:
         """Remove what was built in the environment; a version of the base stays."""
-        from rivet_dagster.catalogs.iceberg.environments.branches.removing import remove_from
+        from rivet_dagster.catalogs.iceberg.environments.branches.removing import evict_from
+        from rivet_dagster.catalogs.iceberg.metadata.last_publication import error_tables
         from rivet_dagster.catalogs.iceberg.metadata.same_rows import facts_of
-        from rivet_dagster.catalogs.iceberg.metadata.summary import ERRORS
+        from rivet_dagster.catalogs.iceberg.metadata.summary import DATA_SNAPSHOT
 
         current = self.current(published.table)
         if not self._is_own(published) or current is None or current.version != published.version:
             return
         found = self._required(published.table)
-        errors = {facts_of(snapshot).get(ERRORS) for snapshot in found.metadata.snapshots}
+        head = found.current_snapshot()
+        assert head is not None, "it is the current version"
+        names = error_tables(found)
         with self._reaching(published.table, "RVT-404"):
-            for name in (*filter(None, errors), published.table):
-                remove_from(self._seen, self._base._name(name))
+            if not evict_from(self._seen, self._base._name(published.table), head.snapshot_id):
+                return  # another version has been published since
+            for name in names:
+                of = self._opened(name).load_if_any()
+                errors = of.current_snapshot() if of is not None else None
+                if errors is not None and facts_of(errors).get(DATA_SNAPSHOT) == published.version:
+                    evict_from(self._seen, self._base._name(name), errors.snapshot_id)
 
     def building(self) -> tuple[str, ...]:
         """Return what runs in the environment have staged, each as ``table/branch``."""
@@ -207,8 +215,8 @@ class BranchTables(TablesInFront):
 
         return SeenCatalog(self._base._catalog, self._environment, self._touched)
 
-    def _touched(self, identifier: Identifier) -> None:
-        self.record.add(Written(identifier))
+    def _touched(self, identifier: Identifier) -> str:
+        return self.record.add(Written(identifier))
 
     def _name(self, table: str) -> TableName:
         """Return the name under which the table is found: a table of its own unless the base has it."""
