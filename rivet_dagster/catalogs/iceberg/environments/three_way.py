@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from rivet_dagster.catalogs.iceberg.commits.updates import MAIN
+from rivet_dagster.catalogs.iceberg.metadata.last_publication import CONTINUES, LAST
 from rivet_dagster.catalogs.iceberg.metadata.summary import OVERRIDE
 
 if TYPE_CHECKING:
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
 _COLUMNS = ("schemas", "current_schema_id", "last_column_id")
 _PARTITIONS = ("partition_specs", "default_spec_id", "last_partition_id")
 _ORDER = ("sort_orders", "default_sort_order_id")
+_OF_OURS = {OVERRIDE, LAST, CONTINUES}
+"""Properties that are facts about the current rows, which are ours."""
 
 
 class ConflictError(Exception):
@@ -45,7 +48,7 @@ def merged(fork: TableMetadata, base: TableMetadata, ours: TableMetadata) -> Tab
             values |= {field: getattr(of, field) for field in fields}
     if fork.format_version not in (base.format_version, ours.format_version):
         changed.append("the format version")
-    properties = _by_key("the property", fork.properties, base.properties, ours.properties, changed, {OVERRIDE})
+    properties = _by_key("the property", fork.properties, base.properties, ours.properties, changed, _OF_OURS)
     refs = _by_key("the branch or tag", fork.refs, base.refs, ours.refs, changed, {MAIN})
     snapshots = {each.snapshot_id: each for each in (*base.snapshots, *ours.snapshots)}
     there = ({each.snapshot_id for each in side.snapshots} for side in (fork, base, ours))
