@@ -7,6 +7,7 @@ from collections.abc import Callable
 import pyarrow as pa
 import pytest
 from pyiceberg.table import StaticTable
+from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import StringType
 from support.iceberg_runs import (
     APPEND,
@@ -164,6 +165,7 @@ FOREIGN: dict[str, Callable] = {
     "snapshot": lambda table: table.append(_row(9)),
     "column": lambda table: table.update_schema().add_column("gdpr_class", StringType()).commit(),
     "partitions": lambda table: table.update_spec().add_identity("id").commit(),
+    "order": lambda table: table.update_sort_order().asc("id", IdentityTransform()).commit(),
 }
 
 
@@ -204,6 +206,7 @@ def test_another_tool_changes_the_table_meanwhile(shop, name, change):
     assert {key: ref for key, ref in found.refs.items() if key != "main"} == {
         key: ref for key, ref in before.refs.items() if key != "main"
     }
+    assert found.default_sort_order_id == before.default_sort_order_id
     last = "rivet.last-publication"
     assert {**before.properties, last: found.properties[last]} == found.properties
     assert shop.rows() == ([(3, 2)] if name == "columns" else [(1, 1), (2, 2), (3, 2)])
