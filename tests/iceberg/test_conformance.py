@@ -14,18 +14,20 @@ from support.conformance import READ_BY_ENGINES, ROWS, TESTS, only
 from support.iceberg import declared
 from support.iceberg_duckdb import session as duckdb_session
 from support.joint_by_joint import QUICK
+from support.nessie import Nessie
 from support.torture import TORTURE
 
 from rivet_dagster.catalogs.iceberg import IcebergCatalog
 from rivet_dagster.engines.contract import EngineSession
 from rivet_dagster.engines.pyspark.session import PySparkSession
 from rivet_dagster.model.profile import CatalogSpec
-from rivet_dagster.model.write_plan import Refresh
+from rivet_dagster.model.write_plan import Append, Refresh, ReplaceAll, Upsert
 from rivet_dagster.testing.catalog import CatalogConformance
 from rivet_dagster.testing.environments import EnvironmentConformance
 from rivet_dagster.testing.error_tables import ErrorTableConformance
 from rivet_dagster.testing.plan_cases import CASES, PlanCase
 from rivet_dagster.testing.staging import StagingConformance
+from rivet_dagster.testing.tables import fill, rows_of, write
 
 PROPERTIES = (  # which errors belong to which rows, by properties of snapshots
     "test_an_error_table_is_described_without_an_engine",
@@ -181,4 +183,23 @@ class TestServersOnSpark(OfKind, OnSpark, CatalogConformance):
 @pytest.mark.parametrize("kind", ["nessie"], scope="class")
 @only(["test_a_staged_version_is_read_by_its_run_alone", "test_readers_of_the_base_see_nothing_of_it"], OF_SERVERS)
 class TestNessieOnSpark(OfKind, OnSpark, CatalogConformance):
-    """And a branch of the server, which an environment is."""
+    """And a branch of the server, which a run has, and which an environment is."""
+
+    def test_a_run_is_one_commit(self, catalog: IcebergCatalog, session: PySparkSession, nessie: Nessie) -> None:
+        """Spark stages on the run's branch, and reads what was published, and what a version has appended."""
+        table = "lake.shop.orders"
+        with catalog.begin("orders", session) as gated:
+            fill(gated, session, ReplaceAll(), [(0, "x", 0)])
+        write(catalog, session, ReplaceAll(), [(1, "a", 1), (2, "b", 2)], "one")
+        base = write(catalog, session, Upsert(keys=("id",)), [(2, "b", 3)], "two")
+        last = write(catalog, session, Append(), [(4, "d", 4)], "three")
+        with catalog.begin("orders", session) as gated:
+            fill(gated, session, Upsert(keys=("id",)), [(1, "x", 0)])
+        history = nessie.call("GET", f"trees/{self.options['ref']}/history")["logEntries"]
+        assert [entry["commitMeta"]["message"] for entry in history] == [f"Publish {table}"] * 3
+        assert catalog.building() == ()
+        assert rows_of(catalog, session) == [(1, "a", 1), (2, "b", 3), (4, "d", 4)]
+        versions = {"start-snapshot-id": base.version, "end-snapshot-id": last.version}
+        added = session.spark.read.format("iceberg").options(**versions).load(table)
+        assert [tuple(row) for row in added.collect()] == [(4, "d", 4)]
+        assert session.spark.sql(f"SELECT count(*) FROM {table}.refs").collect()[0][0] == 1

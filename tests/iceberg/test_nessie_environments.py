@@ -2,20 +2,34 @@
 
 import json
 import signal
+from dataclasses import replace
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from pyiceberg.table import StaticTable
+from pyiceberg.transforms import IdentityTransform
+from pyiceberg.types import StringType
 from support.folders import ProjectFolder, sink
 from support.iceberg import declared
-from support.iceberg_environments import NAME, all_works, nessie_merge_killed_before_a_change, rows, tables
-from support.iceberg_runs import lake
+from support.iceberg_environments import (
+    NAME,
+    OLD,
+    WORKS,
+    all_works,
+    nessie_merge_killed_before_a_change,
+    rows,
+    run_there,
+    tables,
+)
+from support.iceberg_runs import lake, run
 from support.killing import PROCESSES, ended, start
 from support.plugins import install
+from support.tables import refused
 from support.torture import some
 
 from rivet_dagster.catalogs.iceberg.nessie.server import NessieServer
+from rivet_dagster.catalogs.iceberg.settings.connection import connected
 from rivet_dagster.cli.main import main
 
 
@@ -87,6 +101,7 @@ def shop(tmp_path, nessie, iceberg_options, capfd, monkeypatch) -> Shop:
 def test_a_run_in_an_environment_a_merge_and_a_drop(shop):
     shop.run()
     assert (shop.rows("amounts"), shop.rows("ids")) == ([(1, 10), (2, 15)], [(1,), (2,)])
+    assert shop.commits() == 2
     shop.give({2: 20, 3: 30})
     before, there = shop.contents(), f"rivet_env.{shop.ref}.pr-7"
     shop.run("--environment", "pr-7", "ids_table")
@@ -137,21 +152,121 @@ def test_an_interrupted_merge_is_finished_by_the_next_one(shop, monkeypatch):
 def test_a_merge_is_refused_if_the_base_moves_after_it_was_judged(shop, monkeypatch):
     shop.run()
     shop.run("--environment", "pr-7", "ids_table")
-    original = NessieServer.make
+    original = NessieServer.commit
 
-    def overtaken(server, name, source, type_="BRANCH"):
-        made = original(server, name, source, type_)
-        if name.startswith("rivet_merge."):
+    def overtaken(server, branch, message, *arguments):
+        if message.startswith("Merge "):
             shop.run("ids_table")
-        return made
+        return original(server, branch, message, *arguments)
 
     with monkeypatch.context() as patch:
-        patch.setattr(NessieServer, "make", overtaken)
+        patch.setattr(NessieServer, "commit", overtaken)
         code, _, err = shop.cli("environment", "merge", "pr-7")
     assert (code, "RVT-405" in err) == (1, True), err
     assert shop.rows("ids") == [(1,), (1,), (2,), (2,)]
     assert shop.cli("environment", "drop", "pr-7")[0] == 0
     assert not [name for name in shop.nessie.branches() if f".{shop.ref}." in name]
+
+
+CHANGES = {
+    "tag": lambda table: table.manage_snapshots().create_tag(table.metadata.current_snapshot_id, "q1_audited").commit(),
+    "property": lambda table: table.transaction().set_properties(owner="finance").commit_transaction(),
+    "branch": lambda table: (
+        table.manage_snapshots().create_branch(table.metadata.current_snapshot_id, "theirs").commit()
+    ),
+    "rows of a branch": lambda table: table.append(NINE, branch="theirs"),
+    "column": lambda table: table.update_schema().add_column("gdpr_class", StringType()).commit(),
+    "partitions": lambda table: table.update_spec().add_identity("id").commit(),
+    "order": lambda table: table.update_sort_order().asc("id", IdentityTransform()).commit(),
+}
+NINE = pa.table({"id": pa.array([9], pa.int64()), "net": pa.array([9], pa.int64())})
+
+
+def orders(options, root, ref=None):
+    """Return the table of a branch as another tool opens it."""
+    return connected("other", {**options, "ref": ref or options["ref"]}, root).load_table(("shop", "orders"))
+
+
+def test_a_merge_keeps_what_was_made_on_the_base_since(nessie, tmp_path):
+    """Tags, branches with their rows, properties, columns, layouts and withheld versions; by one commit."""
+    options = declared("nessie", tmp_path / "lake", nessie=nessie)
+    catalog = lake(options, tmp_path)
+    run(catalog, replace(OLD, errors=["old"]), tmp_path)
+    run_there(catalog, WORKS["merge"], tmp_path)
+    run_there(catalog, WORKS["merge"].having(ids=[5], identity="newer/orders", errors=["new"]), tmp_path)
+    for change in CHANGES.values():
+        change(orders(options, tmp_path))
+    run(catalog, OLD.having(ids=[7], end="withhold", identity="slow/orders"), tmp_path)
+    before, commits = orders(options, tmp_path), commits_of(nessie, options)
+    catalog.merge(NAME)
+    assert commits_of(nessie, options) == commits + 1
+    after = orders(options, tmp_path)
+    assert {name: ref for name, ref in after.metadata.refs.items() if name != "main"} == {
+        name: ref for name, ref in before.metadata.refs.items() if name != "main"
+    }
+    assert set(after.metadata.refs) == {"main", "q1_audited", "theirs"}
+    last = "rivet.last-publication"
+    assert {**before.properties, last: after.properties[last]} == after.properties
+    assert json.loads(after.properties[last])["snapshot"] == after.metadata.current_snapshot_id
+    assert (after.schema(), after.spec()) == (before.schema(), before.spec())
+    assert after.sort_order() == before.sort_order()
+    assert [field.name for field in after.schema().fields] == ["id", "net", "gdpr_class"]
+    found = after.scan().to_arrow()
+    assert sorted(zip(*(found[name].to_pylist() for name in ("id", "net", "gdpr_class")), strict=True)) == [
+        *((id_, 1, None) for id_ in (1, 2)),
+        *((id_, 2, None) for id_ in (3, 4, 5)),
+    ]
+    theirs = after.scan(snapshot_id=after.metadata.refs["theirs"].snapshot_id).to_arrow()["id"].to_pylist()
+    assert sorted(theirs) == [1, 2, 3, 9]
+    assert after.scan(row_filter="id = 4").to_arrow()["id"].to_pylist() == [4]
+    numbers = [snapshot.sequence_number for snapshot in after.metadata.snapshots]
+    assert after.metadata.last_sequence_number == max(numbers)
+    moments = [entry.timestamp_ms for entry in after.metadata.snapshot_log]
+    assert moments == sorted(moments)
+    assert after.metadata.snapshot_log[-1].snapshot_id == after.metadata.current_snapshot_id
+    assert {snapshot.snapshot_id for snapshot in before.metadata.snapshots} <= {
+        snapshot.snapshot_id for snapshot in after.metadata.snapshots
+    }
+    (withheld,) = [version.name for version in catalog.versions("orders") if version.state == "withheld"]
+    with catalog.take_up("orders", withheld) as transaction:
+        transaction.commit("by hand")
+    assert orders(options, tmp_path).scan().to_arrow()["id"].to_pylist() == [7]
+
+
+CONFLICTS = {
+    "the property owner": (
+        CHANGES["property"],
+        lambda table: table.transaction().set_properties(owner="sales").commit_transaction(),
+    ),
+    "the columns": (
+        CHANGES["column"],
+        lambda table: table.update_schema().add_column("more", StringType()).commit(),
+    ),
+    "the branch or tag q1_audited": (CHANGES["tag"], CHANGES["tag"]),
+    "the partitions": (
+        CHANGES["partitions"],
+        lambda table: table.update_spec().add_identity("net").commit(),
+    ),
+}
+
+
+@pytest.mark.parametrize("what", CONFLICTS)
+def test_a_merge_names_what_both_sides_have_changed(nessie, tmp_path, what):
+    """And what to do; nothing is published, and the environment stays open."""
+    options = declared("nessie", tmp_path / "lake", nessie=nessie)
+    catalog = lake(options, tmp_path)
+    run(catalog, OLD, tmp_path)
+    run_there(catalog, WORKS["merge"], tmp_path)
+    of_base, there = CONFLICTS[what]
+    there(orders(options, tmp_path, f"rivet_env.{options['ref']}.{NAME}"))
+    of_base(orders(options, tmp_path))
+    before = orders(options, tmp_path).metadata, commits_of(nessie, options)
+    error = refused(catalog.merge, NAME)
+    assert error.code == "RVT-405"
+    assert f"of shop.orders {what}" in error.diagnostics[0].message
+    assert "drop the environment, and run it again" in error.diagnostics[0].remediation
+    assert (orders(options, tmp_path).metadata, commits_of(nessie, options)) == before
+    assert [environment.name for environment in catalog.environments()] == [NAME]
 
 
 def test_a_kill_before_each_change_of_a_merge(nessie, tmp_path):

@@ -89,6 +89,11 @@ class Shop(ProjectFolder):
             shown = now
         return [changed for changed in changes if changed]
 
+    def commits(self) -> list[str]:
+        """Return the messages of all commits, the newest first."""
+        history = self.nessie.call("GET", f"trees/{self.options['ref']}/history", params={"max-records": "1000"})
+        return [entry["commitMeta"]["message"] for entry in history["logEntries"]]
+
     def staged(self) -> list[str]:
         """Return the tables of which something is staged."""
         catalog = self.runtime.target_catalog("lake")
@@ -141,6 +146,7 @@ def test_a_run_is_one_commit_and_everybody_is_told_so(shop, instance, capfd):
     shop.give(3)
     assert shop.execute(instance).success
     assert shop.publications() == [set(TABLES)] * 2
+    assert shop.commits() == ["Publish lake.shop.orders, lake.shop.totals, lake.shop.report"] * 2
     assert shop.staged() == []
     for check in checks_of(result).values():
         assert check.passed
@@ -164,7 +170,7 @@ def test_a_gate_keeps_back_the_whole_run(shop, capfd):
     shop.give(300)
     assert main(["-p", str(shop.root), "run"]) == 4
     assert shop.seen() == published(1, 2)
-    assert shop.staged() == ["orders"]
+    assert (shop.staged(), len(shop.commits())) == (["orders"], 1)
 
 
 def test_a_run_over_two_catalogs_is_not_one_commit(shop, instance, capfd):

@@ -82,18 +82,31 @@ class Place:
         self.folder = root / options["catalog"]
 
     def save(self) -> None:
-        """Remember the files, and the head of the branch."""
+        """Remember the files, and the heads of the branch and of those of runs."""
         shutil.copytree(self.folder, self.root / "saved")
         if self._nessie is not None:
-            self._head = self._nessie.call("GET", f"trees/{self.options['ref']}")["reference"]
+            self._heads = self._branches()
 
     def restore(self) -> None:
-        """Have the files that were there, which name each other by absolute paths, and the head."""
+        """Have the files that were there, which name each other by absolute paths, and the heads."""
         shutil.rmtree(self.folder)
         shutil.copytree(self.root / "saved", self.folder)
         if self._nessie is not None:
-            now = self._nessie.call("GET", f"trees/{self.options['ref']}")["reference"]
-            self._nessie.call("PUT", f"trees/{now['name']}@{now['hash']}", json=self._head)
+            now = self._branches()
+            for name, head in now.items():
+                if name not in self._heads:
+                    self._nessie.call("DELETE", f"trees/{name}@{head['hash']}")
+            for name, head in self._heads.items():
+                at = {"type": "DETACHED", "hash": head["hash"]}
+                if name in now:
+                    self._nessie.call("PUT", f"trees/{name}@{now[name]['hash']}", json=at)
+                else:
+                    self._nessie.call("POST", "trees", params={"name": name, "type": "BRANCH"}, json=at)
+
+    def _branches(self) -> dict[str, dict]:
+        found = {each["name"]: each for each in self._nessie.call("GET", "trees")["references"]}
+        prefixes = (self.options["ref"], "rivet_new_", "rivet_begin.")
+        return {name: found[name] for name in found if name.startswith(prefixes)}
 
 
 def test_each_run_is_one_commit(nessie, nessie_options, tmp_path):

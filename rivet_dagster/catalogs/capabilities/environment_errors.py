@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from rivet_dagster.errors import RivetError
 
@@ -44,5 +44,13 @@ def not_built(name: str, table: str) -> RivetError:
 def moved(name: str, tables: Iterable[str]) -> RivetError:
     """Return RVT-405 for tables whose base is not the one any more that an environment has built them upon."""
     message = f"the base of {', '.join(tables)} has moved since it was first written in the environment '{name}'"
+    remedy = "Build it upon the base as it is now: drop the environment, and run it again under its name."
+    return RivetError("RVT-405", message, remediation=remedy)
+
+
+def changed_on_both_sides(name: str, changed: Mapping[str, Iterable[str]]) -> RivetError:
+    """Return RVT-405 for tables of which an environment and its base have changed the same in different ways."""
+    tables = "; ".join(f"of {table} {', '.join(what)}" for table, what in changed.items())
+    message = f"both the environment '{name}' and its base have changed since it was first written there: {tables}"
     remedy = "Build it upon the base as it is now: drop the environment, and run it again under its name."
     return RivetError("RVT-405", message, remediation=remedy)

@@ -7,9 +7,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from rivet_dagster.catalogs.iceberg.names import TableName, staging_of
+from rivet_dagster.catalogs.iceberg.nessie.run_branch import RunBranch, branches_of_runs
 from rivet_dagster.catalogs.iceberg.opened import OpenedTable
 from rivet_dagster.catalogs.iceberg.reaching import reaching
 from rivet_dagster.catalogs.iceberg.writes.sweeping import all_staged, finish_drops, remove_heartbeats
+from rivet_dagster.catalogs.iceberg.writes.withheld import is_published
 from rivet_dagster.errors import RivetError
 
 if TYPE_CHECKING:
@@ -26,7 +28,8 @@ class AllTables:
     def staged(self) -> tuple[str, ...]:
         """Return the branches and staging tables of runs, each as ``table/branch``. Raises RVT-403."""
         with reaching(self.name):
-            return tuple(dict.fromkeys(leftover.name for leftover in all_staged(self._opened())))
+            branches = [branch.name for branch in branches_of_runs(self.catalog) if not branch.is_kept]
+            return tuple(dict.fromkeys([*(leftover.name for leftover in all_staged(self._opened())), *branches]))
 
     def sweep(self, failed: Callable[[RivetError], None] | None = None) -> tuple[str, ...]:
         """Remove the branches and staging tables of dead runs, and return them.
@@ -44,6 +47,10 @@ class AllTables:
             except RivetError as error:
                 (failed or errors.append)(error)
         with reaching(self.name, code="RVT-404"):
+            for branch in branches_of_runs(self.catalog):
+                if not branch.is_alive() and not self._holds_withheld(branch):
+                    branch.remove()
+                    swept.append(branch.name)
             for namespace in self._namespaces(()):
                 finish_drops(self.catalog, namespace)
         if errors:
@@ -58,6 +65,14 @@ class AllTables:
                 if is_dead and leftover.remove():
                     yield leftover.name
             remove_heartbeats(table)
+
+    def _holds_withheld(self, branch: RunBranch) -> bool:
+        """Return whether a version is withheld on the branch of a run, which nobody has published yet."""
+        if branch.record is None or not branch.is_kept:
+            return False
+        *namespace, name = branch.record.table.split(".")
+        found = OpenedTable(self.catalog, TableName(self.name, tuple(namespace), name)).load_if_any()
+        return found is None or not is_published(found, branch.record.version)
 
     def _opened(self) -> Iterator[OpenedTable]:
         """Yield the tables of all namespaces, staging tables first: whether those are needed depends on the others."""

@@ -22,7 +22,9 @@ from rivet_dagster.model.watermark import Override
 
 if TYPE_CHECKING:
     from rivet_dagster.catalogs.iceberg.all_tables import AllTables
+    from rivet_dagster.catalogs.iceberg.metadata.layout import Layout
     from rivet_dagster.catalogs.iceberg.writes.transaction import IcebergTransaction
+    from rivet_dagster.catalogs.iceberg.writes.withheld import Withheld
 
 
 class IcebergTables(PublishedTables, HasErrorTables):
@@ -71,14 +73,13 @@ class IcebergTables(PublishedTables, HasErrorTables):
 
     def take_up(self, table: str, version: str) -> IcebergTransaction:
         """Reopen a withheld version, by the id of its snapshot or the name of its branch."""
-        from rivet_dagster.catalogs.iceberg.writes.beginning import taken_up
         from rivet_dagster.catalogs.iceberg.writes.withheld import withheld_versions
 
         opened = self._opened(table)
         with self._reaching(table, "RVT-404"):
             for withheld in withheld_versions(opened):
                 if version in (withheld.name, withheld.key):
-                    return taken_up(opened, table, self.name, self._opened, withheld)
+                    return self._taken_up(table, withheld)
         raise self._unknown(table, version, WITHHELD)
 
     def staged_by(self, table: str, identity: str) -> Published | None:
@@ -88,7 +89,7 @@ class IcebergTables(PublishedTables, HasErrorTables):
         opened = self._opened(table)
         with self._reaching(table):
             staged = staged_for_run.staged_by(opened, identity)
-            return staged_for_run.described(opened, staged, self.name, table) if staged is not None else None
+            return staged_for_run.described(staged, self.name, table) if staged is not None else None
 
     def keep_alive(self, table: str, version: str, seconds: float = 0.0) -> bool:
         """Write the time of the heartbeat beside the table's metadata."""
@@ -98,18 +99,17 @@ class IcebergTables(PublishedTables, HasErrorTables):
         with self._reaching(table, "RVT-404"):
             staged = staged_version(opened, version)
             if staged is not None:
-                heartbeat_of(opened, staged).extend(seconds)
+                heartbeat_of(staged).extend(seconds)
         return staged is not None
 
     def take_up_staged(self, table: str, version: str, options: Mapping[str, Any] = NO_OPTIONS) -> IcebergTransaction:
         """Reopen a staged version, by the id of its snapshot."""
         from rivet_dagster.catalogs.iceberg.metadata.layout import parse_layout
-        from rivet_dagster.catalogs.iceberg.writes.beginning import taken_up
         from rivet_dagster.catalogs.iceberg.writes.staged_for_run import required
 
         opened = self._opened(table)
         with self._reaching(table, "RVT-404"):
-            return taken_up(opened, table, self.name, self._opened, required(opened, version), parse_layout(options))
+            return self._taken_up(table, required(opened, version), parse_layout(options))
 
     def withhold_staged(self, table: str, version: str) -> None:
         """Replace the mark of a staged version, and mark its errors."""
@@ -117,12 +117,10 @@ class IcebergTables(PublishedTables, HasErrorTables):
 
     def restage(self, table: str, version: str) -> IcebergTransaction:
         """Begin a new version with the rows of an older snapshot, of which no file is copied."""
-        from rivet_dagster.catalogs.iceberg.writes.beginning import restaged
-
         if version not in [known.name for known in self.versions(table) if known.state == OLDER]:
             raise self._unknown(table, version, OLDER)
         with self._reaching(table, "RVT-404"):
-            return restaged(self._opened(table), table, self.name, self._opened, int(version))
+            return self._restaged(table, int(version))
 
     def evict(self, published: Published) -> None:
         """Remove all snapshots of the table, then those of its error tables; all stay, without rows."""
@@ -174,6 +172,16 @@ class IcebergTables(PublishedTables, HasErrorTables):
         """Return findings about whether the catalog can be reached, and what dead runs have left in it."""
         tried = self._tried if publishes else self._reached
         return examining.examine(f"catalog {self.name}", self._options, self._root, tried)
+
+    def _taken_up(self, table: str, version: Withheld, layout: Layout | None = None) -> IcebergTransaction:
+        from rivet_dagster.catalogs.iceberg.writes.beginning import taken_up
+
+        return taken_up(self._opened(table), table, self.name, self._opened, version, layout)
+
+    def _restaged(self, table: str, version: int) -> IcebergTransaction:
+        from rivet_dagster.catalogs.iceberg.writes.beginning import restaged
+
+        return restaged(self._opened(table), table, self.name, self._opened, version)
 
     def _reached(self) -> tuple[str, ...]:
         """Ask the catalog for its namespaces, and return nothing. Raises RVT-403."""

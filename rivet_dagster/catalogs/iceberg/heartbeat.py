@@ -97,6 +97,12 @@ class Heartbeat:
         remove_empty_folders(self.location)
 
 
+def heartbeat_at(io: FileIO, path: str) -> Heartbeat:
+    """Return the heartbeat whose object is at ``path``."""
+    location, _, file = path.rpartition("/metadata/")
+    return Heartbeat(io, location, file.removesuffix(_ENDING))
+
+
 def heartbeats_of(io: FileIO, location: str) -> Iterator[Heartbeat]:
     """Yield all heartbeats beside the metadata of a table, whether anything is staged for them or not."""
     from pyarrow.fs import FileSelector

@@ -49,6 +49,11 @@ class OpenedTable:
             except (NoSuchTableError, NoSuchNamespaceError):
                 return None
 
+    @property
+    def published(self) -> OpenedTable:
+        """The same table where readers find it, which a run on a branch of a server does not write to."""
+        return self
+
     def staged(self, key: str, suffix: str = "") -> OpenedTable:
         """Return the staging table of the attempt ``key``."""
         return self.beside(self.name.staged(key, suffix))

@@ -173,7 +173,7 @@ class PublishedTables(IcebergTraits):
             staged = staged_version(opened, published.version)
             if error.code != "RVT-401" or staged is None:
                 raise
-            return stored_in(opened, staged)
+            return stored_in(staged)
 
     def _existing(self, published: Published) -> int:
         from rivet_dagster.catalogs.iceberg.reading import snapshot_of_version

@@ -4,7 +4,7 @@ The properties of the namespace ``rivet_environment`` are its profile, times and
 written there has a namespace below it, whose properties say upon which snapshot of the base::
 
     rivet_environment               profile, created_at, used_at, state, token, base (a hash of the base branch)
-    rivet_environment.shop:orders   declared, snapshot, version, location
+    rivet_environment.shop:orders   declared, snapshot, version, metadata
 
 No readers look there, and a merge leaves it out. A merged environment is a tag at the commit of its merge.
 """
@@ -43,7 +43,7 @@ OPEN, MERGING = "open", "merging"
 STATE: Key = (ENVIRONMENT,)
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
-_BRANCH, _MERGE, _MERGED = "rivet_env", "rivet_merge", "rivet_merged"
+_BRANCH, _MERGED = "rivet_env", "rivet_merged"
 _PRECISION = timedelta(minutes=1)
 _TRIES = 20
 
@@ -66,14 +66,14 @@ class State:
 class Seed:
     """The snapshot of the base that a table of an environment builds upon, and its version; empty without one.
 
-    ``declared`` is the table's name as the joint has it, empty for an error table; ``location`` is where the heartbeats
-    of the runs are that write the table.
+    ``declared`` is the table's name as the joint has it, empty for an error table; ``metadata`` is the metadata file of
+    the base's table, empty in seeds of earlier releases.
     """
 
     declared: str
     snapshot: str
     version: str
-    location: str
+    metadata: str
 
 
 @dataclass(frozen=True)
@@ -92,11 +92,6 @@ class EnvironmentBranch:
     def ref(self) -> str:
         """The name of the branch."""
         return f"{branches_of(self.base)}{self.name}"
-
-    @property
-    def merging_ref(self) -> str:
-        """The name of the branch on which a merge is put together."""
-        return f"{_MERGE}.{self.base}.{self.name}"
 
     @property
     def merged_ref(self) -> str:
@@ -180,12 +175,12 @@ class EnvironmentBranch:
             return []
         marks = [key for key, type_ in entries if type_ == NAMESPACE and key[0] == ENVIRONMENT and len(key) > 1]
         found = self.contents(marks) if marks else {}
-        return [Seed(**content["properties"]) for _, content in sorted(found.items())]
+        return [seed_in(content) for _, content in sorted(found.items())]
 
     def seed(self, table: Key) -> Seed | None:
         """Return the seed of a table; None without one."""
         found = self.contents([seed_key(table)]).get(seed_key(table))
-        return Seed(**found["properties"]) if found is not None else None
+        return seed_in(found) if found is not None else None
 
     def contents(self, keys: list[Key]) -> dict[Key, Content]:
         """Return the contents of keys of the environment; none if there is no such environment."""
@@ -226,6 +221,12 @@ def seed_key(table: Key) -> Key:
     ('rivet_environment', 'shop%2Eeu:orders')
     """
     return (ENVIRONMENT, ":".join(quote(part, safe="").replace(".", "%2E") for part in table))
+
+
+def seed_in(content: Content) -> Seed:
+    """Return the seed that a content records; those of earlier releases have other properties beside."""
+    known = content["properties"]
+    return Seed(known["declared"], known["snapshot"], known["version"], known.get("metadata", ""))
 
 
 def seeded(table: Key, seed: Seed, known: Content | None) -> dict[str, Any]:

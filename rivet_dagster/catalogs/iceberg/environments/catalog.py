@@ -17,6 +17,7 @@ from rivet_dagster.catalogs.iceberg.environments.branch import MERGING, Environm
 from rivet_dagster.catalogs.iceberg.environments.branches.catalog import HasBranchEnvironments
 from rivet_dagster.catalogs.iceberg.environments.merging import Merge
 from rivet_dagster.catalogs.iceberg.environments.tables import EnvironmentTables
+from rivet_dagster.catalogs.iceberg.nessie.run_branch import branches_without_base
 from rivet_dagster.catalogs.iceberg.on_nessie import NessieTables
 from rivet_dagster.catalogs.iceberg.reaching import reaching
 from rivet_dagster.catalogs.iceberg.settings.options import NESSIE
@@ -83,8 +84,7 @@ class NessieIcebergCatalog(IcebergCatalog, NessieTables, HasEnvironments):
             environment = self._environment(name)
             if environment.state() is None and environment.is_merged():
                 environment.required()
-            environment.server.remove(environment.merging_ref)
-            return environment.server.remove(environment.ref)
+            return self._merge(name).remove()
 
     def sweep_environments(self, unused_for: timedelta = ABANDONED_AFTER) -> tuple[str, ...]:
         """Remove them, and what dead runs left in the others, each as ``environment/table/branch``."""
@@ -98,6 +98,9 @@ class NessieIcebergCatalog(IcebergCatalog, NessieTables, HasEnvironments):
                     removed += [f"{name}/{version}" for version in merge.tables.sweep()]
                     if datetime.fromisoformat(state.used_at) < oldest and not merge.is_alive() and self.drop(name):
                         removed.append(name)
+            for branch in list(branches_without_base(self._nessie, branches_of(self._nessie.ref))):
+                branch.remove()
+                removed.append(branch.name)
             server = self._nessie.server
             for tag, at in list(server.references(tags_of(self._nessie.ref))):
                 if datetime.fromisoformat(at) < oldest:

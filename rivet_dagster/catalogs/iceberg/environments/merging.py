@@ -1,34 +1,32 @@
 """Merging: publishing the tables that were built in an environment to the base, in one commit, which ends it.
 
-Nessie's own merge would refuse a table that the environment took over from the base after it was made. So a branch is
-made at the base as it is now, the tables that were judged are put there whatever it has, and it is merged into the
-base: that Nessie refuses if the base of one of them has moved since it was judged.
+Each table is merged by itself, and the commit is made upon the state of the base that was judged: Nessie refuses it if
+the base of one of them has changed since.
 """
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 
 from rivet_dagster.catalogs.capabilities.environment_errors import moved, written_by_a_run
 from rivet_dagster.catalogs.capabilities.environments import BuiltTable
-from rivet_dagster.catalogs.iceberg.catalog import IcebergTables
 from rivet_dagster.catalogs.iceberg.environments.branch import MERGING, OPEN, EnvironmentBranch, State
-from rivet_dagster.catalogs.iceberg.environments.tables import EnvironmentTables, heartbeat_name
-from rivet_dagster.catalogs.iceberg.heartbeat import heartbeats_of
-from rivet_dagster.catalogs.iceberg.names import key_of
-from rivet_dagster.catalogs.iceberg.nessie.server import Key, NessieConflictError, NessieServer, Reference
+from rivet_dagster.catalogs.iceberg.environments.tables import EnvironmentTables
+from rivet_dagster.catalogs.iceberg.nessie.run_branch import RunBranch, branches_of_runs
+from rivet_dagster.catalogs.iceberg.nessie.server import Key, NessieConflictError
+from rivet_dagster.catalogs.iceberg.on_nessie import NessieTables
 from rivet_dagster.errors import RivetError
 from rivet_dagster.model.storage import Published
 
 _PROPERTY = "rivet.environment"
+_TRIES = 10
 
 
 @dataclass(frozen=True)
 class Merge:
     """The merge of the environment that sees ``tables`` into the ``base``."""
 
-    base: IcebergTables
+    base: NessieTables
     tables: EnvironmentTables
 
     @property
@@ -61,22 +59,22 @@ class Merge:
         published = tuple(version for version in versions if version is not None)
         server = environment.server
         server.make(environment.merged_ref, server.reference(environment.base), "TAG")
-        server.remove(environment.merging_ref)
-        server.remove(environment.ref)
+        self.remove()
         return published
+
+    def remove(self) -> bool:
+        """Remove the branch of the environment, and those of runs there; return whether there was one."""
+        was_there = self.environment.server.remove(self.environment.ref)
+        for branch in self._branches_of_runs():
+            branch.remove()
+        return was_there
 
     def is_alive(self) -> bool:
         """Return whether a run that is alive, or has just died, writes in the environment."""
-        from pyiceberg.io import load_file_io
+        return any(branch.is_alive() for branch in self._branches_of_runs())
 
-        own = re.compile(re.escape(key_of(heartbeat_name(self.environment))) + "[0-9a-f]{8}(_[0-9a-f]+)?")
-        locations = {seed.location for seed in self.environment.seeds()} - {""}
-        found = (
-            heartbeat
-            for location in sorted(locations)
-            for heartbeat in heartbeats_of(load_file_io(self.base._catalog.properties, location), location)
-        )
-        return any(own.fullmatch(heartbeat.key) and heartbeat.is_alive() for heartbeat in found)
+    def _branches_of_runs(self) -> list[RunBranch]:
+        return list(branches_of_runs(self.base._nessie.at(self.environment.ref)))
 
     def _refuse(self) -> None:
         if self.is_alive():
@@ -89,35 +87,33 @@ class Merge:
             raise moved(self.environment.name, others)
 
     def _publish(self, names: tuple[str, ...], state: State) -> None:
-        environment, server = self.environment, self.environment.server
-        source, base = server.reference(environment.ref), server.reference(environment.base)
-        self._refuse_if_moved()  # until the base was at that hash
-        server.remove(environment.merging_ref)
-        server.make(environment.merging_ref, base)
-        message = f"Merge the environment {environment.name}"
-        into = Reference(environment.merging_ref, base.hash)
-        server.merge(into, source, message, {}, self._keys(names, base, server))
-        try:
-            properties = {_PROPERTY: self._mark(state)}
-            server.merge(
-                server.reference(environment.base), server.reference(environment.merging_ref), message, properties
-            )
-        except NessieConflictError as error:
-            raise moved(environment.name, names) from error
+        from rivet_dagster.catalogs.iceberg.environments.merged_tables import TableMerge
 
-    def _keys(self, names: tuple[str, ...], base: Reference, server: NessieServer) -> list[Key]:
-        """Return the keys to merge: of the tables, of their error tables, and of namespaces that the base lacks."""
+        environment, server = self.environment, self.environment.server
+        message, properties = f"Merge the environment {environment.name}", {_PROPERTY: self._mark(state)}
+        for _ in range(_TRIES):
+            base = server.reference(environment.base)
+            self._refuse_if_moved()  # until the base was at that hash
+            merge = TableMerge(self.base._nessie, environment, base)
+            try:
+                operations = merge.operations(self._keys(names))
+                server.commit(base, message, operations, properties)
+                return
+            except NessieConflictError:  # others have changed one of the tables, or the answer was lost
+                if self._is_published(state):
+                    return
+                merge.discard()
+        raise moved(environment.name, names)
+
+    def _keys(self, names: tuple[str, ...]) -> list[Key]:
+        """Return the keys to merge: of the tables, and of their error tables."""
         from rivet_dagster.catalogs.iceberg.metadata.last_publication import error_tables
 
         keys: dict[Key, None] = {}
         for name in names:
             for each in (name, *error_tables(self.tables._required(name))):
                 keys[self.tables._name(each).identifier] = None
-        there = self.environment.contents(list(keys))
-        tables = [key for key in keys if key in there]
-        above = list(dict.fromkeys(key[:length] for key in tables for length in range(1, len(key))))
-        known = server.contents(f"{base.name}@{base.hash}", above)[1]
-        return [*tables, *(key for key in above if key not in known)]
+        return list(keys)
 
     def _is_published(self, state: State) -> bool:
         environment = self.environment

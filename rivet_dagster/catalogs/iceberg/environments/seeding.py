@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
-from rivet_dagster.catalogs.iceberg.environments.branch import EnvironmentBranch, Seed, seed_key, seeded
+from rivet_dagster.catalogs.iceberg.environments.branch import EnvironmentBranch, Seed, seed_in, seed_key, seeded
 from rivet_dagster.catalogs.iceberg.nessie.server import Content, Key, delete, put
 from rivet_dagster.errors import RivetError
 
 
-def seed(environment: EnvironmentBranch, table: Key, declared: str, version: str, location: str) -> None:
+def seed(environment: EnvironmentBranch, table: Key, declared: str, version: str) -> None:
     """Have a table that was not built in the environment be the base's, which is at ``version``."""
     mark = seed_key(table)
     of_base = environment.server.contents(environment.base, [table])[1].get(table)
@@ -19,11 +18,12 @@ def seed(environment: EnvironmentBranch, table: Key, declared: str, version: str
     if of_base is not None and (mine is None or mine["id"] != of_base["id"]):
         _fetch(environment, table, of_base, mine)
     snapshot = str(of_base["snapshotId"]) if of_base is not None else ""
-    new = Seed(declared, snapshot, version, location)
+    metadata = str(of_base["metadataLocation"]) if of_base is not None else ""
+    new = Seed(declared, snapshot, version, metadata)
 
     def changes(found: Mapping[Key, Content]) -> list[dict[str, Any]]:
         known, mine = found.get(mark), found.get(table)
-        if known is not None and replace(Seed(**known["properties"]), location=location) == new:
+        if known is not None and seed_in(known) == new:
             return []
         operations = [seeded(table, new, known)]
         if of_base is not None and mine != of_base:
@@ -33,18 +33,6 @@ def seed(environment: EnvironmentBranch, table: Key, declared: str, version: str
         return operations
 
     environment.change(f"Begin {'.'.join(table)} upon the base", [table, mark], changes)
-
-
-def locate(environment: EnvironmentBranch, table: Key, location: str) -> None:
-    """Record where the heartbeats are of the runs that write a table, which has a seed."""
-    mark = seed_key(table)
-
-    def changes(found: Mapping[Key, Content]) -> list[dict[str, Any]]:
-        known = found[mark]
-        old = Seed(**known["properties"])
-        return [] if old.location == location else [seeded(table, replace(old, location=location), known)]
-
-    environment.change(f"Begin {'.'.join(table)}", [mark], changes)
 
 
 def give_back(environment: EnvironmentBranch, table: Key, snapshot: int) -> None:
@@ -75,7 +63,7 @@ def _fetch(environment: EnvironmentBranch, table: Key, of_base: Content, mine: C
     known = environment.contents(missing)
     forced = [table, *(key for key in missing if key not in known)]
     into, source = server.reference(environment.ref), server.reference(environment.base)
-    server.merge(into, source, f"Begin {'.'.join(table)} upon the base", {}, forced)
+    server.merge(into, source, f"Begin {'.'.join(table)} upon the base", forced)
     if environment.contents([table]).get(table, {}).get("id") != of_base["id"]:
         message = f"the environment '{environment.name}' cannot take over '{'.'.join(table)}' of the base"
         raise RivetError("RVT-404", message, remediation="Drop the environment, and make it anew.")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -11,7 +10,7 @@ from rivet_dagster.catalogs.capabilities.targets import NO_OPTIONS
 from rivet_dagster.catalogs.iceberg.catalog import IcebergTables
 from rivet_dagster.catalogs.iceberg.environments.branch import EnvironmentBranch, Seed, seed_key
 from rivet_dagster.catalogs.iceberg.environments.in_front import TablesInFront
-from rivet_dagster.catalogs.iceberg.environments.seeding import give_back, locate, seed
+from rivet_dagster.catalogs.iceberg.environments.seeding import give_back, seed
 from rivet_dagster.catalogs.iceberg.names import TableName
 from rivet_dagster.catalogs.iceberg.on_nessie import NessieTables
 from rivet_dagster.catalogs.iceberg.reaching import reaching
@@ -135,21 +134,24 @@ class EnvironmentTables(TablesInFront, NessieTables):
         found = self._base._opened(table).load_if_any()
         version = current_version(found) if found is not None else None
         for name in error_tables(found) if found is not None else ():
-            seed(self.environment, self._name(name).identifier, "", "", "")
-        location = found.metadata.location if found is not None else ""
-        seed(self.environment, self._name(table).identifier, table, str(version or ""), location)
+            seed(self.environment, self._name(name).identifier, "", "")
+        seed(self.environment, self._name(table).identifier, table, str(version or ""))
 
     def _alive(self, transaction: IcebergTransaction) -> IcebergTransaction:
-        begin = self._owned(transaction).beginning
-        with self._reaching(transaction.table, "RVT-404"):
-            locate(self.environment, begin.table.name.identifier, begin.place.location)
-        transaction._alive(f"{heartbeat_name(self.environment)}{secrets.token_hex(4)}")
+        self._owned(transaction)
+        try:
+            with self._reaching(transaction.table, "RVT-404"):
+                transaction._alive(f"env-{self.environment.name}")
+        finally:
+            self._require_for(transaction)
+        return transaction
+
+    def _require_for(self, transaction: IcebergTransaction) -> None:
         try:
             self.environment.required()
         except RivetError:
             transaction.abort()
             raise
-        return transaction
 
     def _owned(self, transaction: IcebergTransaction) -> IcebergTransaction:
         """Return a transaction whose versions are those of the environment."""
@@ -158,8 +160,3 @@ class EnvironmentTables(TablesInFront, NessieTables):
 
     def _name(self, table: str) -> TableName:
         return replace(super()._name(table), ref=self.environment.ref)
-
-
-def heartbeat_name(environment: EnvironmentBranch) -> str:
-    """Return what the identity of an attempt in an environment begins with: heartbeats of the base lie beside it."""
-    return f"env-{environment.name}-"

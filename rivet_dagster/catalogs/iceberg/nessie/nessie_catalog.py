@@ -33,6 +33,7 @@ from pyiceberg.typedef import EMPTY_DICT, Identifier, Properties
 from rivet_dagster.catalogs.iceberg.nessie.server import (
     ENVIRONMENT,
     NAMESPACE,
+    RUN,
     TABLE,
     VIEW,
     Content,
@@ -73,6 +74,10 @@ class NessieCatalog(MetastoreCatalog):
         """The branch."""
         return self._declared_ref or self.server.default_branch
 
+    def at(self, ref: str) -> NessieCatalog:
+        """Return the tables of another branch, which need not exist."""
+        return NessieCatalog(self.name, **{**self.properties, "ref": ref})
+
     def create_table(
         self,
         identifier: str | Identifier,
@@ -110,7 +115,7 @@ class NessieCatalog(MetastoreCatalog):
             return _response(current.metadata, current.metadata_location)
         self._write_metadata(staged.metadata, staged.io, staged.metadata_location)
         known = {"id": content["id"]} if content is not None and "id" in content else {}
-        new = {**known, **_content(staged.metadata, staged.metadata_location)}
+        new = {**known, **table_content(staged.metadata, staged.metadata_location)}
         try:
             self._commit(head, f"{'Update' if content else 'Create'} {_dotted(key)}", put(key, new))
         except NessieConflictError as error:
@@ -147,7 +152,7 @@ class NessieCatalog(MetastoreCatalog):
     def list_namespaces(self, namespace: str | Identifier = ()) -> list[Identifier]:
         """Return the namespaces directly below ``namespace``. Raises NoSuchNamespaceError."""
         parent = self._required(namespace) if namespace else ()
-        keys = (key for key, type_ in self._entries() if type_ == NAMESPACE and key[0] != ENVIRONMENT)
+        keys = (key for key, type_ in self._entries() if type_ == NAMESPACE and key[0] not in (ENVIRONMENT, RUN))
         return sorted(key for key in keys if key[:-1] == parent)
 
     def create_namespace(self, namespace: str | Identifier, properties: Properties = EMPTY_DICT) -> None:
@@ -157,9 +162,9 @@ class NessieCatalog(MetastoreCatalog):
         head, found = self._found([*above, key])
         if key in found:
             raise NamespaceAlreadyExistsError(f"Namespace already exists: {_dotted(key)}")
-        made = [put(each, _namespace(each, {})) for each in above if each not in found]
+        made = [put(each, namespace_content(each, {})) for each in above if each not in found]
         try:
-            self._commit(head, f"Create {_dotted(key)}", *made, put(key, _namespace(key, properties)))
+            self._commit(head, f"Create {_dotted(key)}", *made, put(key, namespace_content(key, properties)))
         except NessieConflictError as error:
             raise NamespaceAlreadyExistsError(f"Namespace already exists: {_dotted(key)}") from error
 
@@ -278,7 +283,7 @@ class NessieCatalog(MetastoreCatalog):
         return list(self.server.entries(self.ref))
 
 
-def _content(metadata: TableMetadata, location: str) -> dict[str, Any]:
+def table_content(metadata: TableMetadata, location: str) -> dict[str, Any]:
     """Return the content of a table, which says the ids that are current in its metadata file."""
     return {
         "type": TABLE,
@@ -290,7 +295,8 @@ def _content(metadata: TableMetadata, location: str) -> dict[str, Any]:
     }
 
 
-def _namespace(key: Key, properties: Properties) -> dict[str, Any]:
+def namespace_content(key: Key, properties: Properties) -> dict[str, Any]:
+    """Return the content of a namespace."""
     return {"type": NAMESPACE, "elements": list(key), "properties": dict(properties)}
 
 

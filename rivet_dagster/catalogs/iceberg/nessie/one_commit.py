@@ -31,6 +31,8 @@ class OneCommit(NessieCatalog):
         super().__init__(branch.name, **{**branch.properties, "ref": branch.ref})
         self._head: Reference = self.server.reference(branch.ref)
         self._changes: dict[Key, Content | None] = {}
+        self.carried: set[int] = set()
+        """Snapshots that others have written, which ``discard`` leaves alone."""
 
     def publish(self, message: str) -> None:
         """Commit all changes, or none.
@@ -85,11 +87,9 @@ class OneCommit(NessieCatalog):
 
     def _is_there(self) -> bool:
         """Return whether the branch has one of the changes, and so had all of them."""
-        now = self.server.contents(self._head.name, list(self._changes))[1]
-        made = ((now.get(key), content) for key, content in self._changes.items())
-        return any(
-            found is not None and content is not None and _place(found) == _place(content) for found, content in made
-        )
+        tables = {key: content for key, content in self._changes.items() if content and content["type"] == TABLE}
+        now = self.server.contents(self._head.name, list(tables))[1]
+        return any(key in now and _place(now[key]) == _place(content) for key, content in tables.items())
 
     def _written(self, key: Key, content: Content) -> Iterator[str]:
         """Yield the manifests and lists of them that were written for the new snapshots of a table."""
@@ -97,7 +97,7 @@ class OneCommit(NessieCatalog):
         known = {snapshot.snapshot_id for snapshot in self._table(key, old).metadata.snapshots} if old else set()
         new = self._table(key, content)
         for snapshot in new.metadata.snapshots:
-            if snapshot.snapshot_id not in known:
+            if snapshot.snapshot_id not in known | self.carried:
                 manifests = snapshot.manifests(new.io)
                 yield from (each.manifest_path for each in manifests if each.added_snapshot_id == snapshot.snapshot_id)
                 yield snapshot.manifest_list

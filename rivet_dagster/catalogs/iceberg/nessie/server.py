@@ -13,12 +13,16 @@ if TYPE_CHECKING:
 
 Key = tuple[str, ...]
 Content = Mapping[str, Any]
+NO_PROPERTIES: Mapping[str, str] = {}
 
 TABLE, NAMESPACE, VIEW = "ICEBERG_TABLE", "NAMESPACE", "ICEBERG_VIEW"
 """Types of contents."""
 
 ENVIRONMENT = "rivet_environment"
 """The namespace, on the branch of an environment, whose properties say what the environment is."""
+
+RUN = "rivet_run"
+"""The namespace, on the branch of a run, whose properties say what the run builds, and upon which branch."""
 
 
 class NessieError(OSError):
@@ -109,9 +113,16 @@ class NessieServer:
             for entry in page["entries"]:
                 yield tuple(entry["name"]["elements"]), str(entry["type"])
 
-    def commit(self, branch: Reference, message: str, operations: Sequence[Mapping[str, Any]]) -> Reference:
+    def commit(
+        self,
+        branch: Reference,
+        message: str,
+        operations: Sequence[Mapping[str, Any]],
+        properties: Mapping[str, str] = NO_PROPERTIES,
+    ) -> Reference:
         """Commit to a branch; the keys must not have changed since its hash. Raises NessieConflictError."""
-        body = {"commitMeta": {"message": message}, "operations": list(operations)}
+        meta = {"message": message, "properties": dict(properties)}
+        body = {"commitMeta": meta, "operations": list(operations)}
         return _reference(self._call("POST", f"trees/{branch.path}/history/commit", body)["targetBranch"])
 
     def make(self, name: str, source: Reference, type_: str = "BRANCH") -> bool:
@@ -143,26 +154,27 @@ class NessieServer:
                     head = (found.get("metadata") or {}).get("commitMetaOfHEAD") or {}
                     yield found["name"], str(head.get("commitTime", ""))
 
+    def branches(self, prefix: str) -> Iterator[str]:
+        """Yield the names of the branches and tags that begin with ``prefix``."""
+        for page in self._pages("trees", filter=f"ref.name.startsWith('{prefix}')"):
+            yield from (found["name"] for found in page["references"])
+
     def merge(
         self,
         into: Reference,
         source: Reference,
         message: str,
-        properties: Mapping[str, str],
-        forced: Sequence[Key] = (),
+        keys: Sequence[Key],
     ) -> bool:
-        """Merge in one commit and return True, or False if nothing is new; keys changed on both sides are a conflict.
-
-        With ``forced`` only these keys are merged, whatever ``into`` has. Raises NessieConflictError.
-        """
+        """Merge these keys in one commit, whatever ``into`` has; return False if nothing is new."""
+        modes = [{"key": {"elements": list(key)}, "mergeBehavior": "FORCE"} for key in keys]
         body: dict[str, Any] = {
             "fromRefName": source.name,
             "fromHash": source.hash,
-            "commitMeta": {"message": message, "properties": dict(properties)},
+            "commitMeta": {"message": message},
+            "defaultKeyMergeMode": "DROP",
+            "keyMergeModes": modes,
         }
-        if forced:
-            modes = [{"key": {"elements": list(key)}, "mergeBehavior": "FORCE"} for key in forced]
-            body |= {"defaultKeyMergeMode": "DROP", "keyMergeModes": modes}
         return bool(self._call("POST", f"trees/{into.path}/history/merge", body)["wasApplied"])
 
     def has_commit(self, reference: str, key: str, value: str, after: str) -> bool:

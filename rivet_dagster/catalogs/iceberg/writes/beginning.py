@@ -46,7 +46,7 @@ def beginning(table: OpenedTable, declared: str, layout: Layout, catalog: str, o
         rows = publication_for(existing, current).rows if current is not None else 0
 
     def described(snapshot_id: int) -> Published:
-        found = table.load()
+        found = table.published.load()
         snapshot = found.snapshot_by_id(snapshot_id)
         assert snapshot is not None, "it was just published"
         return published(found, snapshot, catalog, declared)
@@ -69,15 +69,15 @@ def taken_up(
     existing = begin.place.existing
     if version.judged.begun is not None or version.is_staged:
         begin = replace(begin, begun=version.judged.begun)
-    where = version.staged if version.staged is not None else table
+    where = version.staged if version.staged is not None else version.table
     head = version.head
     assert head is not None, "it was judged before it was withheld"
-    heartbeat = heartbeat_of(table, version)
+    heartbeat = heartbeat_of(version)
     heartbeat.extend(0.0)
     begin = replace(begin, place=replace(begin.place, location=heartbeat.location))
     staged: StagedBranch | StagedTable
     if version.staged is None:
-        staged = StagedBranch(table, version.key, head)
+        staged = StagedBranch(version.table, version.key, head)
     else:
         fence = _fence(table, existing, version) if existing is not None else None
         staged = StagedTable(version.staged, begin.place, heartbeat, None, exists=True, fence=fence)
@@ -127,8 +127,12 @@ def _take_up_errors(begin: Beginning, open: Opener, version: Withheld, heartbeat
 def _fence(table: OpenedTable, existing: Table, version: Withheld) -> StagedBranch | None:
     """Return the branch that the publication of a version in a staging table requires.
 
-    A withheld version, which no sweep removes, has none until somebody publishes or drops it.
+    A withheld version, which no sweep removes, has none until somebody publishes or drops it. One on the branch of a
+    run, where sweeps remove no file, needs none.
     """
+    if version.table.published is not version.table:
+        current = existing.metadata.current_snapshot_id
+        return StagedBranch(version.table, version.key, current) if current is not None else None
     ref = existing.metadata.refs.get(version.key)
     if ref is not None:
         return StagedBranch(table, version.key, ref.snapshot_id)

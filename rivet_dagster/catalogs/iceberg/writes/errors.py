@@ -88,7 +88,8 @@ class StagedErrors:
     ) -> None:
         """Take over errors that exist already: those of a withheld version, or of an older one."""
         self.name, self.staged, self.older, self.judged, self._place = name, staged, older, judged, place
-        self._upon = place.existing.metadata.current_snapshot_id if place.existing is not None else None
+        found = place.of.load_if_any()
+        self._upon = found.metadata.current_snapshot_id if found is not None else None
 
     def within(self, catalog: Catalog) -> StagedErrors:
         """Return the same errors, to be published in another catalog, which commits them later."""
@@ -174,13 +175,16 @@ class StagedErrors:
         match self.staged:
             case StagedBranch() as branch:
                 assert self.judged is not None
-                release.of_branch(branch.key, self.judged)
+                self._publish_branch(release, branch, self.judged)
             case StagedTable() as staged:
                 release.of_table(staged, self.judged)
             case None:
                 assert self.older is not None
                 release.of_snapshot(self.older)
         return release
+
+    def _publish_branch(self, release: Release, branch: StagedBranch, judged: int) -> None:
+        release.of_branch(branch.key, judged)
 
     def _take_back(self, release: Release) -> None:
         """Have readers of the error table see what they saw before, unless others have published errors since."""

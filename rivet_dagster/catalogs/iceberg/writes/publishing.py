@@ -112,8 +112,9 @@ class Release:
             message = f"the staging table {staged.table.name} has changed since it was judged"
             raise RivetError("RVT-407", message)
         files = live_files(source.current_snapshot(), source.io)
+        is_on_branch_of_run = staged.table.published is not staged.table  # where sweeps remove no file
         if self.table.load_if_any() is None and staged.fence is None:
-            self._make(source, staged.table, staged.place, files)
+            self._make(source, None if is_on_branch_of_run else staged.table, staged.place, files)
             return
 
         def changes(found: Table) -> Changes:
@@ -122,6 +123,9 @@ class Release:
             fence = staged.fence
             if fence is None:
                 raise RivetError("RVT-405", f"'{self.table.name}' has been made by another run since")
+            if is_on_branch_of_run:
+                made = self._adopted(found, source, files)
+                return self._required(made.updates, made.requirements, made)
             if head_of(found, fence.key) != fence.start:
                 raise RivetError("RVT-407", f"the branch {fence.key} of '{self.table.name}' has been written to")
             made = self._adopted(found, source, files)
@@ -133,7 +137,7 @@ class Release:
     def _commit(self, changes: Callable[[Table], Changes]) -> None:
         commit(self.table.load, changes, str(self.table.name), self.outcome)
 
-    def _make(self, source: Table, staged: OpenedTable, place: Place, files: list[DataFile]) -> None:
+    def _make(self, source: Table, staged: OpenedTable | None, place: Place, files: list[DataFile]) -> None:
         from pyiceberg.table import Table
 
         of = source.metadata
@@ -147,17 +151,20 @@ class Release:
             set_branch(MAIN, self.snapshot_id),
         )
         new = Table(self.table.name.identifier, empty, "", place.io, self.table.catalog)
-        mark_publishing(staged)
+        if staged is not None:
+            mark_publishing(staged)
         try:
             is_made = create(self.table.catalog, new, updates, self.outcome)
         except Exception:
             if not self.outcome.is_unknown:
                 writer.discard()
-                unmark_publishing(staged)
+                if staged is not None:
+                    unmark_publishing(staged)
             raise
         if not is_made:
             writer.discard()
-            unmark_publishing(staged)
+            if staged is not None:
+                unmark_publishing(staged)
             found = self.table.load_if_any()
             if found is None:
                 message = f"the catalog has something of the name '{self.table.name}' that is no table"

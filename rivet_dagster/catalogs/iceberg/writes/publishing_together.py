@@ -27,7 +27,7 @@ def publish_together(branch: NessieCatalog, staged: Sequence[tuple[IcebergTransa
     Nessie refuses a commit if one of its tables has changed in any way since: it is made again upon the branch as it is
     then, if no other version of these tables has been published, and others have only staged theirs.
     """
-    names = [str(transaction.beginning.table.name) for transaction, _ in staged]
+    names = [str(transaction.beginning.table.published.name) for transaction, _ in staged]
     for number in range(_TRIES):
         commit = _released(branch, staged)
         try:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from rivet_dagster.catalogs.iceberg.heartbeat import Heartbeat
 from rivet_dagster.catalogs.iceberg.metadata.same_rows import facts_of
 from rivet_dagster.catalogs.iceberg.metadata.types import schema_of, sql_columns
@@ -21,7 +23,7 @@ def staged_by(table: OpenedTable, identity: str) -> Withheld | None:
 
 def staged_version(table: OpenedTable, version: str) -> Withheld | None:
     """Return the staged version of that name; None if there is none."""
-    return next((known for known in marked_versions(table) if known.is_staged and known.name == version), None)
+    return next((known for known in marked_versions(table, version) if known.is_staged), None)
 
 
 def required(table: OpenedTable, version: str) -> Withheld:
@@ -32,20 +34,20 @@ def required(table: OpenedTable, version: str) -> Withheld:
     return found
 
 
-def heartbeat_of(table: OpenedTable, version: Withheld) -> Heartbeat:
+def heartbeat_of(version: Withheld) -> Heartbeat:
     """Return the heartbeat of the run that has staged a version.
 
     The location of a table that does not exist yet is known only by its staging table.
     """
     if version.staged is not None:
         return staged_table.heartbeat_of(version.staged.load())
-    found = table.load()
+    found = version.table.load()
     return Heartbeat(found.io, found.metadata.location, version.key)
 
 
-def described(table: OpenedTable, version: Withheld, catalog: str, declared: str) -> Published:
+def described(version: Withheld, catalog: str, declared: str) -> Published:
     """Return a staged version as it will be published; ``declared`` is the table's name as joints have it."""
-    stored, head = stored_in(table, version)
+    stored, head = stored_in(version)
     found = stored.load()
     snapshot = found.snapshot_by_id(head)
     size = int(facts_of(snapshot).get("total-files-size") or 0) if snapshot is not None else 0
@@ -54,7 +56,7 @@ def described(table: OpenedTable, version: Withheld, catalog: str, declared: str
         catalog=catalog,
         table=declared,
         version=version.name,
-        uri=heartbeat_of(table, version).location,
+        uri=heartbeat_of(version).location,
         statistics=Statistics(known.rows, size, sql_columns(schema_of(found, head))),
         rows_before=known.rows_before,
         identity=known.identity,
@@ -68,7 +70,7 @@ def errors_relation(open: Opener, version: Withheld) -> CatalogTable | None:
     """Return the errors that were staged with a version; None if it has no error table."""
     if version.errors is None:
         return None
-    errors = open(version.errors)
+    errors = version.table.beside(replace(open(version.errors).name, ref=version.table.name.ref))
     found = errors.load_if_any()
     ref = found.metadata.refs.get(version.key) if found is not None else None
     judged = version.judged.errors
@@ -79,7 +81,7 @@ def errors_relation(open: Opener, version: Withheld) -> CatalogTable | None:
     return CatalogTable(staged.name.parts, snapshot=current if judged is None else judged)
 
 
-def stored_in(table: OpenedTable, version: Withheld) -> tuple[OpenedTable, int]:
+def stored_in(version: Withheld) -> tuple[OpenedTable, int]:
     """Return the table that holds the rows of a staged version, and the snapshot there."""
     assert version.head is not None, "it was judged before it was staged"
-    return version.staged or table, version.head
+    return version.staged or version.table, version.head

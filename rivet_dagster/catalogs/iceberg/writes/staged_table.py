@@ -6,7 +6,7 @@ import json
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
@@ -15,7 +15,7 @@ from rivet_dagster.catalogs.iceberg.commits.committing import Changes, commit, c
 from rivet_dagster.catalogs.iceberg.commits.snapshots import FORMAT
 from rivet_dagster.catalogs.iceberg.commits.updates import new_schema, remove_properties, set_properties
 from rivet_dagster.catalogs.iceberg.empty_folders import remove_empty_folders
-from rivet_dagster.catalogs.iceberg.heartbeat import Heartbeat
+from rivet_dagster.catalogs.iceberg.heartbeat import Heartbeat, heartbeat_at
 from rivet_dagster.catalogs.iceberg.metadata.kept_constraints import with_constraints
 from rivet_dagster.catalogs.iceberg.metadata.layout import Layout, kept_layout, order_of, spec_of
 from rivet_dagster.catalogs.iceberg.metadata.summary import STAGED_FOR
@@ -85,13 +85,15 @@ def place_of(table: OpenedTable) -> Place:
     """
     existing = table.load_if_any()
     if existing is not None:
-        return Place(table, existing, existing.metadata.location, existing.io)
+        return Place(table.published, existing, existing.metadata.location, existing.io)
     with reaching(table.name.catalog, f"the table {'.'.join(table.name.identifier)}", "RVT-404"):
         if not table.catalog.namespace_exists(table.name.namespace):
             table.catalog.create_namespace_if_not_exists(table.name.namespace)
         _refuse_view(table)
         planned = planned_table(table)
-    return Place(table, None, planned.metadata.location, planned.io, planned.metadata.properties.get(DATA_PATH))
+    return Place(
+        table.published, None, planned.metadata.location, planned.io, planned.metadata.properties.get(DATA_PATH)
+    )
 
 
 def _refuse_view(table: OpenedTable) -> None:
@@ -195,8 +197,9 @@ class StagedTable(RewritableVersion):
 
     def batch_table(self, suffix: str) -> StagedTable:
         """Return another staging table of the same run, not made yet, for rows that are never published."""
-        name = self.place.of.staged(self.heartbeat.key, suffix)
-        return StagedTable(name, self.place, self.heartbeat, self.engine_session, is_scratch=True)
+        name = replace(self.place.of.name.staged(self.heartbeat.key, suffix), ref=self.table.name.ref)
+        batch = self.table.beside(name)
+        return StagedTable(batch, self.place, self.heartbeat, self.engine_session, is_scratch=True)
 
     def remove(self) -> None:
         """Remove the table, and its data files but those that are published; do nothing if it does not exist."""
@@ -237,8 +240,7 @@ class StagedTable(RewritableVersion):
 
 def heartbeat_of(staging: Table) -> Heartbeat:
     """Return the heartbeat of the run that has made a staging table: beside the table that it is for, or will be."""
-    location, _, file = staging.metadata.properties[HEARTBEAT].rpartition("/metadata/")
-    return Heartbeat(staging.io, location, file.removesuffix(".heartbeat"))
+    return heartbeat_at(staging.io, staging.metadata.properties[HEARTBEAT])
 
 
 def planned_table(table: OpenedTable) -> Table:

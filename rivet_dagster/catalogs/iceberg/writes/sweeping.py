@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from rivet_dagster.catalogs.iceberg.heartbeat import Heartbeat, heartbeats_of
 from rivet_dagster.catalogs.iceberg.metadata.summary import ERRORS_OF, STAGED_FOR
 from rivet_dagster.catalogs.iceberg.names import BRANCH, TableName, is_of_environment, staging_of
+from rivet_dagster.catalogs.iceberg.nessie.run_branch import RunBranch, branches_of_runs
 from rivet_dagster.catalogs.iceberg.opened import OpenedTable
 from rivet_dagster.catalogs.iceberg.writes.staged_branch import remove_branch
 from rivet_dagster.catalogs.iceberg.writes.staged_table import heartbeat_of, remove_staging_table
@@ -44,8 +45,9 @@ class Leftover:
         return remove_staging_table(self.table, self.of)
 
 
-def staged_by_runs(table: OpenedTable) -> Iterator[Leftover]:
+def staged_by_runs(table: OpenedTable) -> Iterator[Leftover | RunBranch]:
     """Yield all that runs have staged for a table, but withheld versions."""
+    yield from (branch for branch in branches_of_runs(table.catalog, table) if not branch.is_kept)
     found = table.load_if_any()
     if found is not None and STAGED_FOR not in found.metadata.properties:
         for key in _staged_branches(table, found):

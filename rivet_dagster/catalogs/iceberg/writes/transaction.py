@@ -189,7 +189,7 @@ class IcebergTransaction(StagedTransaction, ErrorTransaction):
         begin = self.beginning
         properties = self._publication(identity, None, None).properties()
         with begin.errors.within(catalog).published(identity, self._outcome) as marks:
-            self._release(OpenedTable(catalog, begin.table.name), properties | marks)
+            self._release(OpenedTable(catalog, begin.table.published.name), properties | marks)
 
     def released(self) -> Published:
         """Return the version that those changes have published, and remove what it does not need any more."""
@@ -222,12 +222,15 @@ class IcebergTransaction(StagedTransaction, ErrorTransaction):
             case StagedBranch() as branch:
                 judged = self._judged
                 assert judged is not None
-                release.of_branch(branch.key, judged)
+                self._publish_branch(release, branch, judged)
             case StagedTable() as staged:
                 release.of_table(staged, self._judged)
             case None:
                 assert self.origin is not None and self.origin.snapshot is not None
                 release.of_snapshot(self.origin.snapshot)
+
+    def _publish_branch(self, release: Release, branch: StagedBranch, judged: int) -> None:
+        release.of_branch(branch.key, judged)
 
     @property
     def _judged(self) -> int | None:
@@ -274,7 +277,7 @@ class IcebergTransaction(StagedTransaction, ErrorTransaction):
             facts = self._facts
             stage(self._staged.table, self.branch, self.version, publication, begin.errors.name, facts, begin.upon)
             version = required(begin.table, self.version)
-            staged = described(begin.table, version, begin.table.name.catalog, self.table)
+            staged = described(version, begin.table.name.catalog, self.table)
         self._scratch.close()
         return replace(staged, environment=begin.environment)
 
@@ -286,10 +289,11 @@ class IcebergTransaction(StagedTransaction, ErrorTransaction):
         """Compare the snapshot that is current in another catalog with it. Raises RVT-405."""
         begin = self.beginning
         with reaching(begin.table.name.catalog, f"the table {begin.table.name}"):
-            found = OpenedTable(catalog, begin.table.name).load_if_any()
+            found = OpenedTable(catalog, begin.table.published.name).load_if_any()
         current = found.metadata.current_snapshot_id if found is not None else None
         if current not in (begin.upon, self.snapshot_id):
-            raise RivetError("RVT-405", f"'{begin.table.name}' has been published by another run since")
+            name = begin.table.published.name
+            raise RivetError("RVT-405", f"'{name}' has been published by another run since")
 
     def _abort(self) -> None:
         """Remove what was staged, unless a commit that needs it may still be carried out."""

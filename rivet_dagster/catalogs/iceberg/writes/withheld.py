@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from rivet_dagster.catalogs.iceberg.commits.committing import Changes, commit
@@ -12,8 +13,10 @@ from rivet_dagster.catalogs.iceberg.commits.definition import Definition
 from rivet_dagster.catalogs.iceberg.commits.updates import set_properties
 from rivet_dagster.catalogs.iceberg.metadata.summary import ERRORS, Publication, publication_of
 from rivet_dagster.catalogs.iceberg.names import staging_of
+from rivet_dagster.catalogs.iceberg.nessie.run_branch import RunBranch, branches_of_runs
 from rivet_dagster.catalogs.iceberg.opened import OpenedTable
 from rivet_dagster.catalogs.iceberg.writes.staged_branch import head_of, withheld_mark
+from rivet_dagster.errors import RivetError
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
@@ -49,14 +52,16 @@ class Judged:
 class Withheld:
     """A withheld or staged version: its name, the key of its branch or staging table, and what is recorded about it.
 
-    ``staged`` is the staging table, None for a version on the branch ``key``, whose head is ``head``; ``errors`` is the
-    name of its error table, None without one, ``judged`` what the mark says of both. ``is_staged`` says that the last
-    step of a run will publish it ``upon`` a snapshot, None where there was no table.
+    ``table`` is the table that it is a version of, on the branch of its run where runs have one. ``staged`` is the
+    staging table, None for a version on the branch ``key`` of the table, whose head is ``head``; ``errors`` is the name
+    of its error table, None without one, ``judged`` what the mark says of both. ``is_staged`` says that the last step
+    of a run will publish it ``upon`` a snapshot, None where there was no table.
     """
 
     name: str
     key: str
     publication: Publication
+    table: OpenedTable
     staged: OpenedTable | None = None
     head: int | None = None
     errors: str | None = None
@@ -107,11 +112,37 @@ def withheld_versions(table: OpenedTable) -> Iterator[Withheld]:
     return (v for v in marked_versions(table) if not v.is_staged and not (found and is_published(found, v.name)))
 
 
-def marked_versions(table: OpenedTable) -> Iterator[Withheld]:
-    """Yield the withheld versions of a table, and those that runs have staged."""
+def marked_versions(table: OpenedTable, version: str | None = None) -> Iterator[Withheld]:
+    """Yield the withheld versions of a table, and those that runs have staged, also on branches of their own.
+
+    With ``version`` only the one of that name.
+    """
+    on_branches = chain.from_iterable(_marked_on(branch, table, version) for branch in _branches(table))
+    return (marked for marked in chain(_marked_there(table), on_branches) if version in (None, marked.name))
+
+
+def _branches(table: OpenedTable) -> Iterator[RunBranch]:
+    return (branch for branch in branches_of_runs(table.catalog, table) if not branch.is_begun)
+
+
+def _marked_on(branch: RunBranch, table: OpenedTable, version: str | None) -> Sequence[Withheld]:
+    """Return the version on the branch of a run; none if the branch has been removed meanwhile."""
+    from rivet_dagster.catalogs.iceberg.nessie.run_catalog import opened_on
+
+    if branch.record is None or version not in (None, branch.record.version):
+        return ()
+    try:
+        return tuple(_marked_there(opened_on(branch, table)))
+    except (OSError, RivetError):
+        if branch.exists():
+            raise
+        return ()
+
+
+def _marked_there(table: OpenedTable) -> Iterator[Withheld]:
     found = table.load_if_any()
     if found is not None:
-        yield from _marked(found, None)
+        yield from _marked(table, found, None)
     if not table.catalog.namespace_exists(table.name.namespace):
         return
     for name in sorted(table.catalog.list_tables(table.name.namespace)):
@@ -120,7 +151,7 @@ def marked_versions(table: OpenedTable) -> Iterator[Withheld]:
             staged = table.staged(key)
             marked = staged.load_if_any()
             if marked is not None:
-                yield from _marked(marked, staged)
+                yield from _marked(table, marked, staged)
 
 
 def is_published(table: Table, version: str) -> bool:
@@ -137,7 +168,7 @@ def withheld_as(table: Table, key: str) -> str | None:
     return mark["version"] if mark is not None and _UPON not in mark else None
 
 
-def _marked(found: Table, staged: OpenedTable | None) -> Iterator[Withheld]:
+def _marked(table: OpenedTable, found: Table, staged: OpenedTable | None) -> Iterator[Withheld]:
     for name, value in found.metadata.properties.items():
         if not name.startswith(_BRANCHES):
             continue
@@ -153,7 +184,8 @@ def _marked(found: Table, staged: OpenedTable | None) -> Iterator[Withheld]:
         upon = facts.get(_UPON)
         begun_upon = int(upon) if upon not in (None, _NOTHING) else None
         errors, is_staged = facts.get(ERRORS), upon is not None
-        yield Withheld(version, key, publication, staged, judged.snapshot, errors, is_staged, begun_upon, judged)
+        head = judged.snapshot
+        yield Withheld(version, key, publication, table, staged, head, errors, is_staged, begun_upon, judged)
 
 
 def _judged(facts: Mapping[str, str], current: int | None) -> Judged:

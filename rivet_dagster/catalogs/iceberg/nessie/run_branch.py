@@ -1,0 +1,161 @@
+"""Branches of the server on which runs work, each with a record of what its run builds.
+
+The record is a namespace, ``rivet_run``, whose properties are those of ``Record``; nothing that is published has it. A
+branch gets its name once it has the record and the run's first heartbeat, so that a sweep can tell whether it may go::
+
+    rivet_begin.main.rivet_1f_orders_5be2f7c3   made at the head of main, and given the record
+    rivet_1f_orders_5be2f7c3                    made of it, with the first heartbeat; the other one is removed
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+from rivet_dagster.catalogs.iceberg.heartbeat import Heartbeat, heartbeat_at
+from rivet_dagster.catalogs.iceberg.names import BRANCH
+from rivet_dagster.catalogs.iceberg.nessie.server import (
+    NAMESPACE,
+    RUN,
+    Content,
+    Key,
+    NessieNotFoundError,
+    NessieServer,
+    put,
+)
+from rivet_dagster.catalogs.iceberg.opened import OpenedTable
+
+if TYPE_CHECKING:
+    from pyiceberg.catalog import Catalog
+
+    from rivet_dagster.catalogs.iceberg.nessie.nessie_catalog import NessieCatalog
+
+RECORD: Key = (RUN,)
+
+_BEGIN = "rivet_begin."
+
+
+@dataclass(frozen=True)
+class Record:
+    """What is recorded of a run: the branch ``base`` that it publishes on, and the ``table`` and the version there.
+
+    ``heartbeat`` is a URI. ``kept`` is not empty for a version that is withheld, which no sweep removes.
+    """
+
+    base: str
+    table: str
+    version: str
+    heartbeat: str
+    kept: str = ""
+
+
+@dataclass(frozen=True)
+class RunBranch:
+    """The branch ``ref`` of a run that publishes on the branch of the catalog ``base``.
+
+    ``record`` is None for one that was only just made, by a run that is alive and makes it anew, or was killed.
+    """
+
+    base: NessieCatalog
+    ref: str
+    record: Record | None
+
+    @property
+    def name(self) -> str:
+        """The name of the table that is built there, and that of the branch."""
+        key = self.ref.removeprefix(begun_ref(self.base.ref, ""))
+        return key if self.record is None else f"{self.record.table}/{key}"
+
+    @property
+    def heartbeat(self) -> Heartbeat:
+        """The heartbeat of the run."""
+        assert self.record is not None, "it has none before it has a record"
+        return heartbeat_at(self.base._load_file_io(location=self.record.heartbeat), self.record.heartbeat)
+
+    def is_alive(self) -> bool:
+        """Return whether the run sends heartbeats."""
+        return self.record is not None and self.heartbeat.is_alive()
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether the version is withheld there, so that only a person publishes or removes it."""
+        return self.record is not None and self.record.kept != ""
+
+    @property
+    def is_begun(self) -> bool:
+        """Whether it has no heartbeat yet, and nothing is staged there."""
+        return self.ref.startswith(_BEGIN)
+
+    def exists(self) -> bool:
+        """Return whether the branch has not been removed."""
+        try:
+            self.base.server.reference(self.ref)
+        except NessieNotFoundError:
+            return False
+        return True
+
+    def remove(self) -> bool:
+        """Remove the branch, after the heartbeat, which nothing but the branch tells of, and return True.
+
+        Files that it names are left to Nessie's garbage collection: a run that was taken for dead may be publishing
+        them at this moment.
+        """
+        if self.record is not None:
+            self.heartbeat.end()
+        self.base.server.remove(self.ref)
+        return True
+
+
+def begun_ref(base: str, key: str) -> str:
+    """Return the name that the branch ``key`` of a run has before it has a heartbeat."""
+    return f"{_BEGIN}{base}.{key}"
+
+
+def branches_of_runs(catalog: Catalog, table: OpenedTable | None = None) -> Iterator[RunBranch]:
+    """Yield the branches of runs that publish on the branch of ``catalog``: none if it is not one of Nessie.
+
+    With ``table`` only those of runs that build it.
+    """
+    from rivet_dagster.catalogs.iceberg.nessie.nessie_catalog import NessieCatalog
+
+    if type(catalog) is not NessieCatalog:
+        return
+    wanted = ".".join(table.name.identifier) if table is not None else None
+    for ref, record in _of_all_runs(catalog.server, begun_ref(catalog.ref, "")):
+        is_ours = record is None or record.base == catalog.ref
+        if is_ours and (wanted is None or (record is not None and record.table == wanted)):
+            yield RunBranch(catalog, ref, record)
+
+
+def branches_without_base(catalog: NessieCatalog, prefix: str) -> Iterator[RunBranch]:
+    """Yield the branches of runs that would publish on a branch, of a name with this prefix, that is gone."""
+    there = set(catalog.server.branches(prefix))
+    for ref, record in _of_all_runs(catalog.server, begun_ref(prefix, "").removesuffix(".")):
+        base = record.base if record is not None else ref.removeprefix(_BEGIN).rpartition(".")[0]
+        if base.startswith(prefix) and base not in there:
+            yield RunBranch(catalog.at(base), ref, record)
+
+
+def _of_all_runs(server: NessieServer, begun: str) -> Iterator[tuple[str, Record | None]]:
+    """Yield the branches of all runs with their records, and those without one that begin with ``begun``."""
+    for ref in list(server.branches(BRANCH)):
+        is_begun = ref.startswith(begun)
+        if is_begun or "." not in ref:
+            with suppress(NessieNotFoundError):  # it has just been removed
+                record = record_of(server, ref)
+                if is_begun or record is not None:
+                    yield ref, record
+
+
+def record_of(server: NessieServer, ref: str) -> Record | None:
+    """Return the record of a branch; None if it has none."""
+    content = server.contents(ref, [RECORD])[1].get(RECORD)
+    return None if content is None else Record(**content["properties"])
+
+
+def recorded(record: Record, known: Content | None = None) -> dict[str, Any]:
+    """Return the operation that writes a record, in place of a ``known`` one."""
+    id_ = {"id": known["id"]} if known is not None else {}
+    return put(RECORD, {"type": NAMESPACE, "elements": list(RECORD), "properties": asdict(record), **id_})

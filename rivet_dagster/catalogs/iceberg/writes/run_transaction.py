@@ -1,0 +1,164 @@
+"""The transaction of a version that a run stages on its own branch of the server."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from rivet_dagster.catalogs.capabilities.transaction import NO_CONTEXT, WriteContext
+from rivet_dagster.catalogs.iceberg.commits.definition import Definition
+from rivet_dagster.catalogs.iceberg.commits.sending import is_refusal
+from rivet_dagster.catalogs.iceberg.heartbeat import Heartbeat
+from rivet_dagster.catalogs.iceberg.names import attempt_key
+from rivet_dagster.catalogs.iceberg.nessie.run_catalog import RunCatalog
+from rivet_dagster.catalogs.iceberg.opened import OpenedTable, Opener
+from rivet_dagster.catalogs.iceberg.reaching import reaching
+from rivet_dagster.catalogs.iceberg.writes.carrying import carry
+from rivet_dagster.catalogs.iceberg.writes.publishing import Release
+from rivet_dagster.catalogs.iceberg.writes.publishing_together import publish_together
+from rivet_dagster.catalogs.iceberg.writes.staged_branch import StagedBranch
+from rivet_dagster.catalogs.iceberg.writes.staged_table import StagedTable
+from rivet_dagster.catalogs.iceberg.writes.transaction import IcebergTransaction
+from rivet_dagster.engines.contract import Frame
+from rivet_dagster.errors import RivetError
+from rivet_dagster.model.inputs import Inputs
+from rivet_dagster.model.storage import Published, StoredRows
+from rivet_dagster.model.write_plan import WritePlan
+
+if TYPE_CHECKING:
+    from pyiceberg.catalog import Catalog
+
+    from rivet_dagster.catalogs.iceberg.metadata.summary import Publication
+    from rivet_dagster.catalogs.iceberg.nessie.nessie_catalog import NessieCatalog
+
+
+@dataclass(kw_only=True)
+class NessieTransaction(IcebergTransaction):
+    """A version that is staged on the branch of ``run``, and published on the branch of ``target`` by one commit.
+
+    ``open`` opens a table as the run's branch has it, which is made by the first write.
+    """
+
+    run: RunCatalog
+    target: NessieCatalog
+    open: Opener
+    _told: tuple[Inputs | None, Mapping[str, str] | None] = (None, None)
+
+    def write(self, plan: WritePlan, frame: Frame, context: WriteContext = NO_CONTEXT) -> None:
+        """Write on the run's branch."""
+        self.begin_run(context.identity)
+        super().write(plan, frame, context)
+
+    def write_errors(self, table: str, frame: Frame | None) -> StoredRows:
+        """Write the errors on the run's branch."""
+        self.begin_run("")
+        return super().write_errors(table, frame)
+
+    def begin_run(self, identity: str) -> None:
+        """Make the branch of the run, unless there is one, and begin to send heartbeats."""
+        begin = self.beginning
+        with reaching(begin.table.name.catalog, f"the table {begin.declared}", "RVT-404"):
+            self._alive(identity)
+
+    def _alive(self, identity: str) -> Heartbeat:
+        if self._heartbeat is None:
+            begin = self.beginning
+            key = attempt_key(identity)
+            heartbeat = Heartbeat(begin.place.io, begin.place.location, key)
+            self.run.begin(key, begin.table, self.version, heartbeat)
+            self._heartbeat, self.branch = heartbeat, key
+            begin.errors.table = self.open(begin.declared)
+            self.beginning = replace(begin, table=begin.errors.table)
+        return self._heartbeat
+
+    def check_base(self) -> None:
+        """Compare the table with what it was when this was begun."""
+        self.check_base_in(self.target)
+
+    def check_base_in(self, catalog: Catalog) -> None:
+        """Compare the snapshot, the columns and the layout that are current in another catalog with those then."""
+        begin = self.beginning
+        name = begin.table.published.name
+        with reaching(name.catalog, f"the table {begin.declared}"):
+            found = OpenedTable(catalog, name).load_if_any()
+        now = Definition.of(found.metadata) if found is not None else None
+        current = found.metadata.current_snapshot_id if found is not None else None
+        if current == begin.upon and now != begin.begun:
+            message = f"the columns or partitions of '{name}' have been changed by somebody else since"
+            raise RivetError("RVT-405", message)
+        super().check_base_in(catalog)
+
+    def release_in(self, catalog: Catalog, identity: str) -> None:
+        """Make the changes that publish the version, and namespaces that it needs, in another catalog."""
+        if self._heartbeat is not None:
+            self._heartbeat.require()
+        errors = self.beginning.errors.name
+        names = [self.beginning.table.name, *([self.open(errors).name] if errors is not None else [])]
+        for name in names:
+            catalog.create_namespace_if_not_exists(name.namespace)
+        super().release_in(catalog, identity)
+
+    def _publication(
+        self, identity: str, inputs: Inputs | None, code_versions: Mapping[str, str] | None
+    ) -> Publication:
+        told_inputs, told_versions = self._told
+        return super()._publication(
+            identity,
+            told_inputs if inputs is None else inputs,
+            told_versions if code_versions is None else code_versions,
+        )
+
+    def _commit(self, identity: str, inputs: Inputs | None, code_versions: Mapping[str, str] | None) -> Published:
+        self._told = inputs, code_versions
+        with reaching(self.beginning.table.name.catalog, f"the table {self.beginning.declared}", "RVT-404"):
+            try:
+                (published,) = publish_together(self.target, [(self, identity)])
+            except BaseException as error:
+                self._outcome.is_unknown = not _is_known(error)
+                raise
+        return published
+
+    def _publish_branch(self, release: Release, branch: StagedBranch, judged: int) -> None:
+        carry(release, branch, judged)
+
+    def _end(self) -> None:
+        heartbeat, self._heartbeat = self._heartbeat, None  # until then no sweep tells of the branch
+        super()._end()
+        self.run.remove()
+        _ended(heartbeat)
+
+    def _withhold(self, identity: str, inputs: Inputs | None, code_versions: Mapping[str, str] | None) -> None:
+        heartbeat, self._heartbeat = self._heartbeat, None  # it ends once no sweep removes the branch
+        super()._withhold(identity, inputs, code_versions)
+        with reaching(self.beginning.table.name.catalog, f"the table {self.beginning.declared}", "RVT-404"):
+            if self._staged is not None:
+                self.run.keep()
+            else:
+                self.run.remove()
+        _ended(heartbeat)
+
+    def _abort(self) -> None:
+        self._scratch.close()
+        if self._outcome.is_unknown:  # the server may carry out the commit yet: a sweep removes the branch, and no file
+            return
+        with reaching(self.beginning.table.name.catalog, f"the table {self.beginning.declared}", "RVT-404"):
+            for staged in (self._staged, self.beginning.errors.staged):
+                if isinstance(staged, StagedTable):
+                    staged.remove()
+            _ended(self._heartbeat)  # before the branch, which alone knows where it is
+            self.run.remove()
+
+
+def _ended(heartbeat: Heartbeat | None) -> None:
+    if heartbeat is not None:
+        with suppress(OSError):
+            heartbeat.end()
+
+
+def _is_known(error: BaseException) -> bool:
+    """Return whether a publication that ended by ``error`` has not happened, and will not."""
+    if isinstance(error, RivetError):
+        return error.code != "RVT-419"
+    return isinstance(error, Exception) and is_refusal(error)
