@@ -15,7 +15,7 @@ from rivet_dagster.catalogs.iceberg.metadata.summary import Publication
 from rivet_dagster.catalogs.iceberg.writes.publishing import Release
 from rivet_dagster.catalogs.iceberg.writes.staged_branch import begin_branch
 from rivet_dagster.catalogs.iceberg.writes.staged_table import StagedTable, place_of
-from rivet_dagster.catalogs.iceberg.writes.withheld import withhold
+from rivet_dagster.catalogs.iceberg.writes.withheld import Judged, withhold
 from rivet_dagster.cli.main import main
 from rivet_dagster.model.inputs import SnapshotPosition
 from rivet_dagster.model.profile import CatalogSpec
@@ -49,8 +49,10 @@ class Shop:
         before = len(self.ids()) if upon is not None else 0
         inputs = {"raw": SnapshotPosition("x", "y", 7)}
         publication = Publication(f"{run}/out", "", len(ids), before, Record(len(ids), 0, before), inputs)
+        if upon is not None:
+            staged.fence = begin_branch(self.orders, heartbeat.key, upon)
         release = Release(self.orders, upon, new_snapshot_id(), publication.properties())
-        release.of_table(staged.table, place, heartbeat)
+        release.of_table(staged, staged.table.load().metadata.current_snapshot_id)
         staged.remove()
         heartbeat.end()
         return str(release.snapshot_id)
@@ -101,7 +103,8 @@ def call(shop, capsys) -> Callable[..., tuple[int, str, str]]:
 def withheld(shop: Shop, key: str, *ids: int) -> str:
     shop.stage(key, *ids)
     publication = Publication(f"{key}/out", "", len(ids), 2, Record(len(ids)))
-    withhold(shop.orders, key, f"77{len(ids)}", publication)
+    head = shop.orders.load().metadata.refs[key].snapshot_id
+    withhold(shop.orders, key, f"77{len(ids)}", publication, None, Judged(head))
     return f"77{len(ids)}"
 
 

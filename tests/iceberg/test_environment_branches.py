@@ -214,7 +214,9 @@ def test_the_base_evicts_nothing_that_environments_need(place):
     place.catalog.drop(NAME)
     for published in (place.catalog.current(TABLE), more):
         place.catalog.evict(published)
-    assert tables(place.options, place.root) == {}
+    left = tables(place.options, place.root)
+    assert {name: table.current_snapshot() for name, table in left.items()} == {TABLE: None, "more": None}
+    assert data_files(place.warehouse) == {}
 
 
 def test_making_one_looks_at_no_table(place, monkeypatch):

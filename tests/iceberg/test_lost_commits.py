@@ -8,10 +8,12 @@ from support.iceberg_runs import APPEND, ERRORS, NAMESPACE, TABLE, Work, heartbe
 from support.postgres_proxy import postgres_proxy
 
 from rivet_dagster.catalogs.iceberg.settings.connection import connected
+from rivet_dagster.catalogs.iceberg.sql_catalog import DatabaseCatalog
 
 OLD = Work([1], 1)
 NEW = Work([2, 3], 2, plan=APPEND, identity="new/orders")
 WORKS = {"branch": NEW, "table": NEW.having(adds=True, plan=OLD.plan), "errors": NEW.having(errors=["some"])}
+FIRST = OLD.having(errors=["some"])
 
 
 @pytest.fixture
@@ -40,3 +42,20 @@ def test_a_publication_whose_answer_is_lost_is_found_and_is_whole(place, work):
     names = {name[-1] for name in place.plain.list_tables(NAMESPACE)}
     assert names == {TABLE, *([ERRORS] if work.errors else [])}
     assert (set(table.metadata.refs), heartbeats(place.root)) == ({"main"}, [])
+
+
+@pytest.mark.parametrize("name", [TABLE, ERRORS])
+def test_a_first_publication_whose_answer_is_lost_is_found(place, monkeypatch, name):
+    transaction, commit = written(place.catalog, FIRST, place.root), DatabaseCatalog.commit_table
+
+    def lost(catalog, table, *changes):
+        if table.name() == (NAMESPACE, name):
+            place.proxy.lose.set()
+        return commit(catalog, table, *changes)
+
+    monkeypatch.setattr(DatabaseCatalog, "commit_table", lost)
+    with transaction:
+        published = transaction.commit(FIRST.identity)
+    assert place.proxy.lost == 1
+    assert place.catalog.current(TABLE) == published
+    assert place.plain.load_table((NAMESPACE, TABLE)).scan().to_arrow()["id"].to_pylist() == [1]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -23,15 +22,13 @@ FAULTS = (
 )
 """What can happen to a request; ``after`` and ``later`` say whether the server has carried it out by then."""
 
-LATER = 1.0
-"""Seconds after which the server gets a request of which the client knows no more."""
-
 
 @dataclass
 class Proxy:
     """A proxy at ``uri``; the next request that ``strikes`` picks by its method, path and body meets the ``fault``.
 
-    ``struck`` are the paths of those that did. ``settled`` waits for requests that the server gets later.
+    ``struck`` are the paths of those that did. ``settled`` has the server get those that
+    were held back.
     """
 
     uri: str = ""
@@ -39,9 +36,11 @@ class Proxy:
     strikes: Callable[[str, str, str], bool] = lambda method, path, body: False
     struck: list[str] = field(default_factory=list)
     later: list[threading.Thread] = field(default_factory=list)
+    release: threading.Event = field(default_factory=threading.Event)
 
     def settled(self) -> None:
-        """Wait until the server has had all requests."""
+        """Have the server get the requests that were held back, and wait until it has answered them."""
+        self.release.set()
         for thread in self.later:
             thread.join(60)
 
@@ -74,14 +73,14 @@ def proxy(server: str) -> Iterator[Proxy]:
 
             fault = state.picks(self.command, self.path, body.decode())
             if fault in ("503 later", "late"):
-                thread = threading.Thread(target=lambda: (time.sleep(LATER), sent()), daemon=True)
+                thread = threading.Thread(target=lambda: (state.release.wait(60), sent()), daemon=True)
                 state.later.append(thread)
                 thread.start()
             if fault in ("502 before", "503 later"):
                 self._answer(502 if fault == "502 before" else 503, b"<html>Bad Gateway</html>")
                 return
             if fault == "late":
-                time.sleep(LATER)  # the client has given up before
+                state.release.wait(60)  # the client gives up before
                 self.close_connection = True
                 return
             answer = sent()
@@ -122,5 +121,6 @@ def proxy(server: str) -> Iterator[Proxy]:
     try:
         yield state
     finally:
+        state.release.set()
         listening.shutdown()
         listening.server_close()

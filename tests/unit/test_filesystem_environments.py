@@ -192,7 +192,7 @@ def test_a_merge_copies_nothing_and_leaves_only_a_name(tmp_path, lake):
     assert sweep([lake]).names == ()
     lake.sweep_environments(timedelta(seconds=-1))
     assert not lake.is_merged(NAME)
-    assert tree(tmp_path / "lake/.rivet/.environments") == []
+    assert tree(tmp_path / "lake/.rivet/.environments") == [".lock"]
 
 
 def test_the_retry_of_a_run_that_was_merged_finds_its_version(lake):

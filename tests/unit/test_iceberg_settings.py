@@ -262,7 +262,8 @@ def test_a_catalog_that_does_not_answer_is_an_error():
     ],
 )
 def test_a_missing_package_is_named(kind, module, remedy, monkeypatch):
-    for loaded in ("pyiceberg.catalog.sql", "pyiceberg.catalog.hive", "pyiceberg.catalog.glue"):
+    own = "rivet_dagster.catalogs.iceberg.sql_catalog"
+    for loaded in (own, "pyiceberg.catalog.sql", "pyiceberg.catalog.hive", "pyiceberg.catalog.glue"):
         monkeypatch.delitem(sys.modules, loaded, raising=False)
     monkeypatch.setitem(sys.modules, module, None)
     with pytest.raises(RivetError, match=rf"RVT-123 the Iceberg catalog 'lake' needs .*\n    {remedy}"):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import secrets
 from dataclasses import dataclass, replace
+from hashlib import sha256
 
 from rivet_dagster.errors import RivetError
 
@@ -16,6 +17,9 @@ ENVIRONMENTS = "rivet_environments"
 
 OWN_TABLE = "table_"
 """The beginning of the names of those tables."""
+
+MOST_BYTES = 255
+"""The bytes that the name of a table may have."""
 
 _STAGED = "__rivet_"
 _ENVIRONMENT, _ENVIRONMENT_BASE = "rivet_env_", "rivet_envbase_"
@@ -54,11 +58,26 @@ class TableName:
 
         >>> TableName("lake", ("shop",), "orders").staged("rivet_1f_orders").name
         'orders__rivet_1f_orders'
+
+        File systems and databases take no more than 255 bytes; of a long name a part and its hash are left.
         """
-        return replace(self, name=f"{self.name}__{key}{suffix}")
+        ending = f"__{key}{suffix}"
+        return replace(self, name=_shortened(self.name, MOST_BYTES - len(ending.encode())) + ending)
 
     def __str__(self) -> str:
         return ".".join(self.parts)
+
+
+def _shortened(name: str, most: int) -> str:
+    """Return ``name``, or a part of it and its hash, in at most so many bytes.
+
+    >>> _shortened("orders", 6), _shortened("orders_of_all_customers", 20)
+    ('orders', 'orders_of_a_349c099f')
+    """
+    encoded = name.encode()
+    if len(encoded) <= most:
+        return name
+    return f"{encoded[: most - 9].decode(errors='ignore')}_{sha256(encoded).hexdigest()[:8]}"
 
 
 def table_name(catalog: str, table: str, default_namespace: str | None) -> TableName:

@@ -55,7 +55,7 @@ class StagedBranch:
         found = self.table.load()
         head = head_of(found, self.key)
         refuse_other_writes(found, head, before, f"the branch {self.key} of '{self.name}'", adds)
-        self._checked = StoredSnapshot(self.name, found, head)
+        self._checked = StoredSnapshot(self.name, found, head, self.start)
 
     def head(self) -> int:
         """Return the snapshot at the head of the branch. Raises RVT-406 if the branch has been removed."""

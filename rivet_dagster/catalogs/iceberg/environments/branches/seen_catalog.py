@@ -48,7 +48,7 @@ from rivet_dagster.catalogs.iceberg.environments.branches.seen_table import (
     property_of,
     with_ids,
 )
-from rivet_dagster.catalogs.iceberg.metadata.summary import ENVIRONMENT, ENVIRONMENT_OF
+from rivet_dagster.catalogs.iceberg.metadata.summary import ENVIRONMENT, ENVIRONMENT_OF, STAGED_FOR
 from rivet_dagster.catalogs.iceberg.names import (
     ENVIRONMENTS,
     OWN_TABLE,
@@ -119,7 +119,7 @@ class SeenCatalog:
         self, table: Table, requirements: tuple[TableRequirement, ...], updates: tuple[TableUpdate, ...]
     ) -> CommitTableResponse:
         """Make a table, and remove it again if the environment was dropped meanwhile. Raises RVT-415."""
-        base = self._base_of(table.name())
+        base = self._base_of(table.name(), updates)
         made = self._touched(base)
         answer = self.real.commit_table(table, requirements, updates)
         try:
@@ -138,10 +138,12 @@ class SeenCatalog:
     def _is_plain(self, identifier: Identifier) -> bool:
         return identifier[0] == ENVIRONMENTS or staging_of(identifier[-1]) is not None
 
-    def _base_of(self, identifier: Identifier) -> Identifier:
+    def _base_of(self, identifier: Identifier, updates: Sequence[TableUpdate]) -> Identifier:
         """Return the table of the base for which a table of the environment, or a staging table, is made."""
-        name = identifier[-1].partition("__rivet_")[0]
-        return self._of.get((*identifier[:-1], name), (*identifier[:-1], name))
+        properties = [update.updates for update in updates if isinstance(update, SetPropertiesUpdate)]
+        staged_for = next((known[STAGED_FOR] for known in properties if STAGED_FOR in known), None)
+        of = identifier if staged_for is None else tuple(staged_for.split("."))
+        return self._of.get(of, of)
 
     def _properties(self, identifier: Identifier) -> dict[str, str]:
         """Return the properties of a table that the base does not have; none of another one."""
