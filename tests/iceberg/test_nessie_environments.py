@@ -98,7 +98,7 @@ def shop(tmp_path, nessie, iceberg_options, capfd, monkeypatch) -> Shop:
     return Shop(tmp_path / "project", iceberg_options("nessie"), nessie, capfd)
 
 
-def test_a_run_in_an_environment_a_merge_and_a_drop(shop):
+def test_a_run_in_an_environment_a_merge_and_a_drop(shop, nessie):
     shop.run()
     assert (shop.rows("amounts"), shop.rows("ids")) == ([(1, 10), (2, 15)], [(1,), (2,)])
     assert shop.commits() == 2
@@ -109,6 +109,13 @@ def test_a_run_in_an_environment_a_merge_and_a_drop(shop):
     assert shop.contents() == before
     assert shop.rows("amounts", there) == [(1, 10), (2, 20), (3, 30)]
     assert shop.rows("ids", there) == [(1,), (2,), (2,), (3,)]
+    history = nessie.call("GET", f"trees/{there}/history")["logEntries"]
+    told = [entry["commitMeta"]["message"] for entry in history]
+    assert [message for message in told if message.startswith(("Publish", "Update", "Create"))][:2] == [
+        f"Publish lake.shop.amounts@{there}",
+        f"Publish lake.shop.ids@{there}",
+    ]
+    assert len([message for message in told if message.startswith("Publish")]) == 4  # with those of the base before
     listed = json.loads(shop.cli("environment", "list", "--format", "json")[1])["environments"]
     assert [(one["name"], one["tables"]) for one in listed] == [("pr-7", ["lake.amounts", "lake.ids"])]
 
@@ -166,6 +173,23 @@ def test_a_merge_is_refused_if_the_base_moves_after_it_was_judged(shop, monkeypa
     assert shop.rows("ids") == [(1,), (1,), (2,), (2,)]
     assert shop.cli("environment", "drop", "pr-7")[0] == 0
     assert not [name for name in shop.nessie.branches() if f".{shop.ref}." in name]
+
+
+@pytest.mark.parametrize("end", ["drop", "an interrupted drop"])
+def test_what_runs_left_in_an_environment_goes_with_it(nessie, tmp_path, end):
+    options = declared("nessie", tmp_path / "lake", nessie=nessie)
+    catalog = lake(options, tmp_path)
+    run(catalog, OLD, tmp_path)
+    before = nessie.branches()
+    run_there(catalog, WORKS["merge"].having(end="withhold"), tmp_path)
+    (branch,) = [name for name in nessie.branches() - before if "." not in name]
+    assert catalog.sweep() == catalog.sweep_environments() == ()
+    if end == "drop":
+        assert catalog.drop(NAME)
+    else:
+        NessieServer(options["uri"]).remove(f"rivet_env.{options['ref']}.{NAME}")
+        assert catalog.sweep_environments() == (f"shop.orders/{branch}",)
+    assert nessie.branches() == before
 
 
 CHANGES = {
