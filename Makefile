@@ -1,7 +1,7 @@
 PYTHON ?= python3
 LOCK_ARGS ?=
 PROFILE ?= default
-WORKERS ?= 2
+WORKERS ?= 3
 
 BIN := .venv/bin
 # What is installed, by the name of its file in requirements/: each stamp is newer than that file.

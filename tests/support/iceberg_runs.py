@@ -94,6 +94,11 @@ def run(catalog: IcebergTables, work: Work, root: Path) -> Published | None:
     return None
 
 
+def run_all(options: Mapping[str, Any], root: Path, work: Work) -> None:
+    """Carry out the whole run on a catalog of its own, in a process that may be killed."""
+    run(lake(options, root), work, root)
+
+
 def run_killed_before_a_step(
     test: Connection, options: Mapping[str, Any], root: Path, work: Work | str, at: int
 ) -> None:
