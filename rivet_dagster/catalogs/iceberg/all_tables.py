@@ -50,7 +50,8 @@ class AllTables:
             for branch in branches_of_runs(self.catalog):
                 if not branch.is_alive() and not self._holds_withheld(branch):
                     branch.remove()
-                    swept.append(branch.name)
+                    if not branch.is_begun:  # else nothing is staged there
+                        swept.append(branch.name)
             for namespace in self._namespaces(()):
                 finish_drops(self.catalog, namespace)
         if errors:
