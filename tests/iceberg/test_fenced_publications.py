@@ -156,7 +156,7 @@ def test_of_a_first_version_a_sweep_leaves_what_is_younger_than_a_request_may_be
     assert len(place.plain.load_table((NAMESPACE, name)).scan().to_arrow()) == 1
     assert place.catalog.sweep() == ()
     monkeypatch.setattr(staged_table, "OLDEST_REQUEST", staged_table.OLDEST_REQUEST * 0)
-    assert place.catalog.sweep() == (f"{NAMESPACE}.{TABLE}/rivet_new_orders",)
+    assert place.catalog.sweep() == (f"{NAMESPACE}.{TABLE}/{transaction.branch}",)
     assert left(place) == []
 
 
@@ -250,7 +250,7 @@ def stops_before_its_commit(test: Connection, options: dict[str, Any], root: Pat
     def commit_table(catalog, table, requirements, updates):
         if is_publication(updates, TABLE, table):
             test.send("stops")
-            os.kill(os.getpid(), signal.SIGSTOP)
+            signal.pthread_kill(threading.get_ident(), signal.SIGSTOP)  # else another thread may be the first to stop
         return commit(catalog, table, requirements, updates)
 
     HadoopCatalog.commit_table = commit_table

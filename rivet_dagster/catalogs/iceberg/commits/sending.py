@@ -6,6 +6,10 @@ from collections.abc import Callable
 from threading import Event, Thread
 from typing import TypeVar
 
+from rivet_dagster.errors import RivetError
+
+_UNREACHABLE = ("RVT-403", "RVT-404")
+
 PATIENCE = 10.0
 """Seconds that an interrupt, as of a cancelled run, waits for a request that was sent."""
 
@@ -56,6 +60,8 @@ def is_refusal(error: Exception) -> bool:
     from requests import ConnectTimeout, RequestException
     from urllib3.exceptions import NewConnectionError
 
+    if isinstance(error, RivetError):  # of an environment that was dropped, whose table is removed again
+        return error.code not in _UNREACHABLE
     unknown = (iceberg.CommitStateUnknownException, iceberg.ServerError, iceberg.ServiceUnavailableError)
     if isinstance(error, (*unknown, ValidationError)):  # the latter: the answer was cut off
         return False

@@ -301,16 +301,16 @@ def remove_staging_table(table: OpenedTable, of: OpenedTable, mark: str = STAGED
 
 
 def mark_publishing(staging: OpenedTable) -> None:
-    """Mark a staging table of which a new table is going to be made. Raises RVT-406 if its files are being removed."""
+    """Mark a staging table of which a new table is going to be made. Raises RVT-406 if it has been removed, or is being."""
     now = datetime.now(UTC).isoformat()
 
-    def changes(found: Table) -> Changes:
-        if REMOVED in found.metadata.properties:
-            message = f"the staging table {staging.name} is being removed, by a sweep or by somebody"
-            raise RivetError("RVT-406", message)
-        return Changes(set_properties({PUBLISHING: now}))
+    def load() -> Table:
+        found = staging.load_if_any()
+        if found is None or REMOVED in found.metadata.properties:
+            raise RivetError("RVT-406", f"the staging table {staging.name} has been removed, by a sweep or by somebody")
+        return found
 
-    commit(staging.load, changes, str(staging.name))
+    commit(load, lambda found: Changes(set_properties({PUBLISHING: now})), str(staging.name))
 
 
 def unmark_publishing(staging: OpenedTable) -> None:
