@@ -301,7 +301,7 @@ def remove_staging_table(table: OpenedTable, of: OpenedTable, mark: str = STAGED
 
 
 def mark_publishing(staging: OpenedTable) -> None:
-    """Mark a staging table of which a new table is going to be made. Raises RVT-406 if it has been removed, or is being."""
+    """Mark a staging table of which a new table is going to be made. Raises RVT-406 if it has been removed."""
     now = datetime.now(UTC).isoformat()
 
     def load() -> Table:
