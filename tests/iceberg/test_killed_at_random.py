@@ -4,9 +4,7 @@ Which steps there are, and a kill before each, is tests/iceberg/test_killed_runs
 a process is killed between its first and its last moment, and readers must find the version before or the new one.
 """
 
-import os
 import random
-import signal
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -101,8 +99,7 @@ def test_a_run_that_is_killed_at_any_instant(kind: str, iceberg_options: Callabl
         old, new = now, expected(now, work)
         process = start(run_all, options, tmp_path, work)
         time.sleep(chance.uniform(0, longest))
-        if process.is_alive() and process.pid is not None:
-            os.killpg(os.getpgid(process.pid), signal.SIGKILL)
+        process.kill()
         code = ended(process)
         now = settled(options, tmp_path)
         assert now in ((new,) if code == 0 else (old, new)), (number, work)
