@@ -5,6 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from support import connect
 from support.spark import REMOTE
 from support.torture import TORTURE
@@ -30,12 +31,19 @@ of them). The rest of this folder does, too, but takes long: ``RIVET_TEST_REMOTE
 tests/spark``."""
 
 
-def test_everything_is_the_same_on_a_server(tmp_path):
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist"]
-    command += [connect.__file__, *selected()]
-    with connect.connect_server(tmp_path) as server:
-        environ = {**os.environ, REMOTE: server}
-        done = subprocess.run(command, env=environ, capture_output=True, text=True, timeout=900)
+@pytest.fixture(scope="module")
+def server(tmp_path_factory):
+    """Yield the address of a server for the tests of this file."""
+    with connect.connect_server(tmp_path_factory.mktemp("server")) as address:
+        yield address
+
+
+@pytest.mark.parametrize("part", ["conformance", "results"])
+def test_everything_is_the_same_on_a_server(server, part):
+    files = [connect.__file__] if part == "conformance" else selected()
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", *files]
+    environ = {**os.environ, REMOTE: server}
+    done = subprocess.run(command, env=environ, capture_output=True, text=True, timeout=900)
     assert done.returncode == 0, done.stdout[-6000:]
     assert "[100%]" in done.stdout
 
