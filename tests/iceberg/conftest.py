@@ -3,11 +3,14 @@
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from support.iceberg import KINDS, declared, need_iceberg, session_with
+from support.iceberg_runs import lake
 
+from rivet_dagster.catalogs.iceberg.settings.connection import connected
 from rivet_dagster.engines.pyspark import PySparkEngine
 from rivet_dagster.engines.pyspark.session import PySparkSession
 
@@ -38,3 +41,11 @@ def iceberg_session(application: PySparkEngine, tmp_path: Path) -> Iterator[Call
     need_iceberg()
     with ExitStack() as sessions:
         yield lambda **catalogs: sessions.enter_context(session_with(catalogs, tmp_path))
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> SimpleNamespace:
+    """Return a catalog of folders, as we and as others open it."""
+    options = declared("hadoop", tmp_path / "lake")
+    plain = connected("plain", options, tmp_path)
+    return SimpleNamespace(root=tmp_path, options=options, plain=plain, catalog=lake(options, tmp_path))

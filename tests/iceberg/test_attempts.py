@@ -2,11 +2,9 @@
 
 import threading
 import time
-from types import SimpleNamespace
 
 import pytest
 from pyiceberg.io.pyarrow import PyArrowFile
-from support.iceberg import declared
 from support.iceberg_duckdb import IcebergDuckDB
 from support.iceberg_runs import (
     APPEND,
@@ -17,26 +15,17 @@ from support.iceberg_runs import (
     Work,
     expire_heartbeats,
     heartbeats,
-    lake,
     run,
     written,
 )
 from support.tables import refused
 
 from rivet_dagster.catalogs import heartbeat_thread
-from rivet_dagster.catalogs.iceberg.settings.connection import connected
+from rivet_dagster.catalogs.iceberg.writes import staged_table
 
 OLD = Work([1], 1)
 NEW = Work([2, 3], 2, plan=APPEND, identity="new/orders")
 NAME = (NAMESPACE, TABLE)
-
-
-@pytest.fixture
-def place(tmp_path) -> SimpleNamespace:
-    """Return a catalog of folders, as we and as others open it."""
-    options = declared("hadoop", tmp_path / "lake")
-    plain = connected("plain", options, tmp_path)
-    return SimpleNamespace(root=tmp_path, options=options, plain=plain, catalog=lake(options, tmp_path))
 
 
 def ids(place) -> list[int]:
@@ -164,3 +153,18 @@ def test_a_retry_after_an_attempt_that_was_killed_with_errors_staged(place):
     for name in (NAME, (NAMESPACE, ERRORS)):
         assert set(place.plain.load_table(name).metadata.refs) == {"main"}
     assert heartbeats(place.root) == []
+
+
+def test_a_merge_does_not_read_the_manifests_of_all_published_snapshots(place, monkeypatch):
+    run(place.catalog, OLD, place.root)
+    paths, read = staged_table._all_paths, []
+
+    def watched(table):
+        read.append(table.name()[-1])
+        return paths(table)
+
+    monkeypatch.setattr(staged_table, "_all_paths", watched)
+    run(place.catalog, NEW.having(plan=UPSERT), place.root)
+    assert ids(place) == [1, 2, 3]
+    assert len(read) == 1  # the batch
+    assert read[0].startswith(f"{TABLE}__rivet_")

@@ -1,33 +1,21 @@
 """What others change of a table, or of what a run has staged, between the beginning of a version and its commit."""
 
-from types import SimpleNamespace
-
 import pyarrow as pa
 import pytest
 from pyiceberg.schema import Schema
 from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import IntegerType, LongType, NestedField, StringType
-from support.iceberg import declared
 from support.iceberg_publications import publish, runtime, stage
-from support.iceberg_runs import APPEND, NAMESPACE, TABLE, Work, expire_heartbeats, lake, run, written
+from support.iceberg_runs import APPEND, NAMESPACE, TABLE, Work, expire_heartbeats, run, written
 from support.tables import refused
 from support.torture import TORTURE
 
 from rivet_dagster.catalogs.iceberg.hadoop.hadoop_catalog import HadoopCatalog
-from rivet_dagster.catalogs.iceberg.settings.connection import connected
 
 NAME = (NAMESPACE, TABLE)
 OLD = Work([1, 2], 1, identity="old/orders", options={"partitioned_by": ["id"]})
 APPENDED = Work([3], 2, plan=APPEND, identity="new/orders", options=OLD.options)
 ADDED = Work([3], 2, adds=True, identity="new/orders", options=OLD.options)
-
-
-@pytest.fixture
-def place(tmp_path) -> SimpleNamespace:
-    """Return a catalog of folders, as we and as others open it."""
-    options = declared("hadoop", tmp_path / "lake")
-    plain = connected("plain", options, tmp_path)
-    return SimpleNamespace(root=tmp_path, options=options, plain=plain, catalog=lake(options, tmp_path))
 
 
 def adds_a_column(plain) -> None:

@@ -7,11 +7,9 @@ import time
 from contextlib import contextmanager
 from multiprocessing.connection import Connection
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from support.iceberg import declared
 from support.iceberg_publications import publish, runtime, stage
 from support.iceberg_runs import (
     APPEND,
@@ -31,7 +29,6 @@ from support.torture import TORTURE
 
 from rivet_dagster.catalogs.iceberg.commits import sending
 from rivet_dagster.catalogs.iceberg.hadoop.hadoop_catalog import HadoopCatalog
-from rivet_dagster.catalogs.iceberg.settings.connection import connected
 from rivet_dagster.catalogs.iceberg.writes import staged_table
 from rivet_dagster.errors import RivetError
 
@@ -39,14 +36,6 @@ OLD = Work([1, 2], 1, identity="old/orders")
 APPENDED = Work([3], 2, plan=APPEND, identity="new/orders")
 ADDED = Work([3], 2, adds=True, identity="new/orders")
 FIRST = Work([3], 2, identity="new/orders")
-
-
-@pytest.fixture
-def place(tmp_path) -> SimpleNamespace:
-    """Return a catalog of folders, as we and as others open it."""
-    options = declared("hadoop", tmp_path / "lake")
-    plain = connected("plain", options, tmp_path)
-    return SimpleNamespace(root=tmp_path, options=options, plain=plain, catalog=lake(options, tmp_path))
 
 
 def ids(place, name: str = TABLE) -> list[int]:

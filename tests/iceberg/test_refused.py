@@ -35,14 +35,6 @@ OLD, NEW = Work([1, 2], 1), Work([2, 3], 2, identity="new/orders")
 NAME = (NAMESPACE, TABLE)
 
 
-@pytest.fixture
-def place(tmp_path) -> SimpleNamespace:
-    """Return a catalog of folders, as we and as others open it."""
-    options = declared("hadoop", tmp_path / "lake")
-    plain = connected("plain", options, tmp_path)
-    return SimpleNamespace(root=tmp_path, options=options, plain=plain, catalog=lake(options, tmp_path))
-
-
 def ids(place) -> list[int]:
     return sorted(place.plain.load_table(NAME).scan().to_arrow()["id"].to_pylist())
 

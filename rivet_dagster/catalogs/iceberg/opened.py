@@ -51,7 +51,7 @@ class OpenedTable:
 
     @property
     def published(self) -> OpenedTable:
-        """The same table where readers find it, which a run on a branch of a server does not write to."""
+        """Return the table where readers find it; a run on a branch of a server does not write to that."""
         return self
 
     def staged(self, key: str, suffix: str = "") -> OpenedTable:

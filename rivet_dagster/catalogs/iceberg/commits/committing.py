@@ -35,7 +35,7 @@ class OutcomeUnknownError(OSError):
 
 @dataclass
 class Outcome:
-    """What is known of a commit: ``is_unknown`` from the moment that it is sent until its answer is understood."""
+    """Knowledge of a commit: ``is_unknown`` from the moment that it is sent until its answer is understood."""
 
     is_unknown: bool = False
 

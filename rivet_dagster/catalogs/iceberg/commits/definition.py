@@ -1,4 +1,7 @@
-"""What a table is besides its rows, which must not change between the beginning of a version and its publication."""
+"""The definition of a table, all of it but its rows.
+
+It must not change between the beginning of a version and its publication.
+"""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ _OF_OURS = {OVERRIDE, LAST, CONTINUES}
 
 
 class ConflictError(Exception):
-    """What both sides have changed, each in another way: ``changed`` names it."""
+    """Both sides have changed the same, each in another way: ``changed`` names it."""
 
     def __init__(self, changed: list[str]) -> None:
         super().__init__(", ".join(changed))

@@ -39,7 +39,7 @@ _BEGIN = "rivet_begin."
 
 @dataclass(frozen=True)
 class Record:
-    """What is recorded of a run: the branch ``base`` that it publishes on, and the ``table`` and the version there.
+    """The facts recorded of a run: the branch ``base`` that it publishes on, the ``table`` and the version there.
 
     ``heartbeat`` is a URI. ``kept`` is not empty for a version that is withheld, which no sweep removes.
     """

@@ -285,7 +285,8 @@ def remove_staging_table(table: OpenedTable, of: OpenedTable, mark: str = STAGED
     if not _is_unpublishable(table, found, of):
         return False
     files = _all_paths(found)
-    published = of.load_if_any() if files else None
+    # A batch lies in a folder of its own: the manifests of all snapshots of the table need not be read for it.
+    published = of.load_if_any() if files and not _is_batch(found) else None
     if published is not None:
         files -= _all_paths(published)
     # Files first: as long as the table exists, a removal that was interrupted is repeated by the next one.
@@ -295,7 +296,7 @@ def remove_staging_table(table: OpenedTable, of: OpenedTable, mark: str = STAGED
     with suppress(NoSuchTableError):
         table.catalog.drop_table(table.name.identifier)
     _remove_folder(found)
-    if DATA_PATH in found.metadata.properties:
+    if not _is_batch(found):
         remove_empty_folders(found.metadata.properties[DATA_PATH].removesuffix("/data"))
     return True
 
@@ -319,10 +320,15 @@ def unmark_publishing(staging: OpenedTable) -> None:
         commit(staging.load, lambda found: Changes(remove_properties([PUBLISHING])), str(staging.name))
 
 
+def _is_batch(staging: Table) -> bool:
+    """Return whether a staging table holds rows that are never published, since a statement reads them."""
+    return DATA_PATH not in staging.metadata.properties
+
+
 def _is_unpublishable(table: OpenedTable, found: Table, of: OpenedTable) -> bool:
     """Make it impossible that a commit publishes the files of a staging table, and return whether it is."""
     key = staging_of(table.name.name)
-    if DATA_PATH not in found.metadata.properties:  # a batch, which is never published
+    if _is_batch(found):
         return True
     if of.load_if_any() is not None:
         if key is not None:
