@@ -201,7 +201,10 @@ def test_who_takes_the_port_before_the_server_is_sent_nothing(spec):
     assert (strangers[0].received, running(spec.files)) == ([], None)
 
 
-def test_who_takes_the_port_after_the_server_is_sent_nothing(spec):
+def test_who_takes_the_port_after_the_server_is_sent_nothing(spec, monkeypatch):
+    # Tests before this one may have started Spark in this process, and those after it may use that.
+    monkeypatch.setattr("rivet_dagster.engines.pyspark.server.connecting.refuse_another_application", lambda _: None)
+    monkeypatch.setenv("SPARK_CONNECT_MODE_ENABLED", "1")
     server = UsedServer.ensure(with_settings(spec, fake_closes="true"))
     other = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
     assert server.listener().is_open
