@@ -5,6 +5,7 @@ import random
 import signal
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import hypothesis
 import pytest
@@ -29,6 +30,9 @@ os.environ[VARIABLE] = "false"
 
 # Scripts for an environment of dbt, which has none of this project's packages.
 collect_ignore = ["dbt"]
+
+# How the names of files begin that look at the one run of the example.
+EXAMPLE = "tests/e2e/test_example_"
 
 # The same examples each time, on busy machines as well.
 hypothesis.settings.register_profile(
@@ -63,6 +67,20 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     cache = getattr(session.config, "cache", None)  # none with ``-p no:cacheprovider``
     if starting and cache is not None:
         use_archive(cache.mkdir("class-archives"), len(starting))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Give the files that look at the one run of the example to one worker: each worker else runs it."""
+    if config.getoption("dist") != "loadfile":
+        return None
+    from xdist.scheduler import LoadFileScheduling
+
+    class Scheduling(LoadFileScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            return EXAMPLE if nodeid.startswith(EXAMPLE) else super()._split_scope(nodeid)
+
+    return Scheduling(config, log)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -11,12 +11,12 @@ import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page, expect, sync_playwright
 from support.example import copy_of_the_example
 
 SETTINGS = "telemetry: {enabled: false}\nnux: {enabled: false}\n"
@@ -67,20 +67,14 @@ def example(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def address(example: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """Yield the address of the UI; webserver, code server, daemon and their runs end with the tests."""
-    with served(("dagster", "dev"), example, tmp_path_factory.mktemp("home")) as address:
-        yield address
-
-
-@contextmanager
-def served(command: Sequence[str], folder: Path, home: Path) -> Iterator[str]:
-    """Yield the address at which a Dagster command serves the definitions.py of a folder."""
+    home = tmp_path_factory.mktemp("home")
     (home / "dagster.yaml").write_text(SETTINGS)
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     server = subprocess.Popen(
-        [sys.executable, "-m", *command, "-f", "definitions.py", "-h", "127.0.0.1", "-p", str(port)],
-        cwd=folder,
+        [sys.executable, "-m", "dagster", "dev", "-f", "definitions.py", "-h", "127.0.0.1", "-p", str(port)],
+        cwd=example,
         env={**os.environ, "DAGSTER_HOME": str(home)},
         stdout=(home / "log").open("w"),
         stderr=subprocess.STDOUT,
@@ -101,6 +95,7 @@ def browser() -> Iterator[Browser]:
     """
     program = chromium()
     assert program is not None, MISSING
+    expect.set_options(timeout=60_000)  # as of pages: cores that are busy with other tests show a page late
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=program, args=["--no-sandbox", "--disable-gpu"])
         yield browser
@@ -109,14 +104,14 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture
 def visit(browser: Browser, address: str) -> Iterator[Callable[..., Page]]:
-    """Return a function that opens a page of the UI in a window of some height; ``at`` is another UI's address."""
+    """Return a function that opens a page of the UI in a window of some height."""
     contexts = []
 
-    def visit(path: str, height: int = 1000, at: str | None = None) -> Page:
+    def visit(path: str, height: int = 1000) -> Page:
         contexts.append(browser.new_context(viewport={"width": 1600, "height": height}, timezone_id="UTC"))
         page = contexts[-1].new_page()
         page.set_default_timeout(60_000)
-        page.goto((at or address) + path)
+        page.goto(address + path)
         return page
 
     yield visit

@@ -11,9 +11,6 @@ from contextlib import contextmanager
 import pyarrow.dataset
 import pytest
 from playwright.sync_api import expect
-from support.example import copy_of_the_example
-
-from .conftest import served
 
 RUN, TICK = 600_000, 150_000
 """Maximum milliseconds of a run of the whole example, and of a tick with the run that it requests."""
@@ -66,7 +63,7 @@ def test_an_asset_shows_its_columns_and_their_lineage(materialized, visit, pictu
     expect(lineage).to_contain_text("flights.air_time, flights.distance")
     expect(page.get_by_text("WITH route_map AS (")).to_be_visible()
     picture(page, "asset_page")
-    lineage.scroll_into_view_if_needed()
+    lineage.evaluate("row => row.scrollIntoView()")  # at once: the page draws its rows anew now and then
     picture(page, "column_lineage")
     upstream = visit("/assets/disruptions?view=lineage&lineageScope=upstream&lineageDepth=10")
     expect(upstream.get_by_text("daily_weather").first).to_be_visible()
@@ -87,13 +84,16 @@ def test_a_schedule_and_a_sensor_that_are_switched_on_tick(materialized, visit, 
     wait_until(lambda: (example / "warehouse" / "reference_gaps").resolve() != before)
 
 
-def test_a_project_that_does_not_compile_shows_all_its_errors(tmp_path, visit):
-    broken = copy_of_the_example(tmp_path)
-    (broken / "sinks" / "out.yaml").write_text("type: sink\nupstream: carrier_fleet\ncatalog: warehouse\ntable: out\n")
-    (broken / "joints" / "wrong.sql").write_text("SELECT * FROM flights WHERE\n")
-    (tmp_path / "home").mkdir()
-    with served(["dagster_webserver"], broken, tmp_path / "home") as address:
-        page = visit("/deployment/locations", at=address)
+def test_a_project_that_does_not_compile_shows_all_its_errors(example, visit, address):
+    mistakes = {
+        example / "sinks" / "out.yaml": "type: sink\nupstream: carrier_fleet\ncatalog: warehouse\ntable: out\n",
+        example / "joints" / "wrong.sql": "SELECT * FROM flights WHERE\n",
+    }
+    for file, text in mistakes.items():
+        file.write_text(text)
+    try:
+        reload(address)
+        page = visit("/deployment/locations")
         page.get_by_text("View error").click()
         for error in (
             "RVT-302 sinks/out.yaml:2: joint out: upstream 'carrier_fleet' is no joint; did you mean 'carrier_fleets'",
@@ -101,6 +101,17 @@ def test_a_project_that_does_not_compile_shows_all_its_errors(tmp_path, visit):
             "Correct the name, or declare the missing joint.",
         ):
             expect(page.get_by_text(error)).to_be_in_viewport()
+    finally:
+        for file in mistakes:
+            file.unlink()
+        reload(address)
+
+
+def reload(address):
+    """Have the code server load the project anew, as the button of the page does."""
+    assert asked(address, "mutation { reloadWorkspace { __typename } }") == {
+        "reloadWorkspace": {"__typename": "Workspace"}
+    }
 
 
 def runs_of(address, sensor):

@@ -48,10 +48,15 @@ FILES = {
 }
 TABLES = ["orders", "totals", "report"]
 JOB = """
+import dagster as dg
+
 from rivet_dagster import load_definitions
 
-def job():
+def in_processes():
     return load_definitions({root!r}).resolve_job_def("all")
+
+def in_one_process():
+    return load_definitions({root!r}, executor=dg.in_process_executor).resolve_job_def("all")
 """
 
 
@@ -191,24 +196,13 @@ def test_a_last_step_that_fails_is_a_failure_that_names_the_tables(shop, capfd):
     assert seen(shop) == published(1, 2)
 
 
-@pytest.mark.parametrize("at_once", ["one process", "processes"])
-def test_every_executor_runs_the_last_step(shop, tmp_path, monkeypatch, at_once):
+def test_threads_of_one_process_run_the_last_step(shop, tmp_path):
+    """Steps in processes of their own do, too: a re-execution from failure below."""
     given(shop, 1, 2)
     with dg.instance_for_test(temp_dir=str(tmp_path)) as instance:
-        if at_once == "one process":
-            executor = one_process_executor(RivetProject.load(shop.root))
-            job = load_definitions(shop.root, executor=executor).resolve_job_def("all")
-            assert execute_here(job, instance, str(uuid.uuid4()), {}, {})
-        else:
-            (tmp_path / "job_that_publishes.py").write_text(JOB.format(root=str(shop.root)))
-            sys.modules.pop("job_that_publishes", None)
-            monkeypatch.syspath_prepend(tmp_path)
-            job = dg.build_reconstructable_job(
-                "job_that_publishes", "job", reconstructor_working_directory=str(tmp_path)
-            )
-            assert job.get_definition().executor_def.name == "multiprocess"
-            result = dg.execute_job(job, instance)
-            assert result.success
+        executor = one_process_executor(RivetProject.load(shop.root))
+        job = load_definitions(shop.root, executor=executor).resolve_job_def("all")
+        assert execute_here(job, instance, str(uuid.uuid4()), {}, {})
     assert seen(shop) == published(1, 2)
     assert staged(shop) == {}
 
@@ -238,7 +232,8 @@ def test_a_job_of_the_user_publishes_too(shop, instance):
 def test_dagsters_own_command_publishes_too(shop, tmp_path):
     given(shop, 1, 2)
     (tmp_path / "defs.py").write_text(
-        f"from rivet_dagster import load_definitions\ndefs = load_definitions({str(shop.root)!r})\n"
+        "import dagster as dg\nfrom rivet_dagster import load_definitions\n"
+        f"defs = load_definitions({str(shop.root)!r}, executor=dg.in_process_executor)\n"
     )
     home = tmp_path / "home"
     home.mkdir()
@@ -289,22 +284,29 @@ def reexecute(job, instance, run_id):
 
 @pytest.fixture
 def reconstructable(shop, tmp_path, monkeypatch):
-    """Return the job for runs and re-executions, of which each step, in a process of its own, reads the project."""
+    """Return a function that returns the job for a run, or a re-execution, which reads the project then."""
     (tmp_path / "job_to_execute_again.py").write_text(JOB.format(root=str(shop.root)))
     sys.modules.pop("job_to_execute_again", None)
     monkeypatch.syspath_prepend(tmp_path)
-    return dg.build_reconstructable_job("job_to_execute_again", "job", reconstructor_working_directory=str(tmp_path))
+
+    def job(name="in_one_process"):
+        return dg.build_reconstructable_job("job_to_execute_again", name, reconstructor_working_directory=str(tmp_path))
+
+    return job
 
 
 def test_a_re_execution_from_failure_joins_what_its_run_staged(shop, tmp_path, reconstructable):
+    """Each step has a process of its own, which knows nothing of what others have staged."""
     given(shop, 300)
     with dg.instance_for_test(temp_dir=str(tmp_path)) as instance:
-        failed = dg.execute_job(reconstructable, instance)
+        job = reconstructable("in_processes")
+        assert job.get_definition().executor_def.name == "multiprocess"
+        failed = dg.execute_job(job, instance)
         assert not failed.success
         assert staged(shop) == {"orders": 1}
         given(shop, 7)  # which `orders` does not read again
         shop.write({"joints/totals.sql": TOTALS.replace("100", "1000")})
-        again = reexecute(reconstructable, instance, failed.run_id)
+        again = reexecute(reconstructable("in_processes"), instance, failed.run_id)
         assert again.success
         steps = {event.step_key for event in again.filter_events(lambda event: event.is_step_start)}
         assert steps == {"totals", "report", "publish"}
@@ -335,12 +337,12 @@ def test_a_re_execution_of_failed_assets_as_in_the_ui_joins_what_its_run_staged(
 def test_a_re_execution_whose_rows_were_swept_says_so(shop, tmp_path, reconstructable):
     given(shop, 300)
     with dg.instance_for_test(temp_dir=str(tmp_path)) as instance:
-        failed = dg.execute_job(reconstructable, instance)
+        failed = dg.execute_job(reconstructable(), instance)
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(heartbeat, "now", lambda table: time.time() + 4000)
             assert len(shop.runtime.catalog("lake").sweep()) == 1
         shop.write({"joints/totals.sql": TOTALS.replace("100", "1000")})
-        again = reexecute(reconstructable, instance, failed.run_id)
+        again = reexecute(reconstructable(), instance, failed.run_id)
         assert not again.success
         assert ("RVT-418", "orders") in errors_of(instance, again.run_id)
         assert seen(shop) == {}
@@ -359,7 +361,7 @@ def test_kill_9_between_two_tables_is_finished_by_a_re_execution(shop, tmp_path,
     assert seen(shop) == {"orders": [1, 2]}
     with dg.DagsterInstance.get() as instance:
         instance.report_run_failed(instance.get_run_by_id(run_id))
-        again = reexecute(reconstructable, instance, run_id)
+        again = reexecute(reconstructable(), instance, run_id)
         assert again.success
         assert {event.step_key for event in again.filter_events(lambda event: event.is_step_start)} == {"publish"}
     assert seen(shop) == published(1, 2)
@@ -369,14 +371,14 @@ def test_kill_9_between_two_tables_is_finished_by_a_re_execution(shop, tmp_path,
 def test_a_step_that_is_executed_again_alone_does_not_leave_its_rows_unpublished(shop, tmp_path, reconstructable):
     given(shop, 1, 2)
     with dg.instance_for_test(temp_dir=str(tmp_path)) as instance:
-        run_id = dg.execute_job(reconstructable, instance).run_id
+        run_id = dg.execute_job(reconstructable(), instance).run_id
         given(shop, 3)
         alone = dg.ReexecutionOptions(run_id, step_selection=["orders"])
-        result = dg.execute_job(reconstructable, instance, reexecution_options=alone)
+        result = dg.execute_job(reconstructable(), instance, reexecution_options=alone)
         assert errors_of(instance, result.run_id) == [("RVT-524", "orders")]
         assert seen(shop) == published(1, 2)
         with_last = dg.ReexecutionOptions(run_id, step_selection=["orders", "publish"])
-        assert dg.execute_job(reconstructable, instance, reexecution_options=with_last).success
+        assert dg.execute_job(reconstructable(), instance, reexecution_options=with_last).success
         assert seen(shop) == published(1, 2) | {"orders": [3]}
 
 

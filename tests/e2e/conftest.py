@@ -7,8 +7,7 @@ from pathlib import Path
 
 import dagster as dg
 import pytest
-from support.example import copy_of_the_example
-from support.spark import MASTER
+from support.example import copy_of_the_example, use_spark_of_tests
 
 from rivet_dagster import CompiledAssembly, compile_directory, load_definitions
 from rivet_dagster.engines.pyspark import PySparkEngine
@@ -32,10 +31,7 @@ def example(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def example_run(example: Path, application: PySparkEngine) -> ExampleRun:
     """Materialize everything through Dagster in this process, with the Spark master of the tests."""
-    profiles = example / "profiles.yaml"
-    text = profiles.read_text()
-    assert "master: local[*]" in text
-    profiles.write_text(text.replace("master: local[*]", f"master: {MASTER}"))
+    use_spark_of_tests(example)
     with dg.DagsterInstance.ephemeral() as instance:
         job = load_definitions(example).resolve_job_def("all")
         result = job.execute_in_process(instance=instance)

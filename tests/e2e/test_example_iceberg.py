@@ -7,10 +7,9 @@ import dagster as dg
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyiceberg.table import StaticTable
-from support.example import copy_of_the_example
+from support.example import copy_of_the_example, use_spark_of_tests
 from support.iceberg import PACKAGES
 from support.maven import jars
-from support.spark import MASTER
 from support.torture import TORTURE
 
 from rivet_dagster import compile_directory, load_definitions
@@ -21,8 +20,7 @@ MADE = "*" if TORTURE else '+key:"route_map" or +key:"route_bad_days" or +key:"r
 def test_the_tables_equal_those_of_files(example_run, tmp_path):
     jars(*PACKAGES)
     project = copy_of_the_example(tmp_path)
-    profiles = project / "profiles.yaml"
-    profiles.write_text(profiles.read_text().replace("master: local[*]", f"master: {MASTER}"))
+    use_spark_of_tests(project)
     with dg.DagsterInstance.ephemeral() as instance:
         job = load_definitions(project, profile="iceberg").resolve_job_def("all")
         made = dg.AssetSelection.from_string(MADE).resolve(job.asset_layer.asset_graph)

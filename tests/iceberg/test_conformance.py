@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.conformance import READ_BY_ENGINES, ROWS, TESTS, only
+from support.conformance import READ_BY_ENGINES, ROWS, TESTS, only, with_one_plan
 from support.iceberg import declared
 from support.iceberg_duckdb import session as duckdb_session
 from support.joint_by_joint import QUICK
@@ -64,6 +64,23 @@ COMMITS_OF_REST = (  # what databases do as well, of which the suite has another
     "test_an_environment_belongs_to_one_profile",
 )
 
+COMMITS_OF_NESSIE = (  # and what it keeps in branches and in its own commits: environments, runs, tables together
+    *COMMITS_OF_REST,
+    "test_an_older_version_comes_back",
+    "test_a_staged_version_is_read_by_its_run_alone",
+    "test_errors_are_staged_with_their_rows",
+    "test_tables_are_published_in_one_commit",
+    "test_of_tables_in_one_commit_none_is_published_if_one_was_overtaken",
+    "test_a_table_that_was_not_built_there_is_the_bases",
+    "test_readers_of_the_base_see_nothing_of_it",
+    "test_what_was_built_there_is_known",
+    "test_the_base_it_was_built_upon_stays_readable",
+    "test_a_failed_run_builds_nothing",
+    "test_no_merge_while_a_run_writes_there",
+    "test_a_run_there_stages_for_its_last_step",
+    "test_what_is_done_there_leaves_the_base",
+    "test_abandoned_ones_are_swept",
+)
 OF_SERVERS = tuple(name for name in TESTS if name not in (*ROWS, *PROPERTIES))
 
 
@@ -157,30 +174,34 @@ class TestDatabase(OfKind, OnDuckDB, EnvironmentConformance):
 
 
 @pytest.mark.parametrize("kind", ["nessie"], scope="class")
-@only(OF_SERVERS)
+@only(COMMITS_OF_NESSIE, OF_SERVERS)
 class TestNessie(OfKind, OnDuckDB, CatalogConformance):
-    """All but what is the same once the metadata have been loaded; environments are branches of the server."""
+    """What depends on who keeps the current metadata; environments are branches of the server."""
 
 
 @pytest.mark.parametrize("kind", ["rest"], scope="class")
+@with_one_plan
 @only(COMMITS_OF_REST, OF_SERVERS)
 class TestRest(OfKind, OnDuckDB, CatalogConformance):
     """What depends on who keeps the current metadata."""
 
 
 @pytest.mark.parametrize("kind", ["postgres"], scope="class")
+@with_one_plan
 @only(COMMITS, OF_SERVERS)
 class TestPostgres(OfKind, OnDuckDB, CatalogConformance):
     """What depends on who keeps the current metadata, but for environments, which ``TestDatabase`` tries."""
 
 
 @pytest.mark.parametrize("kind", ["rest", "postgres"], scope="class")
+@with_one_plan
 @only(["test_a_staged_version_is_read_by_its_run_alone"], OF_SERVERS)
 class TestServersOnSpark(OfKind, OnSpark, CatalogConformance):
     """Spark writes and reads a branch, and a staging table, of each server."""
 
 
 @pytest.mark.parametrize("kind", ["nessie"], scope="class")
+@with_one_plan
 @only(["test_a_staged_version_is_read_by_its_run_alone", "test_readers_of_the_base_see_nothing_of_it"], OF_SERVERS)
 class TestNessieOnSpark(OfKind, OnSpark, CatalogConformance):
     """And a branch of the server, which a run has, and which an environment is."""

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 from support.folders import Files as ProjectFiles
 from support.folders import source
+from support.spark import WITH_CODE
 
 from rivet_dagster.model.relations import ArrowRows
 
@@ -19,6 +20,14 @@ SIZE = BATCHES * ROWS * 100
 
 PADDING = "-" * 85
 SCHEMA = pa.schema([("id", pa.int64()), ("text", pa.string())])
+
+
+@pytest.fixture
+def session(session):
+    """A session for many rows."""
+    for name, value in WITH_CODE.items():
+        session.spark.conf.set(name, value)
+    return session
 
 
 @pytest.fixture

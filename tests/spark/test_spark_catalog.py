@@ -13,6 +13,7 @@ from time import sleep
 
 import pyarrow.parquet as pq
 import pytest
+from support.conformance import with_one_plan
 from support.folders import PROFILES, ProjectFolder, sink, source
 from support.hive import HiveSpark, database_of, publish, publish_in_a_killed_process
 from support.torture import TORTURE, some
@@ -50,6 +51,7 @@ CASES_OF_THE_METASTORE = [
 ]
 
 
+@with_one_plan
 class TestHive(CatalogConformance):
     """A database for each test, in the test's own folder.
 

@@ -40,12 +40,21 @@ MOST = 8
 
 def with_some_cases(suite: Suite) -> Suite:
     """Leave a suite ``MOST`` cases of each test; ``make torture`` tries all."""
+    return _limited(suite, lambda names, cases: some(cases, MOST))
+
+
+def with_one_plan(suite: Suite) -> Suite:
+    """Leave a suite the last plan, a merge, of each test of several plans; ``make torture`` tries all."""
+    return _limited(suite, lambda names, cases: cases[-1:] if names == "plan" else cases)
+
+
+def _limited(suite: Suite, choose: Callable[[str, Sequence[Any]], Sequence[Any]]) -> Suite:
     for name in dir(suite):
         test: Any = getattr(suite, name)
         if not TORTURE and name.startswith("test_") and len(marks(test)) == 1:
             ((names, cases),) = [mark.args for mark in marks(test)]
             (options,) = [mark.kwargs for mark in marks(test)]
-            limited = pytest.mark.parametrize(names, some(cases, MOST), **options)(copy_of(test))
+            limited = pytest.mark.parametrize(names, choose(names, cases), **options)(copy_of(test))
             setattr(suite, name, limited)
     return suite
 

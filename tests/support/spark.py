@@ -6,6 +6,8 @@ import os
 from pathlib import Path
 from typing import Any
 
+from support.torture import TORTURE
+
 MASTER = "local[2]"
 REMOTE = "RIVET_TEST_REMOTE"
 """The environment variable with the address of a server of Spark Connect, where tests are to run on one."""
@@ -16,6 +18,14 @@ QUICK = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m -XX:+UseParallel
 
 And a garbage collector without background work, since tests have two cores at best.
 """
+
+WITHOUT_CODE = {"spark.sql.codegen.factoryMode": "NO_CODEGEN", "spark.sql.codegen.wholeStage": False}
+"""Settings with which Spark interprets queries, which a query over a few rows ends sooner with than with code.
+
+Processes that the tests start have none of them, nor do the tests of ``make torture``.
+"""
+WITH_CODE = {"spark.sql.codegen.factoryMode": "FALLBACK", "spark.sql.codegen.wholeStage": True}
+"""Spark's own settings, for queries over many rows, and where it matters how Spark evaluates expressions."""
 
 OF_SESSIONS = frozenset({"spark.sql.shuffle.partitions", "spark.sql.session.timeZone"})
 """Those of the settings that a client of a server has, too."""
@@ -29,6 +39,7 @@ def settings(place: Path) -> dict[str, Any]:
         "spark.driver.memory": "1g",
         "spark.sql.session.timeZone": "Europe/Berlin",
         "spark.sql.warehouse.dir": str(place / "warehouse"),
+        **({} if TORTURE else WITHOUT_CODE),
         "spark.driver.extraJavaOptions": f"-Dderby.system.home={place / 'derby'} {QUICK}",
     }
 
