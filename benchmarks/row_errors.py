@@ -1,5 +1,7 @@
 """What quarantining costs: the same joints with `on_error: fail` and `on_error: quarantine`, on clean and dirty rows.
 
+`wide` casts 100 columns of text, `chain` 20 of them in as many fused joints, which `one` does in one joint.
+
 In dirty rows one string of 10,000 cannot be cast. Then `fail` publishes nothing, so that all runs are compared with the
 one of the same joint that may fail, but does not, on the clean rows. ``quarantine`` reads the clean rows. ``dirty``
 reads the dirty ones, over a version that has errors already; ``first dirty`` writes them to a new table, so that the
@@ -61,10 +63,37 @@ class Case:
     fail.
     """
 
-    sql: str
+    sql: str | Sequence[str]
     bad: str
     good: str
     most: float
+    rows: str = "rows"
+
+    @property
+    def texts(self) -> Sequence[str]:
+        """The queries of a chain of joints, each of which reads the one before it."""
+        return (self.sql,) if isinstance(self.sql, str) else self.sql
+
+
+WIDE = 100
+WIDE_ROWS = "SELECT id, {columns} FROM range(0, {rows}, 1, 8)"
+WIDE_COLUMN = "CASE WHEN id % 10000 = {i} AND {dirty} THEN 'x' ELSE CAST((id * 31 + {i}) % 1000 AS STRING) END AS c{i}"
+THIRD_ROWS = """
+SELECT id, CASE WHEN id * 7 % 10 < 3 THEN 'x' ELSE CAST(id % 1000 AS STRING) END AS s,
+       CASE WHEN id * 3 % 10 < 3 THEN 'y' ELSE CAST(DATE '2020-01-01' + CAST(id % 1500 AS INT) AS STRING) END AS d,
+       CASE WHEN id * 9 % 10 < 3 THEN 'z' ELSE CAST(id % 997 / 4 AS STRING) END AS m
+FROM range(0, {rows}, 1, 8)
+"""
+THIRD = {"n": ("s", "INT"), "day": ("d", "DATE"), "amount": ("m", "DECIMAL(10, 2)")}
+HAND = "by hand"
+
+
+def casts(number: int) -> str:
+    return ", ".join(f"CAST(c{i} AS INT) AS v{i}" for i in range(number))
+
+
+def any_bad(number: int) -> str:
+    return " OR ".join(f"try_cast(c{i} AS INT) IS NULL" for i in range(number))
 
 
 IS_BAD = "try_cast(s AS INT) IS NULL"
@@ -93,6 +122,27 @@ CASES: Mapping[str, Case] = {
         f"SELECT count(*) FROM {{t}} WHERE NOT ({IS_BAD})",
         1.2,
     ),
+    "wide": Case(
+        f"SELECT id, {casts(WIDE)} FROM {{t}}",
+        any_bad(WIDE),
+        f"SELECT count(*) FROM {{t}} WHERE NOT ({any_bad(WIDE)})",
+        1.15,
+        "wide",
+    ),
+    "one": Case(
+        f"SELECT *, {casts(20)} FROM {{t}}",
+        any_bad(20),
+        f"SELECT count(*) FROM {{t}} WHERE NOT ({any_bad(20)})",
+        1.1,
+        "wide",
+    ),
+    "chain": Case(
+        [f"SELECT *, CAST(c{i} AS INT) AS v{i} FROM {{t}}" for i in range(20)],
+        any_bad(20),
+        f"SELECT count(*) FROM {{t}} WHERE NOT ({any_bad(20)})",
+        1.1,
+        "wide",
+    ),
 }
 
 
@@ -108,6 +158,7 @@ def main() -> None:
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--rows", type=int, default=5_000_000, help="rows of each table (default 5,000,000)")
+    parser.add_argument("--wide-rows", type=int, default=1_000_000, help="rows of 100 columns (default 1,000,000)")
     parser.add_argument("--rounds", type=int, default=9, help="timed rounds (default 9)")
     parser.add_argument("--warm-ups", type=int, default=2, help="rounds before them that are not timed (default 2)")
     parser.add_argument("--case", choices=CASES, action="append", help="measure this joint; may be given several times")
@@ -117,18 +168,21 @@ def arguments() -> argparse.Namespace:
 
 def joints(with_parts: bool) -> list[Joint]:
     """The sources, and a query and a sink for each contender."""
-    sources = ("clean_rows", "dirty_rows", "names")
+    sources = ("clean_rows", "dirty_rows", "clean_wide", "dirty_wide", "names")
     found = [Joint(name=name, type="source", catalog="raw", table=f"{name}.parquet") for name in sources]
     for case, joint in CASES.items():
         for contender in contenders(with_parts):
             name = table_of(case, contender)
-            sql = joint.sql.format(t=rows_of(contender))
-            text = good_of(sql) if contender == GOOD else sql
-            origin = Origin(f"joints/{name}.sql", 1, {"sql": 1})
-            query = Joint(name=f"{name}_query", type="sql", sql=text, origin=origin)
+            read = rows_of(contender, joint.rows)
+            for number, template in enumerate(joint.texts):
+                sql = template.format(t=read)
+                text = good_of(sql) if contender == GOOD else sql
+                read = f"{name}_query_{number}"
+                origin = Origin(f"joints/{read}.sql", 1, {"sql": 1})
+                found.append(Joint(name=read, type="sql", sql=text, origin=origin))
             mode = "fail" if contender in (FAIL, GOOD) else "quarantine"
             fields: Mapping[str, Any] = {"catalog": "results", "table": name, "on_error": mode}
-            found += [query, Joint(name=name, type="sink", upstream=(query.name,), **fields)]
+            found.append(Joint(name=name, type="sink", upstream=(read,), **fields))
     return found
 
 
@@ -136,9 +190,9 @@ def contenders(with_parts: bool) -> tuple[str, ...]:
     return (FAIL, GOOD, CLEAN, DIRTY, FIRST) if with_parts else (FAIL, CLEAN, DIRTY, FIRST)
 
 
-def rows_of(contender: str) -> str:
+def rows_of(contender: str, rows: str) -> str:
     """The table that its joint reads."""
-    return "dirty_rows" if contender in (DIRTY, FIRST) else "clean_rows"
+    return f"dirty_{rows}" if contender in (DIRTY, FIRST) else f"clean_{rows}"
 
 
 def table_of(case: str, contender: str) -> str:
@@ -192,6 +246,10 @@ class Benchmark:
             "dirty_rows": ROWS.format(rows=self.options.rows, dirty="TRUE"),
             "names": NAMES,
         }
+        if any(CASES[case].rows == "wide" for case in self.cases):
+            for table, dirty in (("clean_wide", "FALSE"), ("dirty_wide", "TRUE")):
+                columns = ", ".join(WIDE_COLUMN.format(i=i, dirty=dirty) for i in range(WIDE))
+                tables[table] = WIDE_ROWS.format(columns=columns, rows=self.options.wide_rows)
         for table, sql in tables.items():
             path = str(self.folder / f"data/{table}.parquet")
             self.spark.sql(sql).write.parquet(path)
@@ -215,7 +273,7 @@ class Benchmark:
         wanted = CASES[case]
         for contender in self.contenders:
             result = results[table_of(case, contender)]
-            rows = rows_of(contender)
+            rows = rows_of(contender, wanted.rows)
             errors = self.count(f"SELECT count(*) FROM {rows} WHERE {wanted.bad}")
             good = self.count(wanted.good.format(t=rows))
             found = result.errors.count if result.errors is not None else 0

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections import Counter
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from rivet_dagster.model.row_errors import NotSeparable, Proof, RowErrors
+from rivet_dagster.model.row_errors import ComparedTypes, NotSeparable, Proof, RowByRow, RowErrors
 from rivet_dagster.sql.dialect import quoted
+from rivet_dagster.sql.evaluation import row_by_row
 from rivet_dagster.sql.fuse import fuse, union_by_name
 from rivet_dagster.sql.target import watermark_of
 
 _ERRORS = "errors"
 """The name of the CTE of all errors, the last one, which no joint reads."""
+_TYPES = "compared types"
+"""The name of the CTE of columns whose types are compared, the last one, too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +23,7 @@ class Incremental:
     """The query that a template gives in runs that find ``sink`` published.
 
     ``parameters`` are those that its ``text`` binds; ``this`` says that the text reads the sink's published rows.
-    ``errors`` are as in ``Cte``.
+    ``errors`` and ``row_by_row`` are as in ``Cte``.
     """
 
     text: str
@@ -27,6 +31,7 @@ class Incremental:
     parameters: tuple[str, ...] = ()
     this: bool = False
     errors: RowErrors | NotSeparable | None = None
+    row_by_row: RowByRow | None = None
 
     @property
     def watermark(self) -> bool:
@@ -39,7 +44,9 @@ class Cte:
     """A SQL joint as a part of its group's query: its ``text`` and the ``parameters`` that the text binds.
 
     ``incremental`` is the query of incremental runs, None where it is the same; ``upstream`` are the joints that it
-    reads. ``errors`` is None where no row of the text can fail to be evaluated.
+    reads. A source whose expressions may fail is a part of a quarantining group's query, too: it reads its
+    ``source_view``. ``errors`` is None where no row of the text can fail to be evaluated; ``row_by_row`` is the text as
+    a link of a chain, None where it is none.
     """
 
     joint: str
@@ -48,6 +55,7 @@ class Cte:
     parameters: tuple[str, ...] = ()
     incremental: Incremental | None = None
     errors: RowErrors | NotSeparable | None = None
+    row_by_row: RowByRow | None = None
 
     def text_for(self, incremental: bool) -> str:
         """Return the text of an incremental run, or of a first one."""
@@ -57,6 +65,10 @@ class Cte:
         """Return the separated text of an incremental run, or of a first one; None if there is none."""
         errors = self.incremental.errors if incremental and self.incremental is not None else self.errors
         return errors if isinstance(errors, RowErrors) else None
+
+    def row_by_row_for(self, incremental: bool) -> RowByRow | None:
+        """Return the text of an incremental run, or of a first one, as a link of a chain."""
+        return self.incremental.row_by_row if incremental and self.incremental is not None else self.row_by_row
 
     def good_for(self, incremental: bool) -> str:
         """Return the text of the rows that can be evaluated."""
@@ -91,6 +103,16 @@ class GroupQuery:
 
     results: tuple[str, ...]
     ctes: tuple[Cte, ...]
+
+    @property
+    def read(self) -> tuple[str, ...]:
+        """The joints outside of the query that it reads, in order.
+
+        >>> GroupQuery(("b", "u"), (Cte("b", "SELECT * FROM a JOIN t", ("a", "t")),)).read
+        ('a', 't', 'u')
+        """
+        names = {*self.results, *[name for cte in self.ctes for name in cte.upstream]}
+        return tuple(sorted(names.difference([cte.joint for cte in self.ctes])))
 
     def of(self, joint: str) -> GroupQuery:
         """Return the query of one joint among the CTEs, with only the CTEs that it needs.
@@ -129,13 +151,21 @@ class GroupQuery:
         )
         SELECT * FROM errors
         """
+        chains = self._chains(incremental)
         texts: list[tuple[str, str]] = []
         names: list[str] = []
         for cte in self.ctes:
-            separated = cte.errors_for(cte.joint in incremental)
-            for number, query in enumerate(separated.queries if separated is not None else (), 1):
-                names.append(f"errors of {cte.joint} {number}")
-                texts.append((names[-1], query))
+            if cte.joint in chains:
+                found = _errors_of_chain(cte.joint, chains[cte.joint])
+            elif any(cte.joint in (link.joint for link, _ in chain) for chain in chains.values()):
+                found = []
+            else:
+                separated = cte.errors_for(cte.joint in incremental)
+                queries = enumerate(separated.queries if separated is not None else (), 1)
+                found = [[(f"errors of {cte.joint} {number}", query)] for number, query in queries]
+            for query in found:
+                texts += query
+                names.append(query[-1][0])
             texts.append((cte.joint, cte.good_for(cte.joint in incremental)))
         if not names:
             return None
@@ -146,14 +176,61 @@ class GroupQuery:
         read = {name for cte in self.ctes for name in cte.upstream}
         return FusedQuery(_ERRORS, ctes, tuple(sorted(read - inside)))
 
+    def _chains(self, incremental: Collection[str]) -> dict[str, list[Link]]:
+        """Return the chains in which several joints can fail, by the last joint of each."""
+        readers = Counter(name for cte in self.ctes for name in cte.upstream)
+        chains: dict[str, list[Link]] = {}
+        for cte in self.ctes:
+            link = cte.row_by_row_for(cte.joint in incremental)
+            if link is None or isinstance(cte.errors_for(cte.joint in incremental), NotSeparable):
+                continue
+            before = next((name for name in chains if name.lower() == link.reads.lower()), None)
+            alone = before is not None and readers[before] == 1 and before not in self.results
+            chains[cte.joint] = [*(chains.pop(before) if before is not None and alone else []), (cte, link)]
+        failing = {cte.joint for cte in self.ctes if cte.errors_for(cte.joint in incremental) is not None}
+        return {name: chain for name, chain in chains.items() if sum(cte.joint in failing for cte, _ in chain) > 1}
+
     def proof(self, incremental: Collection[str] = ()) -> Proof:
         """Return when a success of the query that ``fused`` gives proves that there are no errors."""
-        separated = {cte.joint: cte.errors_for(cte.joint in incremental) for cte in self.ctes}
-        failing = {joint: errors for joint, errors in separated.items() if errors is not None}
+        ctes = {cte.joint.lower(): cte for cte in self.ctes}
+        failing = {cte.joint: cte.errors_for(cte.joint in incremental) for cte in self.ctes}
+        left = {joint for joint, errors in failing.items() if errors is not None and errors.queries}
         (result, *others) = self.results
+        errors = failing.get(result)
+        if not left:
+            return "always"
+        if others or (errors is not None and errors.proof == "never"):
+            return "never"
+        proof: Proof = "always" if errors is None else errors.proof
         # Spark evaluates of another joint only the rows and columns that its readers need.
-        alone = not others and set(failing) == {result}
-        return failing[result].proof if alone else "never"
+        columns: frozenset[str] | None = None
+        cte: Cte | None = ctes.get(result.lower())
+        while left - {result}:
+            link = cte.row_by_row_for(cte.joint in incremental) if cte is not None else None
+            if link is None or link.filters or (columns := link.read_for(columns)) == frozenset():
+                return "never"
+            cte = ctes.get(link.reads.lower())
+            before = cte.row_by_row_for(cte.joint in incremental) if cte is not None else None
+            if cte is not None and cte.joint in left:
+                if before is None or not (columns is None or columns.issuperset(before.failing)):
+                    return "never"
+                left.remove(cte.joint)
+        return proof
+
+    def compared_types(
+        self, incremental: Collection[str] = ()
+    ) -> Iterator[tuple[str, ComparedTypes, FusedQuery, FusedQuery]]:
+        """Yield the types that are to be compared before rows are written: the joint, and the queries of both sides."""
+        known: list[tuple[str, str]] = []
+        read: set[str] = set()
+        for cte in self.ctes:
+            read |= set(cte.upstream)
+            inputs = tuple(sorted(read.difference([name for name, _ in known])))
+            separated = cte.errors_for(cte.joint in incremental)
+            for one in separated.compared if separated is not None else ():
+                left, right = (FusedQuery(_TYPES, (*known, (_TYPES, text)), inputs) for text in (one.left, one.right))
+                yield cte.joint, one, left, right
+            known.append((cte.joint, cte.good_for(cte.joint in incremental)))
 
     def not_separable(self, incremental: Collection[str] = ()) -> NotSeparable | None:
         """Return why errors cannot be separated from the rows, of the first joint of which that is so."""
@@ -181,6 +258,26 @@ class GroupQuery:
                 needed.append(cte)
                 names.update(cte.upstream)
         return needed[::-1]
+
+
+Link = tuple[Cte, RowByRow]
+"""A joint of a chain, and its text as a link of it."""
+
+
+def _errors_of_chain(last: str, chain: Sequence[Link]) -> list[list[tuple[str, str]]]:
+    """Return the CTEs of the errors of a chain, in two halves: the rows that fail in it, and what they fail with."""
+    texts = [(f"{last} begins with", row_by_row.flagged(chain[0][1].reads))]
+    for cte, link in chain:
+        texts.append((f"{cte.joint} with flags", _over(texts[-1][0], link.flags)))
+    texts.append((f"{last} fails for", row_by_row.failed(texts[-1][0])))
+    for cte, link in chain:
+        texts.append((f"{cte.joint} with errors", _over(texts[-1][0], link.errors)))
+    return [[*texts, (f"errors of {last}", row_by_row.errors(texts[-1][0]))]]
+
+
+def _over(table: str, text: str) -> str:
+    """Return a link's text over a table."""
+    return text.replace(f"FROM {row_by_row.INPUT} AS ", f"FROM {quoted(table)} AS ", 1)
 
 
 def _fused(result: str, ctes: Collection[Cte], incremental: Collection[str]) -> FusedQuery:

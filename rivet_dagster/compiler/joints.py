@@ -114,7 +114,8 @@ class SourceJoint(_Joint):
     """A table that the project reads.
 
     ``options`` are the options of the table's storage. ``sql`` is the projection: ``columns``, ``filter`` and
-    ``limit``. ``landing`` is None unless the table is a landing zone.
+    ``limit``; ``lines`` are the lines of its expressions, by ``columns.`` with an alias and ``filter``. ``landing`` is
+    None unless the table is a landing zone.
     """
 
     type: Literal["source"] = "source"
@@ -125,6 +126,7 @@ class SourceJoint(_Joint):
     columns: tuple[tuple[str, str | None], ...] = ()
     filter: str | None = None
     limit: int | None = None
+    lines: Mapping[str, int] = field(default_factory=dict)
     landing: Landing | None = None
 
 

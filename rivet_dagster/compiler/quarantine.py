@@ -8,10 +8,14 @@ from rivet_dagster.compiler.diagnostics import Diagnostics, Lines
 from rivet_dagster.compiler.graph import Graph
 from rivet_dagster.compiler.group_query import Cte
 from rivet_dagster.compiler.plan import FusedGroup
+from rivet_dagster.errors import Diagnostic
+from rivet_dagster.model.joint import SOURCE, Joint
 from rivet_dagster.model.plugins import Plugins
 from rivet_dagster.model.profile import Profile
 from rivet_dagster.model.row_errors import SUFFIX, NotSeparable
 from rivet_dagster.model.target import Target
+from rivet_dagster.model.text_lines import place_of
+from rivet_dagster.sql.projection import projection_by_line
 
 _CATALOG = "Use a catalog that can, or `on_error: fail`."
 
@@ -66,7 +70,19 @@ def check_quarantine(groups: Iterable[FusedGroup], graph: Graph, diagnostics: Di
                         f"{found.construct}: rows that fail here cannot be separated from the others, "
                         f"which `on_error: quarantine` needs{because}"
                     )
-                    diagnostics.in_sql(graph.joints[cte.joint], "RVT-330", message, found.line, lines=lines)
+                    joint = graph.joints[cte.joint]
+                    if joint.type == SOURCE:
+                        at = _line_of_source(joint, found.line)
+                        diagnostics.errors.append(Diagnostic("RVT-330", message, joint.name, joint.origin.file, at))
+                    else:
+                        diagnostics.in_sql(joint, "RVT-330", message, found.line, lines=lines)
+
+
+def _line_of_source(source: Joint, line: int) -> int | None:
+    """Return the line in the source's file of a line of its query."""
+    lines = source.expression_lines
+    _, places = projection_by_line("", source.columns, source.filter, source.limit, lines)
+    return place_of(places, line).own_line if places else source.origin.line
 
 
 def _not_separable(cte: Cte, graph: Graph) -> dict[NotSeparable, Lines]:

@@ -71,6 +71,7 @@ def _source(joint: Joint, common: dict[str, Any], options: Mapping[str, Any], gr
         columns=joint.columns,
         filter=joint.filter,
         limit=joint.limit,
+        lines=joint.expression_lines,
         landing=landing,
     )
 

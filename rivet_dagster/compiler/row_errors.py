@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 
 from rivet_dagster.cache import CompileCache
 from rivet_dagster.compiler.graph import Graph
 from rivet_dagster.compiler.group_query import Cte, GroupQuery
-from rivet_dagster.model.row_errors import NotSeparable, RowErrors
+from rivet_dagster.compiler.joints import SourceJoint
+from rivet_dagster.model.joint import SOURCE, Joint
+from rivet_dagster.model.row_errors import ComparedTypes, NotSeparable, RowByRow, RowErrors
 from rivet_dagster.sql.evaluation.error_query import Place
 from rivet_dagster.sql.evaluation.keys import keys_of_input
+from rivet_dagster.sql.evaluation.row_by_row import row_by_row
 from rivet_dagster.sql.evaluation.separation import separate
+from rivet_dagster.sql.projection import projection_by_line
+from rivet_dagster.sql.target import source_view
 
 Separated = RowErrors | NotSeparable | None
 Places = Mapping[str, tuple[Place, Place]]
@@ -20,29 +25,59 @@ Places = Mapping[str, tuple[Place, Place]]
 
 
 def with_errors(query: GroupQuery, graph: Graph, keys: Sequence[str], cache: CompileCache) -> GroupQuery:
-    """Return the query with the errors of each of its joints.
+    """Return the query with the errors of each of its joints, and of the sources that it reads.
 
     ``keys`` are the key columns of the target; errors of joints whose rows keep these columns have their row's key.
     """
     places = {cte.joint: _places(cte.joint, graph) for cte in query.ctes}
-    return separated(query, places, keys, cache)
+    sources = [joint for name in query.read if (joint := graph.joints[name]).type == SOURCE]
+    described = [SourceQuery.of(s, s.origin.file, s.expression_lines) for s in sources]
+    return separated(query, places, keys, cache, described)
+
+
+@dataclass(frozen=True)
+class SourceQuery:
+    """A source's inline transforms as a part of a group's query, and the place of its text."""
+
+    cte: Cte
+    place: Place
+
+    @classmethod
+    def of(cls, source: Joint | SourceJoint, file: str | None, lines: Mapping[str, int]) -> SourceQuery:
+        """Return that of ``source``, whose expressions are on these ``lines`` of its file."""
+        view = source_view(source.name)
+        text, places = projection_by_line(view, source.columns, source.filter, source.limit, lines)
+        return cls(Cte(source.name, text, (view,)), Place(source.name, file, 1 if lines else None, places))
 
 
 def separated(
-    query: GroupQuery, places: Places, keys: Sequence[str] = (), cache: CompileCache | None = None
+    query: GroupQuery,
+    places: Places,
+    keys: Sequence[str] = (),
+    cache: CompileCache | None = None,
+    sources: Sequence[SourceQuery] = (),
 ) -> GroupQuery:
-    """Return the query with the errors of each of its joints, which stand at ``places``."""
+    """Return the query with the errors of each of its joints, which stand at ``places``.
+
+    Those of ``sources`` in which something can fail become a part of it.
+    """
     cache = CompileCache() if cache is None else cache
+    places = {**places, **{source.cte.joint: (source.place, source.place) for source in sources}}
     keys_of = dict.fromkeys(query.results, tuple(keys))
     ctes: list[Cte] = []
-    for cte in reversed(query.ctes):
+    of_sources = {source.cte.joint for source in sources}
+    for cte in reversed((*(source.cte for source in sources), *query.ctes)):
         own = keys_of.get(cte.joint, ())
         place, later_place = places[cte.joint]
         errors = _separated(cte.text, place, own, cache)
+        if errors is None and cte.joint in of_sources:
+            continue
+        link = _row_by_row(cte.text, place, own, cache)
         later = cte.incremental
         if later is not None:
-            later = replace(later, errors=_separated(later.text, later_place, own, cache))
-        ctes.append(replace(cte, errors=errors, incremental=later))
+            of_later = later.text, later_place, own, cache
+            later = replace(later, errors=_separated(*of_later), row_by_row=_row_by_row(*of_later))
+        ctes.append(replace(cte, errors=errors, row_by_row=link, incremental=later))
         passed = keys_of_input(cte.text, own)
         if passed is not None and passed[0] not in keys_of:
             keys_of[passed[0]] = passed[1]
@@ -66,5 +101,19 @@ def _separated(sql: str, place: Place, keys: tuple[str, ...], cache: CompileCach
     if not known:
         return None
     if known["separable"]:
-        return RowErrors(good=known["good"], queries=tuple(known["queries"]), proof=known["proof"])
+        compared = tuple(ComparedTypes(**one) for one in known["compared"])
+        return RowErrors(good=known["good"], queries=tuple(known["queries"]), proof=known["proof"], compared=compared)
     return NotSeparable(construct=known["construct"], line=known["line"])
+
+
+def _row_by_row(sql: str, place: Place, keys: tuple[str, ...], cache: CompileCache) -> RowByRow | None:
+    text = json.dumps([sql, asdict(place), keys])
+    known = cache.get("row_by_row", text)
+    if known is None:
+        found = row_by_row(sql, place, keys)
+        known = {} if found is None else asdict(found)
+        cache.put("row_by_row", text, known)
+    if not known:
+        return None
+    passed = tuple((outer, inner) for outer, inner in known["passed"])
+    return RowByRow(**{**known, "failing": tuple(known["failing"]), "passed": passed})

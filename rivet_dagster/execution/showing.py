@@ -19,6 +19,7 @@ from rivet_dagster.compiler.plan import CompiledAssembly
 from rivet_dagster.engines.contract import EngineSession, Frame, Typed
 from rivet_dagster.errors import RivetError
 from rivet_dagster.execution.reading.first_rows import differing, first_rows
+from rivet_dagster.execution.reading.held_rows import held_source_frame
 from rivet_dagster.execution.reading.inputs import at_joint, at_line, source_frame
 from rivet_dagster.execution.reading.refs import MaterializedRef
 from rivet_dagster.execution.reading.windows import bound
@@ -46,7 +47,7 @@ def shown_rows(runtime: Runtime, name: str, limit: int, where: str | None = None
     """
     query = limited_rows(_SHOWN, limit, where)
     with ExitStack() as sessions:
-        computing = _Computing(runtime, sessions)
+        computing = _Computing(runtime, sessions, name)
         engine = runtime.assembly.joint(name).engine
         session = computing.session(engine)
         settings = _settings(runtime.assembly, name)
@@ -69,11 +70,12 @@ def _settings(assembly: CompiledAssembly, name: str) -> Mapping[str, str]:
 class _Computing:
     """Computes joints as frames of sessions, one of each engine."""
 
-    def __init__(self, runtime: Runtime, sessions: ExitStack) -> None:
+    def __init__(self, runtime: Runtime, sessions: ExitStack, shown: str) -> None:
         self._runtime = runtime
         self._assembly: CompiledAssembly = runtime.assembly
         self._opened = sessions
         self._sessions: dict[str, EngineSession] = {}
+        self._source_frame = held_source_frame if self.quarantines(shown) else source_frame
         self._started = Typed(datetime.now(UTC), "timestamp")
 
     def session(self, engine: str) -> EngineSession:
@@ -101,7 +103,7 @@ class _Computing:
         joint = self._assembly.joint(name)
         session = self.session(joint.engine)
         if isinstance(joint, SourceJoint):
-            return source_frame(self._runtime, joint, session)
+            return self._source_frame(self._runtime, joint, session)
         if isinstance(joint, FunctionJoint):
             return self._called(joint, session)
         if not isinstance(joint, SinkJoint):

@@ -157,6 +157,20 @@ class Joint:
         return self.type != SOURCE and self.catalog is not None
 
     @property
+    def expression_lines(self) -> dict[str, int]:
+        """The lines of a source's expressions, by ``columns.`` with an alias and ``filter``, as far as they are known.
+
+        >>> origin = Origin("a.yaml", 1, {"columns": 4, "columns.total": 5})
+        >>> fields = {"type": "source", "catalog": "lake", "table": "a", "columns": ["id", {"total": "a + b"}]}
+        >>> Joint(name="a", **fields, origin=origin).expression_lines
+        {'columns.total': 5}
+        """
+        keys = [f"columns.{alias}" for alias, text in self.columns if text is not None]
+        keys += ["filter"] if self.filter is not None else []
+        lines = {key: self.origin.line_of(key) for key in keys} if self.type == SOURCE else {}
+        return {key: line for key, line in lines.items() if line is not None}
+
+    @property
     def converted(self) -> dict[str, Any] | None:
         """The values that differ from the defaults, as plain data without ``quality`` and ``origin``.
 

@@ -148,18 +148,65 @@ Proof = Literal["always", "with rows", "never"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class ComparedTypes:
+    """Columns whose types decide whether rows can fail that could not be separated: a ``construct`` on a ``line``.
+
+    It is refused if a column of the query ``left`` is a string, and the one of its name of ``right`` is not, or the
+    other way round.
+    """
+
+    left: str
+    right: str
+    construct: str
+    line: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class RowErrors:
     """The two halves of a query in which the evaluation of a row may raise an error.
 
     ``good`` is the query's text without the rows whose evaluation fails. ``queries`` give those rows' errors, one query
     for each operator, with QUERY_COLUMNS; they read the same tables as the query's text does. ``proof`` says when a
-    success of the author's query proves that there are no errors.
+    success of the author's query proves that there are no errors. ``compared`` is to be refused before it writes.
     """
 
     separable: Literal[True] = True
     good: str
     queries: tuple[str, ...]
     proof: Proof = "never"
+    compared: tuple[ComparedTypes, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RowByRow:
+    """A query each of whose rows comes from one row of the table that it ``reads``.
+
+    ``flags`` and ``errors`` are texts of it in which a row stays with a flag, or with its errors, where an expression
+    fails; they read the table INPUT of `sql.evaluation.row_by_row` and give its further columns, too.
+
+    ``failing`` are the names of its columns of which the expression may fail, and ``passed`` those that are columns of
+    the table, with the names there, all in lower case. It may also pass on all columns of the table (``passes_all``),
+    or leave out rows (``filters``).
+    """
+
+    reads: str
+    flags: str
+    errors: str
+    failing: tuple[str, ...] = ()
+    passed: tuple[tuple[str, str], ...] = ()
+    passes_all: bool = False
+    filters: bool = False
+
+    def read_for(self, columns: frozenset[str] | None) -> frozenset[str] | None:
+        """Return the columns of the table that are certainly evaluated where ``columns`` are; None stands for all.
+
+        >>> RowByRow(reads="t", flags="", errors="", passed=(("a", "b"),)).read_for(None)
+        frozenset({'b'})
+        """
+        if self.passes_all and columns is None:
+            return None
+        own = [inner for outer, inner in self.passed if columns is None or outer in columns]
+        return frozenset([*own, *(columns if self.passes_all and columns is not None else ())])
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -20,7 +20,7 @@ def yaml_joint(text: str, file: str) -> Draft:
             raise YamlError("the file must hold a mapping with the joint's keys", None if value is None else 1)
     except YamlError as error:
         return broken_draft(file, "RVT-202", error, error.remediation)
-    lines = nested_lines(value) | value.lines | ({"sql": value.starts["sql"]} if "sql" in value else {})
+    lines = nested_lines(value) | value.lines | _starts_of_sql(value)
     origin = Origin(file, value.line, lines)
     name = declared_name(value.get("name"), file)
     errors: list[Diagnostic] = []
@@ -34,3 +34,11 @@ def yaml_joint(text: str, file: str) -> Draft:
     checks, wrong = inline_checks(value.get("quality"), origin, name)
     fields.pop("quality", None)
     return Draft(name, origin, fields, checks, (*errors, *wrong))
+
+
+def _starts_of_sql(value: Located) -> dict[str, int]:
+    """Return the lines on which a query, the filter and the expressions of columns begin."""
+    columns = value.get("columns")
+    entries = [entry for entry in (columns if isinstance(columns, list) else [columns]) if isinstance(entry, Located)]
+    starts = {f"columns.{alias}": line for entry in entries for alias, line in entry.starts.items()}
+    return starts | {key: value.starts[key] for key in ("sql", "filter") if key in value}

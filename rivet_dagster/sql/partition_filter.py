@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -11,6 +12,8 @@ from sqlglot import exp
 
 from rivet_dagster.model.partitions import Partitions, Window
 from rivet_dagster.model.plugins import SPARK
+from rivet_dagster.sql.balance import in_parentheses
+from rivet_dagster.sql.dialect import quoted
 
 Values = dict[str, Any]
 """The values of parameters by name."""
@@ -18,18 +21,32 @@ Values = dict[str, Any]
 Condition = exp.Expr
 """The tree of a condition on the columns of one relation."""
 
-_FROM, _UNTIL = "rivet_from", "rivet_until"
+_FROM, _UNTIL, _COMPUTED = "rivet_from", "rivet_until", "rivet_partition"
 
 
-def rows_in_window(relation: str, partitions: Partitions, kind: str, window: Window) -> tuple[str, Values]:
+def rows_in_window(
+    relation: str,
+    partitions: Partitions,
+    kind: str,
+    window: Window,
+    text: str | None = None,
+    unknown: str = "false",
+) -> tuple[str, Values]:
     """Return the query of the rows of ``relation`` that are in ``window``, and its parameters.
 
-    ``partitions`` are the relation's own, selected by those of the window; ``kind`` is the type of their column.
+    ``partitions`` are the relation's own, selected by those of the window; ``kind`` is the type of their column. If
+    ``text`` is given, the column is this expression; rows for which the condition ``unknown`` is true are in every
+    window, and it is not evaluated for them.
 
     >>> regions = Partitions("static", "region", values=("eu", "us"))
     >>> rows_in_window("orders", regions, "string", Window(regions, ("eu",)))
     ('SELECT * FROM `orders` WHERE `region` IN (:rivet_key_0)', {'rivet_key_0': 'eu'})
     """
+    if text is not None:
+        condition, values = in_window(replace(partitions, column=_COMPUTED), kind, window)
+        value = in_parentheses(text)
+        inside = condition.sql(dialect=SPARK).replace(f"`{_COMPUTED}`", value)
+        return f"SELECT * FROM {quoted(relation)} WHERE CASE WHEN {unknown} THEN true ELSE {inside} END", values
     condition, values = in_window(partitions, kind, window)
     rows = exp.select(exp.Star()).from_(exp.Table(this=exp.to_identifier(relation, quoted=True))).where(condition)
     return rows.sql(dialect=SPARK), values

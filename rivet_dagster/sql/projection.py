@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from sqlglot import exp
 
 from rivet_dagster.cache import CompileCache
+from rivet_dagster.model.text_lines import Stretch, TextPlace
 from rivet_dagster.sql.balance import in_parentheses
 from rivet_dagster.sql.determinism import NON_DETERMINISTIC
 from rivet_dagster.sql.dialect import SqlError, guarded, parse_expression, quoted
@@ -20,11 +21,56 @@ def projection(name: str, columns: Sequence[tuple[str, str | None]], filter: str
     FROM raw
     WHERE net > 0
     """
-    items = [quoted(alias) if text is None else f"{_set_apart(text)} AS {quoted(alias)}" for alias, text in columns]
-    lines = [f"SELECT {', '.join(items) or '*'}", f"FROM {quoted(name)}"]
-    lines += [f"WHERE {_set_apart(filter)}"] if filter is not None else []
-    lines += [f"LIMIT {limit}"] if limit is not None else []
-    return "\n".join(lines)
+    items = [_item(alias, text) for alias, text in columns] or ["*"]
+    return "\n".join([f"SELECT {', '.join(items)}", *(clause for _, clause in _clauses(name, filter, limit))])
+
+
+def projection_by_line(
+    name: str,
+    columns: Sequence[tuple[str, str | None]],
+    filter: str | None,
+    limit: int | None,
+    lines: Mapping[str, int],
+) -> tuple[str, tuple[Stretch, ...]]:
+    """Return the query of a source, each expression on a line of its own, and from where in its file the lines come.
+
+    ``lines`` are the lines of the keys ``filter`` and ``columns.`` with an alias.
+
+    >>> text, places = projection_by_line("raw", [("id", None), ("n", "a / b")], None, None, {"columns.n": 7})
+    >>> print(text)
+    SELECT
+    id,
+    a / b AS n
+    FROM raw
+    >>> places
+    (Stretch(first=3, place=TextPlace(line=7, file=None, calls=())),)
+    """
+    items = [(f"columns.{alias}", _item(alias, text)) for alias, text in columns] or [("", "*")]
+    separated = [(key, f"{item},") for key, item in items[:-1]]
+    places, line = [], 1
+    pieces = [("", "SELECT"), *separated, items[-1], *_clauses(name, filter, limit)]
+    for key, piece in pieces:
+        if key in lines:
+            # An expression in parentheses begins on the line below the first one.
+            first = line + (piece.partition("\n")[0] in ("(", "WHERE ("))
+            places.append(Stretch(first, TextPlace(lines[key])))
+        line += piece.count("\n") + 1
+    return "\n".join(piece for _, piece in pieces), tuple(places)
+
+
+def underscored_columns(columns: Sequence[tuple[str, str | None]], filter: str | None) -> list[str]:
+    """Return the columns that the expressions of a source use whose names begin with an underscore, in order.
+
+    >>> underscored_columns([("_id", None), ("file", "_metadata.file_name")], "exists(a, _x -> _x > 0)")
+    ['_metadata']
+    """
+    texts = [text for _, text in columns] + [filter]
+    found: dict[str, None] = {}
+    for tree in [parse_expression(text) for text in texts if text is not None and "_" in text]:
+        own = {name.name for inner in tree.find_all(exp.Lambda) for name in inner.expressions}
+        names = [column.parts[0].name for column in tree.find_all(exp.Column)]
+        found |= dict.fromkeys([name for name in names if name.startswith("_") and name not in own])
+    return list(found)
 
 
 def check_source_expression(sql: str, cache: CompileCache) -> None:
@@ -34,6 +80,17 @@ def check_source_expression(sql: str, cache: CompileCache) -> None:
         with guarded():
             _check(tree)
         cache.put("expression", sql, True)
+
+
+def _item(alias: str, text: str | None) -> str:
+    return quoted(alias) if text is None else f"{_set_apart(text)} AS {quoted(alias)}"
+
+
+def _clauses(name: str, filter: str | None, limit: int | None) -> list[tuple[str, str]]:
+    """Return the clauses behind the items, each with the source's key that it is about."""
+    clauses = [("", f"FROM {quoted(name)}")]
+    clauses += [("filter", f"WHERE {_set_apart(filter)}")] if filter is not None else []
+    return clauses + ([("limit", f"LIMIT {limit}")] if limit is not None else [])
 
 
 def _set_apart(text: str) -> str:

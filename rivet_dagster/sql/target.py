@@ -11,6 +11,7 @@ RUN_STARTED_AT = "run_started_at"
 
 
 _VARIABLE = "var_"
+_SOURCE = "_rivet_source_"
 
 
 def watermark_of(sink: str) -> str:
@@ -43,6 +44,24 @@ def target_view(sink: str) -> str:
     '_rivet_this_orders'
     """
     return f"_rivet_this_{sink}"
+
+
+def source_view(source: str) -> str:
+    """Return the name of the relation of a source's rows before its inline transforms; no joint can have that name.
+
+    >>> source_view("orders")
+    '_rivet_source_orders'
+    """
+    return f"{_SOURCE}{source}"
+
+
+def source_of(relation: str) -> str | None:
+    """Return the source whose rows before its inline transforms are in ``relation``, None for any other relation.
+
+    >>> source_of("_rivet_source_orders"), source_of("orders")
+    ('orders', None)
+    """
+    return relation.removeprefix(_SOURCE) if relation.startswith(_SOURCE) else None
 
 
 def parameter(name: str) -> str:

@@ -100,6 +100,34 @@ def test_the_limit_decides_what_the_command_line_ends_with(project, capfd, limit
     ]
 
 
+@pytest.mark.parametrize(
+    ("join", "line"),
+    [
+        ("LEFT JOIN rates AS r\n  ON o.id > 9 AND o.amount = r.share", 4),
+        ("JOIN (SELECT share, rate AS amount FROM rates) AS r USING (amount)", 3),
+        ("NATURAL JOIN (SELECT rate AS amount FROM rates) AS r", 3),
+        ("JOIN rates AS r ON amount = rate", 3),
+    ],
+)
+def test_a_key_of_a_join_whose_cast_could_not_be_separated_is_refused_before_rows_are_written(
+    project, capfd, join, line
+):
+    """The types tell, whatever the rows are: here none fails."""
+    files = sales(on_error="quarantine") | {
+        "data/orders.csv": "id,amount,share\n1,10,2\n",
+        "data/rates.csv": "share,rate\n2,3\n",
+        "sources/rates.yaml": source("rates.csv", "share INT, rate INT"),
+        "joints/shares.sql": f"SELECT o.id,\n       1 AS part\nFROM orders AS o {join}",
+    }
+    del files["joints/paid.sql"]
+    shop = project(files)
+    assert main(["-p", str(shop.root), "run", "--format", "json"]) == 1
+    (error,) = json.loads(capfd.readouterr().out)["errors"]
+    assert (error["code"], error["file"], error["line"]) == ("RVT-330", "joints/shares.sql", line)
+    assert "STRING = INT" in error["message"].upper()
+    assert not (shop.root / "lake/reports").exists()
+
+
 def test_a_failing_run_tells_every_site_and_publishes_nothing(project, capfd):
     shop = project(sales())
     assert main(["-p", str(shop.root), "run", "--format", "json"]) == 1

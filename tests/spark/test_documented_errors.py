@@ -2,10 +2,12 @@
 
 import json
 import re
+from copy import deepcopy
 from pathlib import Path
 
 import pytest
-from support.folders import ProjectFolder
+from support.folders import PROFILES, ProjectFolder
+from support.spark import WITH_CODE
 
 PAGE = (Path(__file__).parents[2] / "docs/errors.md").read_text()
 NAMED = dict(re.findall(r"```\w+\n(?:#|--) (\S+/\S+)\n(.*?)```", PAGE, re.DOTALL))
@@ -23,9 +25,13 @@ def table(header: str) -> list[list[str]]:
 
 @pytest.fixture
 def shop(project) -> ProjectFolder:
-    """Return the page's project; its warehouse is the catalog ``lake`` of these tests."""
+    """Return the page's project; its warehouse is the catalog ``lake`` of these tests; Spark compiles its queries."""
+    profiles = deepcopy(PROFILES)
+    profiles["default"]["engines"][0]["config"] |= WITH_CODE
     sink = "sinks/monthly_rates.yaml"
-    return project({**NAMED, sink: NAMED[sink].replace("catalog: warehouse", "catalog: lake")})
+    return project(
+        {**NAMED, "profiles.yaml": profiles, sink: NAMED[sink].replace("catalog: warehouse", "catalog: lake")}
+    )
 
 
 def test_the_tables_hold_what_the_page_says(shop):

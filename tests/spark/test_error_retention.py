@@ -233,3 +233,9 @@ def test_views_of_the_run_are_restored(session):
         stay(session, ReplaceAll(), [error(None)], [], batch(), window(DAILY, ["2024-01-01"]))
         found = session.rows("SELECT * FROM errors, new_errors, batch, placed_errors")
         assert [list(row) for row in found] == [["mine"]]
+
+
+def test_the_keys_of_a_batch_are_not_computed_where_no_errors_are_retained(session):
+    none = rows(pa.Table.from_pylist([], SCHEMA))
+    for plan in KEYED:
+        assert retained_errors(plan, session, none, frame_of(session, []), rows(batch())) is None

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 import pytest
-from py4j.protocol import Py4JJavaError
+from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
+from support.spark import WITH_CODE, WITHOUT_CODE
+from support.spark_errors import SETTINGS, condition_of
 
 from rivet_dagster.engines.pyspark import PySparkEngine
 from rivet_dagster.sql.dialect import parse_expression
 from rivet_dagster.sql.evaluation.conditions import site_of
-from rivet_dagster.sql.evaluation.site import UNNAMED, Site, fill, raises
+from rivet_dagster.sql.evaluation.site import Site, fill, raises
 
 RAISING = r"""
 a + b                         | 2147483647 | 1
@@ -270,17 +271,7 @@ aes_encrypt(a, b)             | 'x' | 'y'
 aes_decrypt(a, b)             | X'00' | '0000111122223333'
 assert_true(a)                | false
 raise_error(a)                | 'x'
-map(a, 1, b, 2)               | 1 | 1
 map(a, 1)                     | CAST(NULL AS INT)
-map(a, 1, b, 2)               | 'x' | 1
-map_concat(a, b)              | map(1, 1) | map(1, 2)
-map_from_arrays(a, b)         | array(1) | array(1, 2)
-map_from_arrays(a, b)         | array(1, 1) | array(1, 2)
-map_from_arrays(a, b)         | array(CAST(NULL AS INT)) | array(1)
-map_from_entries(a)           | array(struct(1, 2), struct(1, 3))
-map_from_entries(a)           | array(struct(CAST(NULL AS INT), 2))
-str_to_map(a)                 | 'a:1,a:2'
-str_to_map(a, b)              | 'a:1,b:2' | '('
 sequence(1, a, b)             | 5 | -1
 sequence(1, a)                | 9223372036854775807
 array_insert(a, b, 1)         | array(1) | 0
@@ -299,27 +290,45 @@ exists(a, x -> CAST(x AS INT) > 1)  | array('x')
 forall(a, x -> x > 1)         | array('x')
 zip_with(a, a, (x, y) -> x / y)     | array(0)
 aggregate(a, 0, (s, x) -> if(x > 1, s, 0)) | array('x')
-transform_keys(a, (k, v) -> 1 / v)  | map(1, 0)
-transform_keys(a, (k, v) -> 1)      | map(1, 1, 2, 2)
 transform_values(a, (k, v) -> 1 / v) | map(1, 0)
+to_date(a, b)                 | 'x' | 'yyyy'
+to_date(a, b)                 | 'x' | 'E'
+to_timestamp(a, b)            | 'x' | 'NaN'
+to_timestamp(a)               | 1e300D
+date_format(a, b)             | DATE'2026-01-01' | '{'
+date_format(a, b)             | DATE'2026-01-01' | 'qqqqq'
+date_format(a, b)             | DATE'2026-01-01' | '\''
+unix_timestamp(a, b)          | 'x' | 'e'
+make_timestamp(2026, 1, 1, 1, 1, a) | 99999999999L
+make_timestamp(2026, 1, 1, 1, 1, a) | '1e400'
+make_timestamp(2026, 1, 1, 1, 1, a) | 'x'
+to_char(a, '999')             | 'NaN'
+to_char(a, '999')             | '1e400'
+to_char(a, 'utf-8')           | X'FF'
+to_number(a, '999')           | ''
+parse_url('http://a.b/?c=d', 'QUERY', a) | '('
+aes_decrypt(a, b)             | X'00' | 'y'
+aes_encrypt(a, 'y', b)        | 'x' | 'y'
+aes_encrypt(a, '0000111122223333', b) | 'x' | 'y'
+aes_encrypt(a, '0000111122223333', 'CBC', 'DEFAULT', b)  | 'x' | X'00'
+aes_encrypt(a, '0000111122223333', 'ECB', 'DEFAULT', b)  | 'x' | X'00'
+aes_encrypt(a, '0000111122223333', 'CBC', 'DEFAULT', '', b) | 'x' | X'00'
+log2(a)                       | 'x'
+aggregate(a, 2147483646, (s, x) -> s + x)           | array(1, 1)
+aggregate(a, 0, (s, x) -> s + x, s -> 1 / s)        | array(1, -1)
+aggregate(a, 0, (s, x) -> CAST(s + 1 / x AS INT))   | array(1, 0)
 regexp_substr(a, b)           | 'y' | '('
 nullif(1 / a, 1)              | 0
 (1 / a) BETWEEN 0 AND 1       | 0
 """.strip().splitlines()
 """Expressions, and a row of values for ``a`` and ``b``, each with which the evaluation raises."""
 
-SETTINGS = {
-    "spark.sql.subexpressionElimination.enabled": "false",
-    "spark.sql.optimizer.excludedRules": "org.apache.spark.sql.catalyst.optimizer.ConvertToLocalRelation",
-}
-UNCOMPILED = {"spark.sql.codegen.factoryMode": "NO_CODEGEN", "spark.sql.codegen.wholeStage": "false"}
-
 
 @pytest.fixture(scope="module")
 def spark(application: PySparkEngine) -> Iterator[SparkSession]:
     """Yield a session in which rows of literals are evaluated by jobs, not by the optimizer."""
     session = application.session()
-    for name, value in SETTINGS.items():
+    for name, value in (SETTINGS | WITH_CODE).items():
         session.spark.conf.set(name, value)
     yield session.spark
     session.close()
@@ -333,7 +342,7 @@ def computed(spark: SparkSession) -> dict[str, tuple[str | None, str | None]]:
     """
     results = {}
     uncompiled = spark.newSession()
-    for name, value in (SETTINGS | UNCOMPILED).items():
+    for name, value in (SETTINGS | WITHOUT_CODE).items():
         uncompiled.conf.set(name, value)
     for batch in (RAISING[i : i + 40] for i in range(0, len(RAISING), 40)):
         query = " UNION ALL ".join(f"SELECT {i} AS i, {_error(*_case(line))}" for i, line in enumerate(batch))
@@ -345,10 +354,10 @@ def computed(spark: SparkSession) -> dict[str, tuple[str | None, str | None]]:
 def test_condition(line: str, spark: SparkSession, computed: dict[str, tuple[str | None, str | None]]) -> None:
     """The condition is Spark's, and the node may raise by its guard."""
     expression, rows = _case(line)
-    with pytest.raises((PySparkException, Py4JJavaError)) as error:
+    with pytest.raises((PySparkException, Py4JError)) as error:
         spark.sql(f"SELECT {expression} AS x FROM {rows}").collect()
     condition, message = computed[line]
-    assert condition == _condition(error.value)
+    assert condition == condition_of(error.value)
     assert message
 
 
@@ -373,10 +382,3 @@ def _error(expression: str, rows: str) -> str:
     if not conditions:
         return f"NULL, NULL FROM {rows}"
     return f"CASE {' '.join(conditions)} END, CASE {' '.join(messages)} END FROM {rows}"
-
-
-def _condition(error: PySparkException | Py4JJavaError) -> str:
-    """Return the condition of an exception; PySpark does not find that of all exceptions of the JVM."""
-    condition = error.getCondition() if isinstance(error, PySparkException) else None
-    named = re.search(r"Exception: \[([A-Z0-9_.]+)\]", str(error).partition("Job aborted")[0])
-    return condition or (named[1] if named else UNNAMED)

@@ -9,6 +9,7 @@ import pyspark
 import pytest
 from support.joint_by_joint import QUICK
 from support.random_expressions import COLUMNS, ROWS, alone, query
+from support.spark import WITH_CODE
 from support.torture import TORTURE
 
 from rivet_dagster.engines.pyspark import PySparkEngine
@@ -45,6 +46,8 @@ def tables(application: PySparkEngine, folder: str) -> Iterator[PySparkSession]:
 @pytest.fixture
 def usual_tables(session: PySparkSession, folder: str) -> Iterator[PySparkSession]:
     """Yield a session with Spark's usual settings, where queries are compiled, with the tables."""
+    for name, value in WITH_CODE.items():
+        session.spark.conf.set(name, value)
     yield from with_tables(session, folder)
 
 
@@ -110,6 +113,11 @@ def sites(errors: list[dict[str, Any]]) -> Counter[tuple[Any, ...]]:
 
 
 CAST, ZERO = "CAST_INVALID_INPUT", "DIVIDE_BY_ZERO"
+OF_INTERVALS = "INTERVAL_ARITHMETIC_OVERFLOW.WITH_SUGGESTION"
+GREATEST = """VALUES
+  (1, 1, 9223372036854775807L, 99999999999999999999999999999999999999BD, INTERVAL '106751990' DAY),
+  (1, 2, 9223372036854775807L, 99999999999999999999999999999999999999BD, INTERVAL '106751990' DAY),
+  (2, 1, 5L, 2BD, INTERVAL '1' DAY), (3, 1, NULL, NULL, NULL) AS o(id, n, v, d, i)"""
 NOT_INT = {(2, CAST), (4, CAST), (6, CAST), (7, CAST)}
 CASES = {
     "all sites of a row": (
@@ -204,6 +212,96 @@ CASES = {
         [(3, "01"), (3, "01"), (3, "2024")],
         [(2, CAST, "CAST(s AS INT)")],
     ),
+    "raw strings, and paths into variants and JSON": (
+        r"SELECT id, regexp_extract(s, r'\d+', 0) AS n, get_json_object(ds, '$.a') AS j, "
+        r"try_parse_json(concat('[\"', s, '\"]')):[0]::INT AS v FROM t WHERE id < 3",
+        [(1, "3", None, 3)],
+        [(2, "INVALID_VARIANT_CAST", r"""try_parse_json(concat('[\"', s, '\"]')):[0]::INT""")],
+    ),
+    "a lambda whose parameter has the name of an alias": (
+        "SELECT id AS x, transform(array(s), X -> CAST(x AS INT)) AS v FROM t WHERE id < 3",
+        [(1, [3])],
+        [(2, CAST, "transform(array(s), X -> CAST(x AS INT))")],
+    ),
+    "an expression without a name beside a window": (
+        "SELECT id, CAST(s AS INT), row_number() OVER (ORDER BY id) FROM t WHERE id < 4",
+        [(1, 3, 1), (3, None, 3)],
+        [(2, CAST, "CAST(s AS INT)")],
+    ),
+    "a condition beside a window": (
+        "SELECT id, 4 div b AS v, count(*) OVER w AS n FROM t WHERE CAST(s AS INT) > 0 OR b = 0 "
+        "WINDOW w AS (ORDER BY id)",
+        [(1, 2, 1), (5, 1, 3)],
+        [(row, CAST, "CAST(s AS INT)") for row in (2, 4, 6, 7)] + [(3, ZERO, "4 div b")],
+    ),
+    "aggregates without names": (
+        "SELECT f, sum(CAST(s AS INT)), count(*) FROM t WHERE id < 4 GROUP BY f",
+        [(None, None, 1), (True, 3, 1)],
+        [(2, CAST, "CAST(s AS INT)")],
+    ),
+    "a sum of a group overflows": (
+        f"SELECT id, sum(v), count(*) AS n FROM {GREATEST} GROUP BY id",
+        [(2, 5, 1), (3, None, 1)],
+        [(1, "ARITHMETIC_OVERFLOW", "sum(v)")],
+    ),
+    "sums of decimals and intervals overflow": (
+        f"SELECT id, sum(d) AS d, avg(d) AS e, sum(i) / 2 AS i FROM {GREATEST} GROUP BY id HAVING avg(i) IS NULL",
+        [(3, None, None, None)],
+        [
+            (1, "ARITHMETIC_OVERFLOW", "sum(d)"),
+            (1, "ARITHMETIC_OVERFLOW", "avg(d)"),
+            (1, OF_INTERVALS, "sum(i)"),
+            (1, OF_INTERVALS, "avg(i)"),
+        ],
+    ),
+    "an average that is no DECIMAL though the sum is one": (
+        f"SELECT id, avg(DISTINCT d) AS d, sum(DISTINCT v) AS v FROM {GREATEST} GROUP BY id",
+        [(2, 2, 5), (3, None, None)],
+        [(1, "NUMERIC_VALUE_OUT_OF_RANGE.WITH_SUGGESTION", "avg(DISTINCT d)")],
+    ),
+    "only filtered values are added up": (
+        f"SELECT id, sum(v) FILTER (WHERE n = 1) AS v FROM {GREATEST} GROUP BY id",
+        [(1, 9223372036854775807), (2, 5), (3, None)],
+        [],
+    ),
+    "a sum over a window overflows": (
+        f"SELECT id, n, sum(v) OVER (PARTITION BY id ORDER BY n) AS v, avg(d) OVER () AS d FROM {GREATEST}",
+        [],
+        [
+            (1, "ARITHMETIC_OVERFLOW", "sum(v) OVER (PARTITION BY id ORDER BY n)"),
+            *[(row, "NUMERIC_VALUE_OUT_OF_RANGE.WITH_SUGGESTION", "avg(d) OVER ()") for row in (1, 1, 2, 3)],
+        ],
+    ),
+    "the sum of a window around each row": (
+        f"SELECT id, n, sum(v) OVER (PARTITION BY id ORDER BY n) AS v FROM {GREATEST}",
+        [(1, 1, 9223372036854775807), (2, 1, 5), (3, 1, None)],
+        [(1, "ARITHMETIC_OVERFLOW", "sum(v) OVER (PARTITION BY id ORDER BY n)")],
+    ),
+    "a key of a join that Spark casts": (
+        "SELECT t.id, u.g FROM t JOIN u ON t.s = u.k",
+        [(1, "three")],
+        [(row, CAST, "t.s = u.k") for row in (2, 6, 7)],
+    ),
+    "a key on the other side": (
+        "SELECT x.id, y.id AS other FROM u AS z JOIN t AS x ON x.id = z.k JOIN t AS y ON x.m = y.s WHERE x.id < 3",
+        [],
+        [(row, CAST, "x.m = y.s") for row in (2, 7)],
+    ),
+    "constants that fail do so for every row": (
+        "SELECT id, a + 1 / 0 AS v, CAST('x' AS INT), f AND 1 / 0 > 1 AS w FROM t WHERE id < 3",
+        [],
+        [(row, *site) for row in (1, 2) for site in ((ZERO, "1 / 0"), (CAST, "CAST('x' AS INT)"), (ZERO, "1 / 0"))],
+    ),
+    "constants that fail in branches do so for the rows that reach them": (
+        "SELECT id, CASE WHEN b > 2 THEN 1 / 0 ELSE a END AS v FROM t WHERE id < 4 AND (id = 1 OR 1 / 1 > 0)",
+        [(1, 1), (3, None)],
+        [(2, ZERO, "1 / 0")],
+    ),
+    "constants that fail in groups and conditions": (
+        "SELECT f, sum(1 / 0) AS v FROM t WHERE id < 3 AND id > CAST('1' AS INT) GROUP BY f",
+        [],
+        [(2, ZERO, "1 / 0")],
+    ),
     "lambdas and subqueries that cannot fail": (
         "SELECT id, transform(xs, x -> x IS NULL) AS ys, (SELECT max(k) FROM u) AS k FROM t WHERE id = 1",
         [(1, [False, False], 3)],
@@ -260,7 +358,9 @@ def test_a_row_of_a_join_tells_both_sides(tables: PySparkSession) -> None:
         ("SELECT CAST(s AS INT) AS v,\n v / 2 AS w FROM t", "alias", 2),
         ("SELECT id, my_udf(s) AS v FROM t", "my_udf", 1),
         ("SELECT id, CAST(rand() * b AS INT) / b AS v FROM t", "rand", 1),
-        ("SELECT sum(CAST(s AS INT)) FROM t", "name", 1),
+        ("SELECT sum(CAST(s AS INT)) FROM t LIMIT 1", "name", 1),
+        ("SELECT f, sum(CAST(s AS INT)) AS v FROM t GROUP BY f ORDER BY sum(b)", "ORDER BY of an aggregate", 1),
+        ("SELECT id, My_Udf (s) AS v FROM t", "the function My_Udf", 1),
         ("SELECT count(*) FILTER (WHERE CAST(s AS INT) > 0) AS n FROM t", "FILTER", 1),
         ("FROM t |> SELECT CAST(s AS INT) AS v", "pipe", 1),
     ],
@@ -275,19 +375,42 @@ def test_what_is_refused(sql: str, construct: str, line: int) -> None:
 @pytest.mark.parametrize(
     "sql",
     [
-        "SELECT t.*, u.g FROM t LEFT JOIN u ON t.id = u.k",
+        "SELECT t.*, u.g FROM t LEFT JOIN u ON t.id = '3' AND u.g LIKE 'x%'",
         "SELECT id FROM t EXCEPT SELECT k FROM u",
         "SELECT upper(s) AS s, try_cast(s AS INT) AS v, try_divide(id, b) AS r FROM t",
         "SELECT f, count(*) AS n, max(s) AS s FROM t GROUP BY f ORDER BY n DESC LIMIT 3",
         "SELECT id, row_number() OVER (PARTITION BY f ORDER BY id) AS n FROM t",
         "SELECT id, rand() AS r, current_date() AS today FROM t",
         "SELECT id + 1 AS n, rank() OVER (ORDER BY id) AS r FROM t ORDER BY r LIMIT 3",
-        "SELECT sum(b), max(b) - min(b) FROM t",
+        "SELECT sum(CASE WHEN f THEN 1 ELSE 0 END), sum(-1), max(b) FROM t ORDER BY max(b)",
         "SELECT b AS x, x + 1 AS y FROM t",
     ],
 )
 def test_what_cannot_fail_is_left_as_it_is(sql: str) -> None:
     assert separate(sql, PLACE) is None
+
+
+@pytest.mark.parametrize(
+    ("sql", "line"),
+    [
+        ("WITH x AS (SELECT * FROM t)\nSELECT x.id FROM x LEFT JOIN u\nON x.id > 3 AND x.s = u.k", 3),
+        ("SELECT y.id FROM t AS y SEMI JOIN u ON y.s = u.k", 1),
+        ("SELECT id FROM t EXCEPT SELECT t.id FROM t JOIN u ON t.s = u.k", 1),
+        ("SELECT id FROM t JOIN u ON s = k", 1),
+        ("SELECT id FROM t JOIN (SELECT g AS s, k FROM u) USING (s)", 1),
+        ("SELECT id FROM t NATURAL LEFT JOIN (SELECT g AS s FROM u)", 1),
+    ],
+)
+def test_keys_of_joins_whose_types_decide_are_compared_later(tables: PySparkSession, sql: str, line: int) -> None:
+    found = separate(sql, PLACE)
+    assert isinstance(found, RowErrors)
+    assert (found.queries, found.proof, [one.line for one in found.compared]) == ((), "always", [line])
+    assert found.good == sql
+    (compared,) = found.compared
+    left, right = (tables.columns(tables.query(text)) for text in (compared.left, compared.right))
+    strings = [{name.lower() for name, kind in side if kind.lower() == "string"} for side in (left, right)]
+    assert {"s", "value"} & strings[0]
+    assert ({"s"} & strings[1]) or {name for name, _ in right} == {"value"}
 
 
 def test_types_that_fit_cost_nothing(tables: PySparkSession) -> None:

@@ -26,6 +26,14 @@ class ErrorTransaction(TableTransaction):
         something else is at the path of ``table``, be it here or in ``commit``.
         """
 
+    def share_errors(self, table: str) -> StoredRows | None:
+        """Make all errors of the version that this one builds upon a part of its error table, without writing them.
+
+        To be called before ``write_errors``. Return them as this does; None if there are none, or if they have to be
+        written again, and nothing has been done. By default they always have to be.
+        """
+        return None
+
 
 class HasErrorTables(HasTargets):
     """publishes a table of evaluation errors with each version of a table.

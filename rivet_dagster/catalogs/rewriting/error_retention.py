@@ -47,6 +47,8 @@ def retained_errors(
         return session.load(base)
     with session.views():
         session.register(ERRORS, session.load(base))
+        if not session.rows(f"SELECT 1 AS one FROM {ERRORS} LIMIT 1"):
+            return None  # the keys of the batch are not computed
         session.register(NEW_ERRORS, new)
         rows, keys = session.load(batch), key_columns(plan)
         if window is not None and not keys:

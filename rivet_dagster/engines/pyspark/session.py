@@ -36,14 +36,16 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-_COMPUTED_AHEAD = {
-    "spark.sql.subexpressionElimination.enabled": "true",
-    "spark.sql.alwaysInlineCommonExpr": "false",
-    "spark.sql.variant.pushVariantIntoScan": "true",
+_SEPARATING = {
+    "spark.sql.subexpressionElimination.enabled": ("true", "false"),
+    "spark.sql.alwaysInlineCommonExpr": ("false", "true"),
+    "spark.sql.variant.pushVariantIntoScan": ("true", "false"),
+    "spark.sql.analyzer.maxIterations": ("100", "10000"),
 }
-"""Settings by which Spark computes an expression ahead of where it stands, and the values that make it do so.
+"""Settings for queries that separate errors from rows, each with Spark's default and its value there.
 
-The second one is about BETWEEN and NULLIF, the third about casts of variants.
+By the first three Spark computes an expression ahead of where it stands: the second is about BETWEEN and NULLIF, the
+third about casts of variants. The last one is about long chains of joints: each ``*`` waits for the one below it.
 """
 
 _FEW_ROWS = {
@@ -59,8 +61,6 @@ _FEW_ROWS = {
 """Settings with which a query of a few rows takes a third of the time; two are about the text of its plan."""
 
 _OF_SOURCE = "Correct the source's `options`, `columns` or `filter`, or its files."
-
-_OPPOSITE = {"true": "false", "false": "true"}
 
 
 class PySparkSession(EngineSession):
@@ -126,8 +126,8 @@ class PySparkSession(EngineSession):
     def separating_errors(self) -> Iterator[None]:
         """Have Spark compute no common subexpression ahead, which could be one that a condition guards."""
         conf = self.spark.conf
-        before = self._run(lambda: {key: conf.get(key, other) or other for key, other in _COMPUTED_AHEAD.items()})
-        self._run(lambda: self._set({key: _OPPOSITE[other] for key, other in _COMPUTED_AHEAD.items()}))
+        before = self._run(lambda: {key: conf.get(key, usual) or usual for key, (usual, _) in _SEPARATING.items()})
+        self._run(lambda: self._set({key: value for key, (_, value) in _SEPARATING.items()}))
         try:
             yield
         finally:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby, islice, zip_longest
 from operator import itemgetter
 from typing import Any
@@ -85,8 +85,10 @@ def counted_errors(session: EngineSession, errors: Frame, table: str, version: s
     with session.views():
         session.register(_VIEW, errors)
         total = int(session.rows(_TOTAL)[0]["errors"])
-        records = session.rows(_SITES, {"version": version, "samples": SAMPLES}) if total else []
-    sites = tuple(_site(list(group)) for _, group in groupby(records, key=itemgetter(*_SITE)))
+        counts = session.rows(_COUNTS, {"version": version}) if total else []
+        samples = session.rows(_SAMPLES, {"version": version, "samples": SAMPLES}) if counts else []
+    by_site = {site: list(group) for site, group in groupby(samples, key=itemgetter(*_SITE))}
+    sites = tuple(_site(row["errors"], by_site[itemgetter(*_SITE)(row)]) for row in counts)
     return EvaluationErrors(table, sum(site.count for site in sites), total, sites)
 
 
@@ -104,7 +106,7 @@ def _samples(sites: Iterable[SiteErrors]) -> Iterator[Mapping[str, Any]]:
             }
 
 
-def _site(records: list[Mapping[str, Any]]) -> SiteErrors:
+def _site(count: int, records: Sequence[Mapping[str, Any]]) -> SiteErrors:
     first = records[0]
     return SiteErrors(
         condition=first["code"],
@@ -112,7 +114,7 @@ def _site(records: list[Mapping[str, Any]]) -> SiteErrors:
         file=first["file"],
         line=first["line"],
         expression=first["expression"],
-        count=int(first["errors"]),
+        count=int(count),
         message=first["message"] or "",
         samples=tuple(_row(record["row"]) for record in records),
     )
@@ -131,13 +133,15 @@ _VIEW = "rivet_published_errors"
 _SITE = ("joint", "code", "file", "line", "expression")
 _OF_SITE = "`joint`, `code`, `file`, `line`, `expression`"
 _TOTAL = f"SELECT COUNT(*) AS `errors` FROM `{_VIEW}`"
-_SITES = f"""
-SELECT {_OF_SITE}, `message`, `row`, `errors` FROM (
-  SELECT
-    *,
-    COUNT(*) OVER (PARTITION BY {_OF_SITE}) AS `errors`,
-    ROW_NUMBER() OVER (PARTITION BY {_OF_SITE} ORDER BY `row`) AS `number`
+_COUNTS = f"""
+SELECT {_OF_SITE}, COUNT(*) AS `errors` FROM `{_VIEW}` WHERE `version` = :version
+GROUP BY {_OF_SITE} ORDER BY `errors` DESC, {_OF_SITE}
+""".strip()
+# A window with nothing but a row number is cut by Spark in each task, before the rows of a site come together in one.
+_SAMPLES = f"""
+SELECT {_OF_SITE}, `message`, `row` FROM (
+  SELECT *, ROW_NUMBER() OVER (PARTITION BY {_OF_SITE} ORDER BY `row`) AS `number`
   FROM `{_VIEW}` WHERE `version` = :version
 ) WHERE `number` <= :samples
-ORDER BY `errors` DESC, {_OF_SITE}, `number`
+ORDER BY {_OF_SITE}, `number`
 """.strip()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Mapping, Sequence
-from contextlib import closing
+from contextlib import closing, nullcontext
 from dataclasses import replace
 
 from rivet_dagster.compiler.joints import CompiledJoint, ComputedJoint
@@ -11,7 +11,8 @@ from rivet_dagster.engines.contract import EngineSession, Frame
 from rivet_dagster.execution.quality.evaluation_errors import is_errors_check, published_result
 from rivet_dagster.execution.quality.row_values import text_without_values
 from rivet_dagster.execution.quality.verdicts import judge, proven
-from rivet_dagster.execution.reading.inputs import crossed, published_reference, reference, source_frame
+from rivet_dagster.execution.reading.held_rows import held_source_frame, rows_are_held
+from rivet_dagster.execution.reading.inputs import crossed, published_reference, reference
 from rivet_dagster.execution.reading.refs import MaterializedRef
 from rivet_dagster.execution.results import CheckResult
 from rivet_dagster.execution.runtime import Runtime
@@ -31,10 +32,14 @@ def check_source(runtime: Runtime, name: str, checks: Container[str] | None = No
 def judge_source(
     runtime: Runtime, name: str, session: EngineSession, checks: Container[str] | None = None
 ) -> tuple[CheckResult, ...]:
-    """Judge a gated source as ``check_source`` does, in an open session."""
+    """Judge a gated source as ``check_source`` does, in an open session.
+
+    If a reader quarantines rows that cannot be evaluated, the others are judged.
+    """
     joint = runtime.assembly.source(name)
-    with session.views():
-        session.register(name, source_frame(runtime, joint, session))
+    held = rows_are_held(runtime.assembly, joint)
+    with session.views(), session.separating_errors() if held else nullcontext():
+        session.register(name, held_source_frame(runtime, joint, session))
         wanted = [check for check in joint.checks if checks is None or check.name in checks]
         return _shown(joint, judge(name, wanted, session, None, _others(runtime, joint, session, {})))
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from rivet_dagster.catalogs.external_assets import Columns, ExternalRows
 from rivet_dagster.compiler.joints import SourceJoint
 from rivet_dagster.engines.contract import EngineSession, Frame
+from rivet_dagster.execution.reading.source_transforms import no_transforms, transforms
 from rivet_dagster.model.relations import Relation
-from rivet_dagster.model.storage import Projection
 from rivet_dagster.sql.write_strategies.alignment import projection
 
 _PART = "rivet_part"
@@ -19,10 +19,15 @@ def external_frame(session: EngineSession, rows: ExternalRows) -> Frame:
     return session.union_by_name([_part(session, relation, own, rows.columns) for relation, own in rows.parts])
 
 
-def external_source_frame(session: EngineSession, rows: ExternalRows, joint: SourceJoint) -> Frame:
-    """Return a frame of ``rows`` with the inline transforms of ``joint``. Raises RVT-503, RVT-519."""
+def external_source_frame(
+    session: EngineSession, rows: ExternalRows, joint: SourceJoint, untransformed: bool = False
+) -> Frame:
+    """Return a frame of ``rows`` with the inline transforms of ``joint``, or without. Raises RVT-503, RVT-519."""
     if rows.relation is not None:
-        return session.load(rows.relation, Projection(joint.columns, joint.filter, joint.limit))
+        applied = no_transforms(joint, session, rows.relation) if untransformed else transforms(joint)
+        return session.load(rows.relation, applied)
+    if untransformed:
+        return external_frame(session, rows)
     with session.views():
         session.register(joint.name, external_frame(session, rows))
         return session.query(joint.sql)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache
 
@@ -18,7 +18,8 @@ from rivet_dagster.execution.reading.external_rows import external_source_frame
 from rivet_dagster.execution.reading.landing import all_files, holds_new_rows, landing_zone, version_of
 from rivet_dagster.execution.reading.refs import MaterializedRef
 from rivet_dagster.execution.reading.rendering import Rendered, render_whole
-from rivet_dagster.execution.reading.windows import bound, within
+from rivet_dagster.execution.reading.source_transforms import no_transforms, transforms
+from rivet_dagster.execution.reading.windows import bound, within, within_untransformed
 from rivet_dagster.execution.runtime import Runtime
 from rivet_dagster.model.external_assets import DAGSTER
 from rivet_dagster.model.inputs import (
@@ -33,9 +34,10 @@ from rivet_dagster.model.inputs import (
 )
 from rivet_dagster.model.partitions import Window
 from rivet_dagster.model.relations import CatalogTable, Relation
-from rivet_dagster.model.storage import Projection, Published
+from rivet_dagster.model.storage import Published
 from rivet_dagster.model.target import Target
 from rivet_dagster.sql.fuse import locate
+from rivet_dagster.sql.target import source_of
 
 OF_THE_ENGINE = frozenset({"RVT-502", "RVT-506"})
 
@@ -58,13 +60,18 @@ def _whole(runtime: Runtime, joint: CompiledJoint, window: Window | None) -> Mat
     if isinstance(joint, SourceJoint):
         # Determined once, so that the position is that of the snapshot that is read.
         relation = cache(lambda: _relation(runtime, joint))
-        return MaterializedRef(
-            joint.name,
-            engine.session,
-            lambda session: source_frame(runtime, joint, session, window, relation),
-            position=lambda: source_position(runtime, joint, window, relation),
-            apart=lambda session: _source_apart(runtime, joint, session),
-        )
+
+        def handle(untransformed: bool) -> MaterializedRef:
+            return MaterializedRef(
+                joint.name,
+                engine.session,
+                lambda session: source_frame(runtime, joint, session, window, relation, untransformed),
+                position=lambda: source_position(runtime, joint, window, relation),
+                apart=lambda session: _source_apart(runtime, joint, session, relation, untransformed),
+                untransformed=None if untransformed else handle(True),
+            )
+
+        return handle(False)
     published = runtime.version_read(joint.name)
     if published is None:
         target = runtime.assembly.target(joint.name)
@@ -122,28 +129,38 @@ def source_frame(
     session: EngineSession,
     window: Window | None = None,
     relation: Callable[[], Relation] | None = None,
+    untransformed: bool = False,
 ) -> Frame:
     """Return the source's rows, read in place with its inline transforms; of a landing zone those of all files.
 
     Of an external asset that has the partitions of ``window``, only those are read, unless the source has partitions of
-    its own. ``relation`` returns the relation that is read, by default the current one.
+    its own. ``relation`` returns the relation that is read, by default the current one. The inline transforms are not
+    applied if ``untransformed``.
     """
     try:
         if joint.catalog == DAGSTER:
             own = window if joint.partitions is None else None
-            return external_source_frame(session, runtime.external_assets.source(joint.table, own), joint)
+            rows = runtime.external_assets.source(joint.table, own)
+            return external_source_frame(session, rows, joint, untransformed)
         found = relation() if relation is not None else _relation(runtime, joint)
-        return session.load(found, Projection(joint.columns, joint.filter, joint.limit))
+        applied = no_transforms(joint, session, found) if untransformed else transforms(joint)
+        return session.load(found, applied)
     except RivetError as error:
         raise at_joint(error, joint) from error.__cause__
 
 
-def _source_apart(runtime: Runtime, joint: SourceJoint, session: EngineSession) -> tuple[Frame, Frame] | None:
+def _source_apart(
+    runtime: Runtime,
+    joint: SourceJoint,
+    session: EngineSession,
+    relation: Callable[[], Relation],
+    untransformed: bool,
+) -> tuple[Frame, Frame] | None:
     """Return the source's rows without corrupt records, and these; None if there can be none."""
     if joint.catalog == DAGSTER:
         return None
     with placed(joint):
-        return load_apart(session, _relation(runtime, joint), joint)
+        return load_apart(session, relation(), joint, untransformed)
 
 
 def _relation(runtime: Runtime, joint: SourceJoint) -> Relation:
@@ -165,14 +182,27 @@ def data_version(runtime: Runtime, joint: SourceJoint) -> str:
 
 
 def inputs(
-    runtime: Runtime, group: str, names: Iterable[str], given: Mapping[str, MaterializedRef], window: Window | None
+    runtime: Runtime,
+    group: str,
+    names: Iterable[str],
+    given: Mapping[str, MaterializedRef],
+    window: Window | None,
+    untransformed: Container[str] = (),
 ) -> dict[str, MaterializedRef]:
     """Return handles for ``group`` on joints of other groups, on their rows in ``window`` alone.
 
-    Joints that are not in ``given`` are read from storage.
+    Joints that are not in ``given`` are read from storage; ``untransformed`` are the sources whose rows are wanted
+    without their inline transforms.
     """
-    joints = [runtime.assembly.joint(name) for name in names]
-    refs = {j.name: within(given.get(j.name) or _whole(runtime, j, window), j, window) for j in joints}
+    refs = {}
+    for name in names:
+        joint = runtime.assembly.joint(name)
+        ref = given.get(name) or _whole(runtime, joint, window)
+        if isinstance(joint, SourceJoint) and name in untransformed:
+            assert ref.untransformed is not None
+            refs[name] = within_untransformed(ref.untransformed, joint, window)
+        else:
+            refs[name] = within(ref, joint, window)
     return {name: crossed(runtime, ref, group) for name, ref in refs.items()}
 
 
@@ -205,14 +235,15 @@ def frames(
     to it as frames with the column ``record``, by source.
     """
     outside = sorted({name for query in rendered.queries for name in query.inputs})
-    refs = inputs(runtime, rendered.group, outside, given, window)
+    sources = {source: view for view in outside if (source := source_of(view)) is not None}
+    refs = inputs(runtime, rendered.group, [source_of(name) or name for name in outside], given, window, sources.keys())
     if read is not None:
         read.update(positions(refs))
     for name, ref in refs.items():
         apart = ref.apart_in(session) if corrupt is not None else None
         if corrupt is not None and apart is not None:
             corrupt[name] = apart[1]
-        session.register(name, ref.frame_in(session) if apart is None else apart[0])
+        session.register(sources.get(name, name), ref.frame_in(session) if apart is None else apart[0])
     for name, published in rendered.targets.items():
         session.register(name, session.load(runtime.target_catalog(published.catalog).read(published)))
     return [query_frame(runtime, rendered, query, session, window) for query in rendered.queries]
@@ -234,10 +265,12 @@ def at_line(error: RivetError, query: FusedQuery, assembly: CompiledAssembly) ->
     """Return an error whose line is one of the text of ``query``, at the joint and the line in the joint's file."""
     first = error.diagnostics[0]
     location = locate(query.ctes, first.line) if first.joint is None and first.line is not None else None
-    if location is None:
-        return at_joint(error, assembly.joint(query.result))
-    name, line_of_text = location
+    name, line_of_text = location if location is not None else (query.result, 1)
+    if all(joint.name != name for joint in assembly.joints):
+        return error  # of a part of the query that is no joint's own text, such as the errors of rows
     joint = assembly.joint(name)
+    if location is None:
+        return at_joint(error, joint)
     if not isinstance(joint, QueryJoint):
         return at_joint(error, joint)
     at = joint.place(line_of_text, dict(query.ctes)[name])

@@ -20,10 +20,10 @@ from rivet_dagster.execution.reading.landing import (
     with_schema,
 )
 from rivet_dagster.execution.reading.refs import MaterializedRef
+from rivet_dagster.execution.reading.source_transforms import no_transforms, transforms
 from rivet_dagster.execution.runtime import Runtime
 from rivet_dagster.model.inputs import ConsumedFiles, LandedFile
 from rivet_dagster.model.relations import Relation
-from rivet_dagster.model.storage import Projection
 
 
 @dataclass
@@ -42,27 +42,37 @@ class NewFiles:
     def ref(self) -> MaterializedRef:
         """Return a handle on the rows of the new files."""
         open_session = self.runtime.engine(self.source.engine).session
-        return MaterializedRef(self.source.name, open_session, self._frame, apart=self._apart)
+
+        def handle(untransformed: bool) -> MaterializedRef:
+            return MaterializedRef(
+                self.source.name,
+                open_session,
+                lambda session: self._frame(session, untransformed),
+                apart=lambda session: self._apart(session, untransformed),
+                untransformed=None if untransformed else handle(True),
+            )
+
+        return handle(False)
 
     def consumed(self) -> ConsumedFiles:
         """Return the consumed files to record in the version."""
         return ConsumedFiles(self.files, self.earlier, self.schema)
 
-    def _frame(self, session: EngineSession) -> Frame:
-        source = self.source
-        with placed(source):
+    def _frame(self, session: EngineSession, untransformed: bool) -> Frame:
+        with placed(self.source):
             relation = self._relation(session, session.load)
-            return session.load(relation, Projection(source.columns, source.filter, source.limit))
+            applied = no_transforms(self.source, session, relation) if untransformed else transforms(self.source)
+            return session.load(relation, applied)
 
-    def _apart(self, session: EngineSession) -> tuple[Frame, Frame] | None:
+    def _apart(self, session: EngineSession, untransformed: bool) -> tuple[Frame, Frame] | None:
         """Return the rows without corrupt records, and these; None if there can be none."""
 
         def load(relation: Relation) -> Frame:
-            apart = load_apart(session, relation, self.source)
+            apart = load_apart(session, relation, self.source, untransformed)
             return session.load(relation) if apart is None else apart[0]
 
         with placed(self.source):
-            return load_apart(session, self._relation(session, load), self.source)
+            return load_apart(session, self._relation(session, load), self.source, untransformed)
 
     def _relation(self, session: EngineSession, load: Callable[[Relation], Frame]) -> Relation:
         """Return the new files; their columns, and those of files like them, are those of the frame that is loaded."""

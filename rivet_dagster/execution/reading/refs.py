@@ -35,6 +35,7 @@ class MaterializedRef:
         position: Callable[[], Position] = UnknownPosition,
         apart: Callable[[EngineSession], tuple[Frame, Frame] | None] | None = None,
         passes_on: Inputs = NOTHING,
+        untransformed: MaterializedRef | None = None,
     ) -> None:
         self.joint = joint
         self._open_session = open_session
@@ -46,6 +47,8 @@ class MaterializedRef:
         """Returns the current position of the rows, before they are read."""
         self.passes_on = passes_on
         """What a version that is made from the rows records besides their position."""
+        self.untransformed = untransformed
+        """A handle on the rows of a source before its inline transforms; None for other joints, and derived rows."""
         self._session: EngineSession | None = None
         self._frame: Frame | None = None
         self._closed = False

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from rivet_dagster.compiler.joints import SourceJoint
 from rivet_dagster.compiler.plan import CompiledAssembly, CompiledJoint
 from rivet_dagster.engines.contract import EngineSession, Frame
 from rivet_dagster.errors import RivetError
 from rivet_dagster.execution.reading.refs import MaterializedRef
-from rivet_dagster.model.partitions import Window
+from rivet_dagster.model.partitions import Partitions, Window
+from rivet_dagster.sql.balance import in_parentheses
+from rivet_dagster.sql.evaluation.site import raises
 from rivet_dagster.sql.partition_filter import rows_in_window
+from rivet_dagster.sql.projection import projection
 from rivet_dagster.sql.target import parameter
 
 
@@ -24,16 +28,44 @@ def within(ref: MaterializedRef, joint: CompiledJoint, window: Window | None) ->
         return ref
 
     def narrowed(session: EngineSession, frame: Frame) -> Frame:
-        try:
-            kind = partitions.type_in(session.columns(frame))
-        except ValueError as error:
-            raise RivetError("RVT-322", str(error), joint=joint.name, file=joint.file, line=joint.line) from error
-        assert kind is not None
+        kind = _kind(partitions, session.columns(frame), joint)
         whole = f"rivet_whole_{joint.name}"
         session.register(whole, frame)
         return session.query(*rows_in_window(whole, partitions, kind, window))
 
     return ref.with_rows(narrowed)
+
+
+def within_untransformed(ref: MaterializedRef, source: SourceJoint, window: Window | None) -> MaterializedRef:
+    """Return a handle on the rows of ``source`` before its inline transforms, as ``within`` on those behind them.
+
+    A row whose partition column cannot be evaluated is in every window.
+    """
+    partitions = source.partitions
+    if window is None or partitions is None or not partitions.chosen_by(window.partitions):
+        return ref
+    texts = {alias.lower(): text for alias, text in source.columns}
+
+    def narrowed(session: EngineSession, frame: Frame) -> Frame:
+        whole = f"rivet_whole_{source.name}"
+        session.register(whole, frame)
+        transformed = session.query(projection(whole, source.columns, None, None))
+        kind = _kind(partitions, session.columns(transformed), source)
+        text = texts.get(partitions.column.lower())
+        if text is None:
+            return session.query(*rows_in_window(whole, partitions, kind, window))
+        return session.query(*rows_in_window(whole, partitions, kind, window, text, raises(in_parentheses(text))))
+
+    return ref.with_rows(narrowed)
+
+
+def _kind(partitions: Partitions, columns: Sequence[tuple[str, str]], joint: CompiledJoint) -> str:
+    try:
+        kind = partitions.type_in(columns)
+    except ValueError as error:
+        raise RivetError("RVT-322", str(error), joint=joint.name, file=joint.file, line=joint.line) from error
+    assert kind is not None
+    return kind
 
 
 def bound(

@@ -17,7 +17,7 @@ from rivet_dagster.execution.results import EvaluationErrors
 from rivet_dagster.execution.this_run import ThisRun
 from rivet_dagster.execution.writing.outdated import refuse_outdated
 from rivet_dagster.execution.writing.python_joint import call, load_function
-from rivet_dagster.execution.writing.row_errors import explained, refuse_unproven, write_errors
+from rivet_dagster.execution.writing.row_errors import explained, refuse_by_types, refuse_unproven, write_errors
 from rivet_dagster.model.inputs import TargetPosition
 from rivet_dagster.model.partitions import Window
 from rivet_dagster.model.target import Target
@@ -52,6 +52,8 @@ def write_joint(
             run.inputs.update(_upon(run, rendered))
             corrupt: dict[str, Frame] | None = {} if quarantines else None
             frame = _result(run, exit_name, rendered, session, corrupt)
+            if quarantines:
+                refuse_by_types(run, rendered)
             if target is not None:
                 refuse_outdated(run)
             _refuse_unknown_columns(target.columns if target is not None else (), session, frame)

@@ -13,21 +13,23 @@ from rivet_dagster.catalogs.rewriting.error_retention import retained_errors
 from rivet_dagster.compiler.group_query import FusedQuery, GroupQuery
 from rivet_dagster.compiler.joints import QueryJoint, SourceJoint
 from rivet_dagster.compiler.plan import CompiledAssembly
-from rivet_dagster.compiler.row_errors import separated
+from rivet_dagster.compiler.row_errors import SourceQuery, separated
 from rivet_dagster.engines.contract import EngineSession, Frame
 from rivet_dagster.errors import RivetError
 from rivet_dagster.execution.evaluation_error import CODE, EvaluationError
 from rivet_dagster.execution.quality.evaluation_errors import counted_errors
-from rivet_dagster.execution.reading.corrupt_records import errors_of_records, without_records_of
-from rivet_dagster.execution.reading.inputs import query_frame
+from rivet_dagster.execution.reading.corrupt_records import FoundAnew, errors_of_records
+from rivet_dagster.execution.reading.inputs import inputs, query_frame
 from rivet_dagster.execution.reading.rendering import Rendered
 from rivet_dagster.execution.results import EvaluationErrors
 from rivet_dagster.execution.this_run import ThisRun
+from rivet_dagster.model.external_assets import DAGSTER
 from rivet_dagster.model.partitions import Window
 from rivet_dagster.model.row_errors import QUERY_COLUMNS, Proof
 from rivet_dagster.model.target import Target
-from rivet_dagster.model.write_plan import Append, Refresh, ReplaceAll, Upsert
+from rivet_dagster.model.write_plan import Append, AppendNewer, Refresh, ReplaceAll, Upsert
 from rivet_dagster.sql.evaluation.error_query import Place
+from rivet_dagster.sql.target import source_of
 
 _NEW = "rivet_new_errors"
 _OF_RUN = (
@@ -52,25 +54,56 @@ def write_errors(
     """
     assert target.errors is not None and isinstance(transaction, ErrorTransaction)
     table, session, version = target.errors.table, run.session, transaction.version
-    stored = transaction.write_errors(table, None)
+    catalog = capable(run.runtime.target_catalog(target.catalog), HasErrorTables)
+    published = catalog.current(target.table)
+    replaces = window is None and isinstance(target.write, ReplaceAll | Refresh)
+    base = catalog.errors_of(published) if published is not None and not replaces else None
+    anew = _found_anew(run, rendered, target)
+    all_stay = base is not None and isinstance(target.write, Append | AppendNewer)
+    if all_stay and base is not None and anew:
+        all_stay = not anew.among(session, session.load(base))
+    shared = transaction.share_errors(table) if all_stay else None
+    stored = transaction.write_errors(table, None) if shared is None else shared
     parts = [errors_of_records(session, records, _source(run, name)) for name, records in corrupt.items()]
     if rendered.errors is not None:
         parts.append(query_frame(run.runtime, rendered, rendered.errors, session, run.window))
     if parts:
         errors = parts[0] if len(parts) == 1 else session.union_by_name(parts)
         stored = transaction.write_errors(table, _of_run(session, errors, run.identity, version))
-    new = session.load(stored.relation)
-    catalog = capable(run.runtime.target_catalog(target.catalog), HasErrorTables)
-    published = catalog.current(target.table)
-    replaces = window is None and isinstance(target.write, ReplaceAll | Refresh)
-    base = catalog.errors_of(published) if published is not None and not replaces else None
-    held = retained_errors(target.write, session, base, new, transaction.batch.relation, window)
-    if held is not None:
-        held = without_records_of(session, held, _read_anew(run, rendered, target))
-        stored = transaction.write_errors(table, held)
+    if shared is None:
+        new = session.load(stored.relation)
+        held = retained_errors(target.write, session, base, new, transaction.batch.relation, window)
+        if held is not None:
+            held = anew.left_out(session, held) if anew else held
+            stored = transaction.write_errors(table, held)
     if stored.statistics.rows == 0:
         return EvaluationErrors(table, 0, 0)
     return counted_errors(session, session.load(stored.relation), table, version)
+
+
+def refuse_by_types(run: ThisRun, rendered: Rendered) -> None:
+    """Raise RVT-330 for casts of strings whose errors could not be separated, now that the types are known.
+
+    To be called with the views from which the rows are computed, before any row is.
+    """
+    session, assembly = run.session, run.runtime.assembly
+    query = rendered.group_query
+    for name, compared, *queries in query.compared_types(rendered.incremental):
+        frames = [query_frame(run.runtime, rendered, one, session, run.window) for one in queries]
+        left, right = ({column.lower(): kind for column, kind in session.columns(frame)} for frame in frames)
+        for column in left.keys() & right.keys():
+            kinds = left[column].lower(), right[column].lower()
+            strings = [kind.startswith("string") for kind in kinds]
+            if any(strings) and not all(strings) and not {"binary", "void"} & set(kinds):
+                joint = assembly.joint(name)
+                assert isinstance(joint, QueryJoint)
+                texts = {cte.joint: cte.text_for(cte.joint in rendered.incremental) for cte in query.ctes}
+                at = joint.place(compared.line, texts[name])
+                message = (
+                    f"{compared.construct} ({left[column]} = {right[column]}): rows that fail here cannot be separated "
+                    f"from the others, which `on_error: quarantine` needs{at.note}"
+                )
+                raise RivetError("RVT-330", message, joint=name, file=at.file, line=at.line)
 
 
 def may_prove(run: ThisRun, catalog: HasTargets, target: Target) -> bool:
@@ -106,16 +139,23 @@ def _proof(query: GroupQuery, incremental: Collection[str]) -> Proof:
     return "never" if "never" in proofs else "with rows" if "with rows" in proofs else "always"
 
 
-def _read_anew(run: ThisRun, rendered: Rendered, target: Target) -> list[str]:
-    """Return the sources whose corrupt records are all among those of this run.
+def _found_anew(run: ThisRun, rendered: Rendered, target: Target) -> FoundAnew:
+    """Return the earlier errors for whose sources this run has read all records.
 
     None if each run appends the rows of the whole sources; its errors are appended then, too.
     """
     if isinstance(target.write, Append) and not rendered.incremental:
-        return []
-    names = {name for query in rendered.queries for name in query.inputs}
+        return FoundAnew()
+    names = {source_of(name) or name for query in rendered.queries for name in query.inputs}
     joints = [run.runtime.assembly.joint(name) for name in sorted(names)]
-    return [joint.name for joint in joints if isinstance(joint, SourceJoint) and joint.landing is None]
+    read = [joint for joint in joints if isinstance(joint, SourceJoint) and joint.landing is None]
+    whole = [source.name for source in read if _is_read_whole(source, run.window)]
+    return FoundAnew(tuple(whole), tuple(source.name for source in read))
+
+
+def _is_read_whole(source: SourceJoint, window: Window | None) -> bool:
+    """Return whether a run with this window evaluates the expressions of a source for all of its rows."""
+    return window is None or (source.partitions is None and source.catalog != DAGSTER)
 
 
 def _source(run: ThisRun, name: str) -> SourceJoint:
@@ -134,15 +174,19 @@ def explained(run: ThisRun, rendered: Rendered) -> Iterator[None]:
     try:
         yield
     except RivetError as error:
-        if error.code != CODE or not rendered.group_query.ctes:
+        if error.code != CODE or not rendered.group_query.results:
             raise
         raise _with_all_rows(run, rendered, error) from error.__cause__
 
 
 def _with_all_rows(run: ThisRun, rendered: Rendered, error: RivetError) -> RivetError:
     assembly = run.runtime.assembly
+    group_query = rendered.group_query
+    sources = [joint for name in group_query.read if isinstance(joint := assembly.joint(name), SourceJoint)]
     query = separated(
-        rendered.group_query, {cte.joint: _places(assembly, cte.joint) for cte in rendered.group_query.ctes}
+        group_query,
+        {cte.joint: _places(assembly, cte.joint) for cte in group_query.ctes},
+        sources=[SourceQuery.of(source, source.file, source.lines) for source in sources],
     )
     alone = query.not_separable(rendered.incremental)
     errors = query.errors(rendered.incremental)
@@ -159,6 +203,10 @@ def _with_all_rows(run: ThisRun, rendered: Rendered, error: RivetError) -> Rivet
 def _counted(run: ThisRun, rendered: Rendered, errors: FusedQuery) -> EvaluationErrors:
     session = run.session
     with session.separating_errors():
+        views = {source: view for view in errors.inputs if (source := source_of(view)) is not None}
+        refs = inputs(run.runtime, rendered.group, views, run.given, run.window, views)
+        for source, ref in refs.items():
+            session.register(views[source], ref.frame_in(session))
         frame = query_frame(run.runtime, rendered, errors, session, run.window)
         return counted_errors(session, _of_run(session, frame, run.identity, ""), "", "")
 

@@ -74,7 +74,7 @@ def aggregate(name: str, operands: Sequence[exp.Expr]) -> Aggregate:
         operands,
         site_for(name, operands, reasons),
         f"struct({', '.join(casts)})",
-        _overflow(name) if name in _OVERFLOWS else None,
+        _overflow(name) if name in _OVERFLOWS and not all(map(_is_narrow, operands)) else None,
     )
 
 
@@ -82,3 +82,28 @@ def _overflow(name: str) -> str:
     """Return the guard of an overflow: it takes values near the end of a type's range, or 10 billion rows."""
     full = "typeof({0}) LIKE 'interval%' OR typeof({0}) RLIKE '^decimal.(29|3[0-8]),'"
     return f"typeof({{0}}) = 'bigint' OR {full}" if name == "sum" else full
+
+
+def _is_narrow(operand: exp.Expr) -> bool:
+    """Return whether the text of an argument shows that it is of a type of which no sum overflows."""
+    operand = operand.unnest()
+    if isinstance(operand, exp.Case):
+        default = operand.args.get("default")
+        results = [branch.args["true"] for branch in operand.args["ifs"]]
+        return all(map(_is_narrow, [*results, *([default] if default is not None else [])]))
+    if isinstance(operand, exp.If | exp.Coalesce):
+        operands = operand.expressions if isinstance(operand, exp.Coalesce) else [operand.args["true"]]
+        other = operand.this if isinstance(operand, exp.Coalesce) else operand.args.get("false")
+        return all(map(_is_narrow, [*operands, *([other] if other is not None else [])]))
+    if isinstance(operand, exp.Cast):
+        return operand.to.is_type(*_NARROW)
+    if isinstance(operand, exp.Neg):
+        operand = operand.this
+    is_integer = isinstance(operand, exp.Literal) and not operand.is_string and operand.name.isdigit()
+    return isinstance(operand, exp.Null) or (is_integer and len(operand.name) < 10)
+
+
+_NARROW = (
+    exp.DataType.Type.TINYINT, exp.DataType.Type.SMALLINT, exp.DataType.Type.INT, exp.DataType.Type.FLOAT,
+    exp.DataType.Type.DOUBLE, *exp.DataType.TEXT_TYPES,
+)  # fmt: skip

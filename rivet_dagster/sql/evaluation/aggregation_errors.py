@@ -10,10 +10,11 @@ from sqlglot import exp
 from rivet_dagster.sql.evaluation.aggregate_calls import aggregates
 from rivet_dagster.sql.evaluation.aggregates import Aggregate
 from rivet_dagster.sql.evaluation.clauses import conjuncts
-from rivet_dagster.sql.evaluation.code import Edit, Range, edited, on_one_line
+from rivet_dagster.sql.evaluation.code import Edit, edited, on_one_line
 from rivet_dagster.sql.evaluation.conditions import site_of
 from rivet_dagster.sql.evaluation.error_query import error_query, json_of
 from rivet_dagster.sql.evaluation.expression_text import ExpressionText
+from rivet_dagster.sql.evaluation.overflows import Overflow, or_overflowing, overflow_of
 from rivet_dagster.sql.evaluation.projection_errors import only_where, operator_of_rows
 from rivet_dagster.sql.evaluation.raising import any_of, literal, raises, true_or_false, value_or_null
 from rivet_dagster.sql.evaluation.refusal import RefusedError
@@ -29,6 +30,23 @@ class _Having:
     clean: tuple[str, ...]
     failing: tuple[Fallible, ...]
     arguments: tuple[Fallible, ...]
+    overflows: tuple[Overflow, ...]
+
+
+@dataclass(frozen=True)
+class _Guarded:
+    """An expression over aggregates that raise no errors themselves.
+
+    Of its aggregates, ``arguments`` are those that can fail, and ``overflows`` the sums and averages that may overflow.
+    """
+
+    expression: ExpressionText
+    arguments: tuple[Fallible, ...]
+    overflows: tuple[Overflow, ...]
+
+    @property
+    def text(self) -> str:
+        return on_one_line(self.expression.text)
 
 
 def _cast_arguments(expression: ExpressionText, value: exp.Expr) -> Iterator[tuple[tuple[int, int], str, Fallible]]:
@@ -53,7 +71,9 @@ def aggregation_operators(
     rows: list[Fallible] = []
     groups: list[Fallible] = []
     arguments: list[Fallible] = []
+    overflows: list[Overflow] = []
     items: list[Edit] = []
+    unnamed = False
     for one in given:
         if not one.aggregates:
             wrong = rewrite.failing(one.expression, one.windows)
@@ -62,20 +82,24 @@ def aggregation_operators(
                 rows.append(wrong)
             continue
         place = rewrite.code.place(one.item.part)
-        expression, text, wrong_arguments = _guarded(rewrite, one.expression, one.item.part, one.aggregates)
-        arguments += wrong_arguments
-        wrong = rewrite.failing(expression, aggregates(expression.tree))
-        if wrong is None and not wrong_arguments:
+        guarded = _guarded(rewrite, one.expression, one.aggregates)
+        text = guarded.text
+        arguments += guarded.arguments
+        overflows += guarded.overflows
+        own = rewrite.failing(guarded.expression, aggregates(guarded.expression.tree))
+        wrong = or_overflowing(own, guarded.expression, guarded.overflows)
+        if wrong is None and not guarded.arguments:
             continue
-        if one.item.alias is None:
-            raise RefusedError("an aggregate without a name of its own (AS)", one.expression.line)
+        unnamed |= one.item.alias is None
         if wrong is not None:
             groups.append(wrong)
-            text = value_or_null(wrong.text, wrong.failed)
+        if own is not None:
+            text = value_or_null(own.text, wrong.failed if wrong is not None else own.failed)
         items.append(Edit(*place, text))
     rows += _failing_keys(rewrite, given)
     having = _having(rewrite)
     arguments += having.arguments
+    overflows += having.overflows
     failing = [*rows, *arguments]
     if not (failing or groups or kept.failing or having.failing):
         return
@@ -85,14 +109,18 @@ def aggregation_operators(
         yield operator_of_rows(rewrite, kept, failing)
     if rows:
         rewrite.leave_out("where", f"NOT ({any_of([one.failed for one in rows])})", rewrite.from_end)
+        rewrite.edit_constants(given, rows)
     rewrite.edits += items
     without = [f"NOT coalesce(bool_or({any_of([one.failed for one in arguments])}), false)"] if arguments else []
     if groups or having.failing:
-        shown = [_as_written(one, arguments) for one in (*having.failing, *groups)]
+        shown = [_as_written(one, arguments, overflows) for one in (*having.failing, *groups)]
         yield _operator_of_groups(rewrite, given, shown, without, having)
     without += [f"NOT ({any_of([one.failed for one in groups])})"] if groups else []
     if without:
+        _refuse_sorting(rewrite)
         rewrite.leave_out("having", " AND ".join(without), rewrite.end_of_groups)
+    if unnamed:
+        rewrite.keep_names()
 
 
 def _operator_of_groups(
@@ -120,27 +148,30 @@ def _having(rewrite: SelectRewrite) -> _Having:
     clean: list[str] = []
     failing: list[Fallible] = []
     arguments: list[Fallible] = []
+    overflows: list[Overflow] = []
     for condition in conjuncts(rewrite.code, part) if part is not None else ():
         whole = rewrite.expression(condition)
-        expression, text, wrong_arguments = _guarded(rewrite, whole, condition, aggregates(whole.tree))
-        arguments += wrong_arguments
-        wrong = rewrite.failing(expression, aggregates(expression.tree))
+        guarded = _guarded(rewrite, whole, aggregates(whole.tree))
+        text = guarded.text
+        arguments += guarded.arguments
+        overflows += guarded.overflows
+        own = rewrite.failing(guarded.expression, aggregates(guarded.expression.tree))
+        wrong = or_overflowing(own, guarded.expression, guarded.overflows)
         if wrong is not None:
             failing.append(wrong)
             text = true_or_false(wrong.text, wrong.failed)
         else:
             clean.append(text)
-        if wrong is not None or wrong_arguments:
+        if wrong is not None or guarded.arguments:
             rewrite.edits.append(Edit(*rewrite.code.place(condition), text))
-    return _Having(tuple(clean), tuple(failing), tuple(arguments))
+    return _Having(tuple(clean), tuple(failing), tuple(arguments), tuple(overflows))
 
 
-def _guarded(
-    rewrite: SelectRewrite, expression: ExpressionText, part: Range, values: Iterable[exp.Expr]
-) -> tuple[ExpressionText, str, list[Fallible]]:
-    """Return an expression whose aggregates leave out values that cannot be evaluated, its text, and those."""
+def _guarded(rewrite: SelectRewrite, expression: ExpressionText, values: Iterable[exp.Expr]) -> _Guarded:
+    """Return an expression whose aggregates leave out values that cannot be evaluated."""
     edits: list[Edit] = []
     failing: list[Fallible] = []
+    overflows: list[Overflow] = []
     for value in values:
         if isinstance(value, exp.Filter):
             refuse_inside(expression, value.expression, "the FILTER of an aggregate")
@@ -159,16 +190,30 @@ def _guarded(
                     raise RefusedError("the FILTER of an aggregate", expression.line)
                 wrong = only_where(wrong, f"coalesce(({only}), false)")
             failing.append(wrong)
-            edits.append(Edit(*place, value_or_null(text, wrong.failed)))
+            edits.append(Edit(*place, value_or_null(wrong.text, wrong.failed)))
         if not failing and not rewrite.only_certain:
             for place, text, wrong in _cast_arguments(expression, value):
                 failing.append(wrong)
                 edits.append(Edit(*place, value_or_null(text, wrong.failed)))
         _refuse_orders(rewrite, expression, value)
-    if not edits:
-        return expression, on_one_line(rewrite.code.of_range(part)), failing
-    text = on_one_line(edited(rewrite.code.of_range(part), edits))
-    return ExpressionText(text, expression.line), text, failing
+        overflow = None if rewrite.only_certain else overflow_of(expression, value, edits)
+        if overflow is not None:
+            overflows.append(overflow)
+            edits.append(Edit(*overflow.place, overflow.attempt))
+    if edits:
+        expression = ExpressionText(on_one_line(edited(expression.text, edits)), expression.line)
+    return _Guarded(expression, tuple(failing), tuple(overflows))
+
+
+def _refuse_sorting(rewrite: SelectRewrite) -> None:
+    """Refuse an ORDER BY of an aggregate, which Spark does not read behind a HAVING."""
+    part = rewrite.select.clause("order")
+    for key in rewrite.code.by_commas(part) if part is not None else ():
+        expression = rewrite.expression(rewrite.without_direction(key))
+        if aggregates(expression.tree):
+            raise RefusedError(
+                "an ORDER BY of an aggregate without the name that it has in the SELECT list", expression.line
+            )
 
 
 def _refuse_orders(rewrite: SelectRewrite, expression: ExpressionText, value: exp.Expr) -> None:
@@ -192,13 +237,14 @@ def _failing_keys(rewrite: SelectRewrite, given: Sequence[Given]) -> list[Fallib
     return failing
 
 
-def _as_written(expression: Fallible, arguments: Iterable[Fallible]) -> Fallible:
-    """Return the expression with its author's text, without the guards of arguments of its aggregates."""
-    guards = {value_or_null(argument.text, argument.failed): argument.text for argument in arguments}
+def _as_written(expression: Fallible, arguments: Iterable[Fallible], overflows: Iterable[Overflow]) -> Fallible:
+    """Return the expression with its author's text, without the guards and attempts of its aggregates."""
+    written = {one.attempt: one.text for one in overflows}
+    written |= {value_or_null(argument.text, argument.failed): argument.text for argument in arguments}
 
     def plain(text: str) -> str:
-        for guarded, argument in guards.items():
-            text = text.replace(guarded, argument)
+        for guarded, original in written.items():
+            text = text.replace(guarded, original)
         return text
 
     sites = tuple(replace(site, text=plain(site.text)) for site in expression.sites)

@@ -22,6 +22,8 @@ _SYMBOLS: dict[type[exp.Expr], str] = {
     exp.Add: "+", exp.Sub: "-", exp.Mul: "*", exp.Div: "/", exp.IntDiv: "div", exp.Mod: "%",
 }  # fmt: skip
 
+_TRIED = {"+": "try_add", "-": "try_subtract", "*": "try_multiply", "/": "try_divide", "%": "try_mod"}
+
 
 def arithmetic(left: exp.Expr, right: exp.Expr, symbol: str) -> Site | None:
     """Return the site of a binary operator, or of the function ``pmod`` (``symbol``); None if it cannot raise."""
@@ -39,10 +41,18 @@ def arithmetic(left: exp.Expr, right: exp.Expr, symbol: str) -> Site | None:
     strings = [_string_guard(operand, i) for i, operand in enumerate(operands)]
     parts = [part for part in (*strings, guard) if part]
     message = (
-        f"concat({shown(0)}, ' {symbol} ', {shown(1)}, ' cannot be computed: ',"
-        f" {type_of(0)}, ' {symbol} ', {type_of(1)}, ' raises ', {cases})"
+        f"concat({shown(0)}, ' {symbol} ', {shown(1)}, ' (', {type_of(0)}, ' {symbol} ', {type_of(1)},"
+        " ') cannot be computed.')"
     )
-    return Site(symbol, operands, cases, message, " OR ".join(f"({part})" for part in parts)) if parts else None
+    if not parts:
+        return None
+    guard = " OR ".join(f"({part})" for part in parts)
+    if symbol not in _TRIED:
+        return Site(symbol, operands, cases, message, guard)
+    # NULL beside operands that are not: that is what these functions make of an error.
+    fails = f"{{0}} IS NOT NULL AND {{1}} IS NOT NULL AND {_TRIED[symbol]}({{0}}, {{1}}) IS NULL"
+    numbers = [f"({one_of((*INTEGERS, *FRACTIONS), i)} OR typeof({{{i}}}) LIKE 'decimal%')" for i in (0, 1)]
+    return Site(symbol, operands, cases, message, guard, fails, " AND ".join(numbers))
 
 
 def negation(operand: exp.Expr, kind: str) -> Site:

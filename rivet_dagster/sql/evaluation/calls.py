@@ -43,6 +43,13 @@ def is_artificial(node: exp.Expr) -> bool:
     parent = node.parent
     if isinstance(node, exp.TsOrDsToDate | exp.TimeStrToTime):
         return isinstance(parent, _OF_DATES)
+    if isinstance(node, exp.Cast) and isinstance(parent, exp.AtTimeZone | exp.FromTimeZone):
+        return node.arg_key == "this" and node.type is not None and "start" not in node.meta
+    if isinstance(parent, exp.TsOrDsAdd):
+        factor = node.args.get("expression") if isinstance(node, exp.Mul) else None
+        return isinstance(factor, exp.Neg) and _is_added(factor.this)
+    if isinstance(parent, exp.VarMap):
+        return True
     # The LIKE of an ESCAPE is one operator with it; ANY (...) after LIKE is a part of it.
     return isinstance(node, exp.Like | exp.ILike) and isinstance(parent, exp.Escape)
 
@@ -72,10 +79,20 @@ def _of_datetime(name: str, *keys: str) -> Callable[[exp.Expr], tuple[str, Opera
     return lambda node: (name, (*_operands(node.this, "this"), *_operands(node, *keys)))
 
 
+def _in_zone(name: str) -> Callable[[exp.Expr], tuple[str, Operands]]:
+    """Return the same for a node whose first argument sqlglot casts if its author does not."""
+
+    def read(node: exp.Expr) -> tuple[str, Operands]:
+        instant = node.this.this if is_artificial(node.this) else node.this
+        return name, (instant, *_operands(node, "zone"))
+
+    return read
+
+
 def _added_days(node: exp.Expr) -> tuple[str, Operands]:
     """Return ``date_add``, or ``date_sub``, which sqlglot parses as the addition of ``days * -1``."""
     days = node.args["expression"]
-    if isinstance(days, exp.Mul) and isinstance(days.args["expression"], exp.Neg):
+    if is_artificial(days):
         return "date_sub", (*_operands(node, "this"), days.this.unnest())
     return "date_add", _operands(node, "this", "expression")
 
@@ -116,6 +133,19 @@ def _sorted(node: exp.Expr) -> tuple[str, Operands]:
     return ("array_sort" if node.args.get("expression") else "sort_array"), _operands(node, "this", "expression")
 
 
+def _call_as_written(name: str, *keys: str) -> Callable[[exp.Expr], tuple[str, Operands]]:
+    """Return the same as ``_call``, without numbers that sqlglot adds, as the base of ``log2``, which have no place."""
+
+    def read(node: exp.Expr) -> tuple[str, Operands]:
+        return name, tuple(operand for operand in _operands(node, *keys) if not _is_added(operand))
+
+    return read
+
+
+def _is_added(node: exp.Expr) -> bool:
+    return isinstance(node, exp.Literal) and "start" not in node.meta
+
+
 _OF_DATES = (
     exp.Day, exp.DayOfMonth, exp.DayOfWeek, exp.DayOfYear, exp.Month, exp.TimeToStr, exp.WeekOfYear, exp.Year
 )  # fmt: skip
@@ -132,8 +162,8 @@ _SPECIAL: dict[type[exp.Expr], Callable[[exp.Expr], tuple[str, Operands]]] = {
     exp.ArraySlice: _call("slice", "this", "start", "end"),
     exp.ArraySort: _sorted,
     exp.Any: _call("any", "this"),
-    exp.AtTimeZone: _call("from_utc_timestamp", "this", "zone"),
-    exp.FromTimeZone: _call("to_utc_timestamp", "this", "zone"),
+    exp.AtTimeZone: _in_zone("from_utc_timestamp"),
+    exp.FromTimeZone: _in_zone("to_utc_timestamp"),
     exp.BitwiseLeftShift: _call("shiftleft", "this", "expression"),
     exp.BitwiseRightShift: _call("shiftright", "this", "expression"),
     exp.Ceil: _call("ceil", "this", "decimals"),
@@ -160,11 +190,11 @@ _SPECIAL: dict[type[exp.Expr], Callable[[exp.Expr], tuple[str, Operands]]] = {
     exp.Escape: _like,
     exp.Like: _like,
     exp.ILike: _like,
-    exp.Log: _call("log", "this", "expression"),
+    exp.Log: _call_as_written("log", "this", "expression"),
     exp.Pad: _call("lpad", "this", "expression", "fill_pattern"),
     exp.Quantile: _call("percentile", "this", "quantile"),
-    exp.RegexpExtract: _call("regexp_extract", "this", "expression", "group"),
-    exp.RegexpExtractAll: _call("regexp_extract_all", "this", "expression", "group"),
+    exp.RegexpExtract: _call_as_written("regexp_extract", "this", "expression", "group"),
+    exp.RegexpExtractAll: _call_as_written("regexp_extract_all", "this", "expression", "group"),
     exp.RegrAvgx: _call("regr_avgx", "this", "expression"),
     exp.RegrAvgy: _call("regr_avgy", "this", "expression"),
     exp.RegrSxx: _call("regr_sxx", "this", "expression"),

@@ -13,6 +13,7 @@ from rivet_dagster.sql.evaluation.strings import (
     CAST_INVALID_INPUT,
     FRACTIONS,
     INTEGERS,
+    NUMERIC_TEXT,
     is_datetime,
     is_string,
     one_of,
@@ -32,8 +33,6 @@ _NAMES = {
     exp.DataType.Type.BINARY: "binary",
 }  # fmt: skip
 
-_NUMERIC_TEXT = r"^[\\s]*[+-]?([0-9]+[.]?[0-9]*|[.][0-9]+)([eE][+-]?[0-9]+)?[\\s]*$"
-
 
 def cast(operand: exp.Expr, to: exp.DataType) -> Site | None:
     """Return the site of a cast; None if it never raises for a value of any type that Spark allows.
@@ -46,7 +45,7 @@ def cast(operand: exp.Expr, to: exp.DataType) -> Site | None:
     """
     if to.is_type(*exp.DataType.TEXT_TYPES) or _is_valid_literal(operand, to) or isinstance(operand, exp.Null):
         return None
-    target = to.sql(dialect=SPARK)
+    name, target = _NAMES.get(to.this), to.sql(dialect=SPARK)
     guard = _guard(to, target)
     if guard is None:
         return None
@@ -55,7 +54,14 @@ def cast(operand: exp.Expr, to: exp.DataType) -> Site | None:
     message = (
         f"concat('The value ', {_quoted()}, ' of the type ', {type_of(0)}, {literal(f' cannot be cast to {target}.')})"
     )
-    return Site("cast", (operand,), _condition(to), message, guard)
+    decimal = to.this == exp.DataType.Type.DECIMAL
+    if not (decimal or name in (*INTEGERS, *FRACTIONS, *_DATETIMES, "boolean")):
+        return Site("cast", (operand,), _condition(to), message, guard)
+    fails = f"{{0}} IS NOT NULL AND try_cast({{0}} AS {target}) IS NULL"
+    # NaN as a DECIMAL is NULL without an error, and so is JSON's null in a VARIANT.
+    numbers = INTEGERS if decimal else (*INTEGERS, *FRACTIONS)
+    fails_for = f"{is_string(0)} OR {one_of(numbers, 0)} OR typeof({{0}}) LIKE 'decimal%'"
+    return Site("cast", (operand,), _condition(to), message, guard, fails, fails_for)
 
 
 def type_named(name: str) -> exp.DataType | None:
@@ -88,7 +94,8 @@ def _guard(to: exp.DataType, target: str) -> str | None:
     if name == "date":
         return f"NOT {one_of([*_DATETIMES, 'void'], 0)}"
     if name in ("timestamp", "timestamp_ntz"):
-        others = one_of([*INTEGERS, *_DATETIMES, "boolean", "void"], 0)
+        # to_timestamp, which sqlglot reads as a cast, takes the text of a boolean.
+        others = one_of([*INTEGERS, *_DATETIMES, "void"], 0)
         return f"NOT ({others} OR typeof({{0}}) LIKE 'decimal%')"
     if name == "boolean":
         numbers = one_of([*INTEGERS, *FRACTIONS, "timestamp", "boolean", "void"], 0)
@@ -115,7 +122,7 @@ def _condition(to: exp.DataType) -> str:
     if to.this == exp.DataType.Type.DECIMAL:
         text = "CAST({0} AS STRING)"
         string = (
-            f"CASE WHEN NOT {text} RLIKE '{_NUMERIC_TEXT}' THEN '{CAST_INVALID_INPUT}'"
+            f"CASE WHEN NOT {text} RLIKE '{NUMERIC_TEXT}' THEN '{CAST_INVALID_INPUT}'"
             f" WHEN abs(try_cast({text} AS DOUBLE)) >= 1e38D THEN 'NUMERIC_OUT_OF_SUPPORTED_RANGE'"
             f" ELSE '{OUT_OF_RANGE}' END"
         )
@@ -126,7 +133,7 @@ def _condition(to: exp.DataType) -> str:
         other = "'CAST_OVERFLOW'"
     elif to.this in (exp.DataType.Type.TIMESTAMP, exp.DataType.Type.TIMESTAMPTZ, exp.DataType.Type.TIMESTAMPLTZ):
         string = f"'{CAST_INVALID_INPUT}'"
-        nan = "CAST({0} AS STRING) IN ('NaN', 'Infinity', '-Infinity')"
+        nan = "typeof({0}) IN ('boolean', 'binary') OR CAST({0} AS STRING) IN ('NaN', 'Infinity', '-Infinity')"
         other = f"CASE WHEN {nan} THEN {string} ELSE 'CAST_OVERFLOW' END"
     elif to.args.get("nested"):
         string = f"'{CAST_INVALID_INPUT}'"

@@ -15,7 +15,7 @@ from rivet_dagster.sql.evaluation.aggregates import Aggregate, aggregate, is_agg
 from rivet_dagster.sql.evaluation.arithmetic import arithmetic, negation, symbol_of
 from rivet_dagster.sql.evaluation.calls import call_of, is_artificial
 from rivet_dagster.sql.evaluation.casts import cast, type_named
-from rivet_dagster.sql.evaluation.functions import function_site
+from rivet_dagster.sql.evaluation.functions import function_site, infallible
 from rivet_dagster.sql.evaluation.site import UNNAMED, Site, Unclassified, both, fill, raises, shown, type_of
 from rivet_dagster.sql.evaluation.strings import CAST_INVALID_INPUT, casts_a_string, is_string
 
@@ -23,10 +23,10 @@ _COMPARISONS = (exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.NullSafeE
 _BITWISE = (exp.BitwiseAnd, exp.BitwiseOr, exp.BitwiseXor)
 _NEVER = (
     exp.Alias, exp.All, exp.BitwiseNot, exp.Boolean, exp.Collate, exp.Column, exp.DataType, exp.DataTypeParam,
-    exp.Distinct, exp.Dot, exp.Filter, exp.HexString, exp.Identifier, exp.IgnoreNulls, exp.Interval, exp.Lambda,
-    exp.Literal, exp.Null, exp.Order, exp.Ordered, exp.Parameter, exp.Paren, exp.Placeholder, exp.PropertyEQ, exp.Query,
-    exp.RespectNulls, exp.Star, exp.TimeStrToTime, exp.TryCast, exp.Tuple, exp.Var, exp.Where, exp.Window,
-    exp.WindowSpec, exp.WithinGroup,
+    exp.Distinct, exp.Dot, exp.Filter, exp.HexString, exp.Identifier, exp.IgnoreNulls, exp.Interval, exp.JSONExtract,
+    exp.JSONPath, exp.JSONPathPart, exp.Kwarg, exp.Lambda, exp.Literal, exp.Null, exp.Order, exp.Ordered, exp.Parameter,
+    exp.Paren, exp.Placeholder, exp.PropertyEQ, exp.Query, exp.RawString, exp.RespectNulls, exp.Star, exp.TimeStrToTime,
+    exp.TryCast, exp.Tuple, exp.Var, exp.Where, exp.Window, exp.WindowSpec, exp.WithinGroup,
 )  # fmt: skip
 
 _NOT_COMPARED = " cannot be compared."
@@ -147,6 +147,8 @@ def _call(node: exp.Expr) -> Site | Aggregate | Unclassified | None:
     if call is None:
         return Unclassified(node.sql_name().lower() if isinstance(node, exp.Func) else node.key)
     name, operands = call
+    if any(isinstance(operand, exp.Kwarg) for operand in operands):
+        return _of_named_arguments(name, operands)
     if is_aggregate(name):
         return aggregate(name, operands)
     if name in NON_DETERMINISTIC and not (name == "unix_timestamp" and operands):
@@ -168,6 +170,12 @@ def _call(node: exp.Expr) -> Site | Aggregate | Unclassified | None:
     if name == "decode" and len(operands) > 2:
         return _decode(operands)
     return site
+
+
+def _of_named_arguments(name: str, operands: Sequence[exp.Expr]) -> Unclassified | None:
+    """Return None for a call with named arguments that never raises: which parameters they are is not looked at."""
+    is_harmless = name in infallible() or name in NON_DETERMINISTIC
+    return None if is_harmless and not is_aggregate(name) else Unclassified(f"{name} with named arguments")
 
 
 def _decode(operands: Sequence[exp.Expr]) -> Site | None:
@@ -199,6 +207,8 @@ def _higher_order(
         condition = only
     elif name in _OF_ELEMENTS and len(lambdas) == 1:
         condition = _of_first_element(_OF_ELEMENTS[name], lambdas[0], inner)
+    elif name in _ACCUMULATING:
+        condition = f"coalesce({_of_accumulation(lambdas)}, {condition})"
     if own is not None:
         condition = f"coalesce({condition}, {own.condition})" if name in _OF_ELEMENTS else own.condition
     message = f"concat('{name}(', {', '.join(shown(i) for i in range(len(values)))}, ') cannot be computed.')"
@@ -214,14 +224,59 @@ _OF_ELEMENTS = {
 """Templates of the array of a lambda's values, for functions that call it once for each element by itself."""
 
 
-def _of_first_element(template: str, function: exp.Lambda, inner: Sequence[tuple[exp.Expr, Site]]) -> str:
-    """Return the template of the condition of the first element for which the lambda raises."""
+_ACCUMULATING = frozenset({"aggregate", "reduce"})
+
+
+def _of_accumulation(lambdas: Sequence[exp.Lambda]) -> str:
+    """Return the template of the condition of the first step of ``aggregate`` that raises.
+
+    Beside the value that is accumulated it keeps the condition, and stays as it is once there is one.
+    """
+    merge = lambdas[0]
+    state, element = (parameter.name for parameter in merge.expressions)
+    value = _with_value(merge.this, state)
+    kept = f"named_struct('value', {state}.value, 'condition', {_first_condition(value)})"
+    next_one = f"named_struct('value', {value.sql(dialect=SPARK)}, 'condition', CAST(NULL AS STRING))"
+    step = f"CASE WHEN {state}.condition IS NOT NULL THEN {state} WHEN {raises(value.sql(dialect=SPARK))}"
+    text = f"({state}, {element}) -> {step} THEN {kept} ELSE {next_one} END"
+    finish = f"{state} -> {state}.condition"
+    if len(lambdas) > 1:
+        state = lambdas[1].expressions[0].name
+        finish = f"{state} -> coalesce({state}.condition, {_first_condition(_with_value(lambdas[1].this, state))})"
+    initial = "named_struct('value', {1}, 'condition', CAST(NULL AS STRING))"
+    steps = f"{text}, {finish}".replace("{", "{{").replace("}", "}}")
+    return f"aggregate({{0}}, {initial}, {steps})"
+
+
+def _with_value(body: exp.Expr, state: str) -> exp.Expr:
+    """Return the body of a lambda in which ``state`` is the field ``value`` of the parameter of that name."""
+
+    def replaced(node: exp.Expr) -> exp.Expr:
+        is_state = isinstance(node, exp.Column | exp.Identifier) and node.name == state and not node.args.get("table")
+        return exp.column("value", table=state) if is_state and not isinstance(node.parent, exp.Column) else node
+
+    return body.copy().transform(replaced)
+
+
+def _first_condition(body: exp.Expr) -> str:
+    """Return an expression of the condition of the first node of a lambda's body that raises; NULL if none does."""
+    nodes = ((node, _site(node)) for node in reversed(list(body.walk())))
+    cases = _cases([(node, site) for node, site in nodes if isinstance(site, Site)])
+    return f"CASE {cases} ELSE CAST(NULL AS STRING) END" if cases else "CAST(NULL AS STRING)"
+
+
+def _cases(inner: Sequence[tuple[exp.Expr, Site]]) -> str:
     cases = []
     for node, site in inner:
         texts = [operand.sql(dialect=SPARK) for operand in site.operands]
         guard = f" AND ({fill(site.guard, texts)})" if site.guard else ""
         cases.append(f"WHEN {raises(node.sql(dialect=SPARK))}{guard} THEN {fill(site.condition, texts)}")
+    return " ".join(cases)
+
+
+def _of_first_element(template: str, function: exp.Lambda, inner: Sequence[tuple[exp.Expr, Site]]) -> str:
+    """Return the template of the condition of the first element for which the lambda raises."""
     parameters = ", ".join(parameter.sql(dialect=SPARK) for parameter in function.expressions)
     parameters = f"({parameters})" if len(function.expressions) > 1 else parameters
-    text = f"{parameters} -> CASE {' '.join(cases)} END".replace("{", "{{").replace("}", "}}")
+    text = f"{parameters} -> CASE {_cases(inner)} END".replace("{", "{{").replace("}", "}}")
     return f"element_at(array_compact({template.replace('LAMBDA', text)}), 1)"

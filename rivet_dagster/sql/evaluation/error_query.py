@@ -6,11 +6,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from rivet_dagster.model.text_lines import Stretch, place_of
-from rivet_dagster.sql.evaluation.raising import any_of, literal
+from rivet_dagster.sql.evaluation.raising import literal
 from rivet_dagster.sql.evaluation.sites import Fallible
 
 _LONGEST = 500
 """The most characters of an expression that an error shows."""
+
+_ROW, _ERROR = "rivet_row", "rivet_error"
+"""Names of parameters of lambdas that no column has."""
+
+_SITE = "named_struct('site',"
 
 _OPTIONS = "map('ignoreNullFields', 'false')"
 
@@ -37,40 +42,75 @@ def json_of(value: str) -> str:
     return f"to_json({value}, {_OPTIONS})"
 
 
-def error_query(place: Place, expressions: Sequence[Fallible], row: str, key: str, rows: str, after: str = "") -> str:
+def error_query(place: Place, expressions: Sequence[Fallible], row: str, key: str, rows: str) -> str:
     """Return the query with QUERY_COLUMNS of the errors that ``expressions`` raise.
 
-    ``row`` and ``key`` are expressions of the JSON of a row. ``rows`` are the clauses of the SELECT behind its items;
-    if they do not leave out the rows without errors, ``after`` is the condition that does so, on the column ``errors``.
+    ``row`` and ``key`` are expressions of the JSON of a row. ``rows`` are the clauses of the SELECT behind its items,
+    which may leave out the rows without errors.
+
+    Spark copies neither the array of a row's errors nor a condition on it to below a SELECT with a value that is not
+    deterministic, so that the array is computed once. A function with a lambda keeps Spark from compiling what is told
+    of a bad row, which may be many times the code of what is asked of each row.
     """
-    failed = any_of([expression.failed for expression in expressions])
-    sites = ", ".join(
-        f"IF({site.failed}, {_struct(place, site.text, site.line, site.condition, site.message)}, NULL)"
-        for expression in expressions
-        for site in expression.sites
-    )
-    # An error whose site is not known for certain is one of the whole expression.
-    whole = " ".join(
-        f"WHEN {e.failed} THEN {_struct(place, e.text, e.line, literal('UNKNOWN'), literal(''))}" for e in expressions
-    )
-    found = (
-        f"SELECT CASE WHEN {failed} THEN array({sites}) END AS errors, CASE {whole} END AS whole, "
-        f"{row} AS row, {key} AS key {rows}"
-    )
-    number = sum(len(expression.sites) for expression in expressions)
-    codes = ", ".join(f"errors[{index}].code" for index in range(number))
-    known = f"coalesce({codes}, NULL) IS NOT NULL" if codes else "false"
+    sites, errors = _errors(expressions)
+    shown = ", ".join(f"{value} AS {name}" for name, value in _places(place, sites, "e").items())
     return (
-        f"SELECT {literal(place.joint)} AS joint, e.code, e.expression, CAST({literal(place.file)} AS STRING) AS file, "
-        f"e.line, e.message, r.row, r.key "
-        f"FROM (SELECT IF({known}, errors, array(whole)) AS errors, row, key FROM ({found}){after}) r "
-        f"LATERAL VIEW inline(r.errors) e AS code, expression, line, message WHERE e.code IS NOT NULL"
+        f"SELECT {literal(place.joint)} AS joint, e.code, {shown}, e.message, r.row, r.key "
+        f"FROM (SELECT IF(spark_partition_id() < 0, NULL, {errors}) AS errors, {row} AS row, {key} AS key {rows}) r "
+        "LATERAL VIEW inline(r.errors) e AS site, code, message"
     )
 
 
-def _struct(place: Place, text: str, line: int, condition: str, message: str) -> str:
-    shown = text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
-    line_of_file = place.line(line)
-    number = "CAST(NULL AS INT)" if line_of_file is None else literal(line_of_file)
-    fields = {"code": condition, "expression": literal(shown), "line": number, "message": message}
-    return f"named_struct({', '.join(f'{literal(name)}, {value}' for name, value in fields.items())})"
+def errors_in_full(place: Place, expressions: Sequence[Fallible], row: str, key: str) -> str:
+    """Return an expression of the array of a row's errors, each a struct of QUERY_COLUMNS."""
+    sites, errors = _errors(expressions)
+    places = ", ".join(f"'{name}', {value}" for name, value in _places(place, sites, _ERROR).items())
+    struct = (
+        f"named_struct('joint', {literal(place.joint)}, 'code', {_ERROR}.code, {places}, "
+        f"'message', {_ERROR}.message, 'row', {_ROW}.row, 'key', {_ROW}.key)"
+    )
+    rows = f"array(named_struct('errors', {errors}, 'row', {row}, 'key', {key}))"
+    return f"flatten(transform({rows}, {_ROW} -> transform({_ROW}.errors, {_ERROR} -> {struct})))"
+
+
+def _errors(expressions: Sequence[Fallible]) -> tuple[list[tuple[str, int]], str]:
+    """Return the texts and lines of sites, and the array of a row's errors, each with the place of its site in them."""
+    sites: list[tuple[str, int]] = []
+    arrays = [_errors_of(expression, sites) for expression in expressions]
+    return sites, arrays[0] if len(arrays) == 1 else f"flatten(array({', '.join(arrays)}))"
+
+
+def _places(place: Place, sites: Sequence[tuple[str, int]], error: str) -> dict[str, str]:
+    """Return where an error is: its expression, file and line."""
+    texts = ", ".join(literal(text if len(text) <= _LONGEST else f"{text[:_LONGEST]}...") for text, _ in sites)
+    lines = [place.line(line) for _, line in sites]
+    known = None not in lines
+    return {
+        "expression": f"array({texts})[{error}.site]",
+        "file": f"CAST({literal(place.file)} AS STRING)",
+        "line": f"array({', '.join(map(literal, lines))})[{error}.site]" if known else "CAST(NULL AS INT)",
+    }
+
+
+def number_of_sites(query: str) -> int:
+    """Return how many places a query of errors tells apart."""
+    return query.count(_SITE)
+
+
+def _errors_of(expression: Fallible, sites: list[tuple[str, int]]) -> str:
+    """Return an array of the errors of an expression, empty if there are none, and add what they show to ``sites``."""
+
+    def error(text: str, line: int, condition: str, message: str) -> str:
+        sites.append((text, line))
+        return f"{_SITE} {len(sites) - 1}, 'code', {condition}, 'message', {message})"
+
+    known = [(one.failed, error(one.text, one.line, one.condition, one.message)) for one in expression.sites]
+    found = ", ".join(f"IF({failed}, {shown}, NULL)" for failed, shown in known)
+    found = f"filter(array({found}), e -> e IS NOT NULL)"
+    if not expression.complete:
+        # An error whose site is not known for certain is one of the whole expression.
+        whole = error(expression.text, expression.line, literal("UNKNOWN"), literal(""))
+        found = f"transform(array({found}), e -> IF(size(e) > 0, e, array({whole})))[0]"
+    elif len(known) == 1:
+        found = f"array({known[0][1]})"
+    return f"CASE WHEN {expression.failed} THEN {found} ELSE array() END"

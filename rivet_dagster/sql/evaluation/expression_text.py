@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import cached_property
 
-from sqlglot import exp
+from sqlglot import TokenType, exp
 
 from rivet_dagster.sql.dialect import ITEM_PREFIX, parse_item
 from rivet_dagster.sql.evaluation.code import Code, Range, on_one_line
@@ -57,6 +57,8 @@ class ExpressionText:
 
     def _search(self, node: exp.Expr) -> Range | None:
         """Return the smallest range around the node's names and literals that is read as this very node."""
+        if node.arg_key == "format" and isinstance(node, exp.Literal) and "start" not in node.meta:
+            return self._translated_format(node)
         part = self._names_and_literals(node)
         while part is not None:
             found = self._grown(part, node)
@@ -64,6 +66,15 @@ class ExpressionText:
                 return found
             part = self._enclosing(part)
         return None
+
+    def _translated_format(self, node: exp.Literal) -> Range | None:
+        """Return the range of the pattern of a date, which sqlglot writes in its own notation, without its position."""
+        call = None if node.parent is None else self._range(node.parent)
+        if call is None or call.end - 1 not in self._code.partner:
+            return None
+        last = self._code.by_commas(Range(self._code.partner[call.end - 1] + 1, call.end - 1))[-1]
+        is_literal = last.end - last.start == 1 and self._code.type(last.start) == TokenType.STRING
+        return last if is_literal else None
 
     def _grown(self, part: Range, node: exp.Expr) -> Range | None:
         for more in range(_FURTHEST + 1):
@@ -78,6 +89,8 @@ class ExpressionText:
         return None
 
     def _is(self, part: Range, node: exp.Expr) -> bool:
+        if self._code.word(part.end - 1) == "OVER":
+            return False  # sqlglot reads it without the parentheses, too
         tree = parse_item(self._code.of_range(part), required=False)
         return tree is not None and type(tree) is type(node) and tree == node
 

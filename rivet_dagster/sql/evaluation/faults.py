@@ -7,15 +7,34 @@ from collections.abc import Callable, Sequence
 
 from sqlglot import exp
 
-from rivet_dagster.sql.evaluation.parameters import Reason
+from rivet_dagster.sql.evaluation.arithmetic import OUT_OF_RANGE
+from rivet_dagster.sql.evaluation.parameters import Reason, decimal_text
 from rivet_dagster.sql.evaluation.site import UNNAMED, constant_raises, literal
-from rivet_dagster.sql.evaluation.strings import is_other_constant, is_string, text_of
+from rivet_dagster.sql.evaluation.strings import (
+    CAST_INVALID_INPUT,
+    fails_to_cast,
+    is_other_constant,
+    is_string,
+    text_of,
+)
 
 Operands = Sequence[exp.Expr]
 Own = Callable[[Operands], list[Reason]]
 
-OUT_OF_BOUNDS = "DATETIME_FIELD_OUT_OF_BOUNDS.WITH_SUGGESTION"
+OUT_OF_BOUNDS = (
+    "concat('DATETIME_FIELD_OUT_OF_BOUNDS', CASE WHEN version() LIKE '4.0.%' THEN ''"
+    " WHEN version() RLIKE '^4[.][12][.]' THEN '.WITH_SUGGESTION' ELSE '.WITHOUT_SUGGESTION' END)"
+)
+"""The template of the condition, which has another name in Spark 4.0, in 4.1 and 4.2, and since."""
+
+OUT_OF_INSTANTS = (
+    "CASE WHEN typeof({0}) LIKE 'decimal%' OR version() RLIKE '^4[.][0-2][.]'"
+    f" THEN '{UNNAMED}' ELSE 'DATETIME_OVERFLOW' END"
+)
+"""The template of the condition of a number that is no TIMESTAMP, to which Spark gives a name since 4.3."""
+
 MALFORMED = "MALFORMED_RECORD_IN_PARSING.WITHOUT_SUGGESTION"
+_PARAMETER = "INVALID_PARAMETER_VALUE"
 TOO_LARGE = "COLLECTION_SIZE_LIMIT_EXCEEDED.PARAMETER"
 
 
@@ -115,32 +134,85 @@ def number_of_groups(pattern: exp.Expr) -> int | None:
         return None
 
 
+def _since_4_1(condition: str) -> str:
+    """Return the template of a condition that Spark 4.0 does not have: it raises a plain Java exception."""
+    return f"CASE WHEN version() LIKE '4.0.%' THEN '{UNNAMED}' ELSE '{condition}' END"
+
+
+def read_number(operands: Operands) -> list[Reason]:
+    """Return why to_number may raise: a text that is not as its format says; Spark 4.0 fails for one without digits."""
+    empty = "NOT CAST({0} AS STRING) RLIKE '[0-9]'"
+    mismatch = "INVALID_FORMAT.MISMATCH_INPUT"
+    return [Reason("", empty, _since_4_1(mismatch)), Reason("", "true", mismatch)]
+
+
 def datetime_pattern(i: int, guard: str = "") -> Own:
-    """Return the reasons of a column as the pattern of a date; Spark names its many faults differently."""
-    text, changed = f"CAST({{{i}}} AS STRING)", "INCONSISTENT_BEHAVIOR_CROSS_VERSION"
-    return unless(
-        is_constant(i),
-        Reason(guard, f"{text} RLIKE '[ec]'", f"{changed}.DATETIME_WEEK_BASED_PATTERN"),
-        Reason(guard, f"{text} RLIKE '[YWwu]'", f"{changed}.DATETIME_PATTERN_RECOGNITION"),
-        Reason(guard, "true", "INVALID_DATETIME_PATTERN.WITH_SUGGESTION"),
+    """Return the reasons of a column as the pattern by which a date is written."""
+    return unless(is_constant(i), Reason(guard, "true", _faulty_pattern(i, "ABnNp")))
+
+
+def parsing_pattern(i: int) -> Own:
+    """Return the reason of a column as the pattern by which a text is read as a date."""
+    faulty = constant_raises(f"try_to_timestamp('', CAST({{{i}}} AS STRING))")
+    return unless(is_constant(i), Reason("", faulty, _faulty_pattern(i, "ABnNpEFqQ")))
+
+
+def _faulty_pattern(i: int, refused: str) -> str:
+    """Return the template of the condition of a faulty pattern: another one if Java's older classes could read it.
+
+    ``refused`` are letters that Java knows and Spark does not take.
+    """
+    text = f"regexp_replace(CAST({{{i}}} AS STRING), '\\'[^\\']*\\'', '')"
+    changed = "INCONSISTENT_BEHAVIOR_CROSS_VERSION"
+    return (
+        f"CASE WHEN NOT {text} RLIKE '[ABCIJNOPQRTUVbcefgijlnopqrtvx\\']|XXXX'"
+        f" THEN '{changed}.DATETIME_PATTERN_RECOGNITION'"
+        f" WHEN {text} RLIKE '[YWwuec]' THEN '{changed}.DATETIME_WEEK_BASED_PATTERN'"
+        f" WHEN {text} RLIKE '[{refused}]' THEN 'INVALID_DATETIME_PATTERN.ILLEGAL_CHARACTER'"
+        f" WHEN {text} RLIKE 'GGGGG|MMMMM|LLLLL|EEEEE|uuuuu|QQQQQ|qqqqq|ww|yyyyyyy|DDDD'"
+        " THEN 'INVALID_DATETIME_PATTERN.LENGTH'"
+        f" ELSE {_since_4_1('INVALID_DATETIME_PATTERN.WITH_SUGGESTION')} END"
     )
 
 
 def parsed(operands: Operands) -> list[Reason]:
     """Return why a text with a format may raise; without one it is cast. Numbers and booleans are read as texts."""
     guard = "NOT typeof({0}) IN ('date', 'timestamp', 'timestamp_ntz', 'void')"
-    return [Reason(guard, "true", "CAST_INVALID_INPUT" if len(operands) < 2 else "CANNOT_PARSE_TIMESTAMP")]
+    if len(operands) < 2:
+        return [Reason(guard, "true", CAST_INVALID_INPUT)]
+    return [*parsing_pattern(1)(operands), Reason(guard, "true", "CANNOT_PARSE_TIMESTAMP")]
+
+
+def parsed_instant(operands: Operands) -> list[Reason]:
+    """Return the same of a TIMESTAMP, to which numbers are cast where there is no format."""
+    overflows = "typeof({0}) IN ('float', 'double') AND NOT CAST({0} AS STRING) IN ('NaN', 'Infinity', '-Infinity')"
+    return [*([Reason(overflows, overflows, "CAST_OVERFLOW")] if len(operands) < 2 else []), *parsed(operands)]
+
+
+def seconds_parsed(operands: Operands) -> list[Reason]:
+    """Return why unix_timestamp may raise for a text and its format."""
+    pattern = parsing_pattern(1)(operands) if len(operands) > 1 else []
+    return [*pattern, Reason(is_string(0), "true", "CANNOT_PARSE_TIMESTAMP")] if operands else []
 
 
 def written(operands: Operands) -> list[Reason]:
     """Return why to_char may raise: strings and fractions are cast to DECIMAL(38, 18), and dates have patterns."""
     fractions = "typeof({0}) IN ('float', 'double')"
-    text = "try_cast(CAST({0} AS STRING) AS DOUBLE)"
     return [
-        Reason(is_string(0), f"{is_string(0)} AND {text} IS NULL", "CAST_INVALID_INPUT"),
-        Reason(f"{is_string(0)} OR {fractions}", f"abs({text}) >= 1e20D", "NUMERIC_VALUE_OUT_OF_RANGE.WITH_SUGGESTION"),
+        *decimal_text(0, 20),
+        Reason(fractions, "abs(try_cast(CAST({0} AS STRING) AS DOUBLE)) >= 1e20D", OUT_OF_RANGE),
+        Reason("typeof({0}) = 'binary'", "typeof({0}) = 'binary'", "MALFORMED_CHARACTER_CODING"),
         *datetime_pattern(1, "typeof({0}) IN ('date', 'timestamp', 'timestamp_ntz')")(operands),
     ]
+
+
+def query_of_url(operands: Operands) -> list[Reason]:
+    """Return why parse_url may raise: its URL, or else the name of a parameter, of which it makes a pattern."""
+    invalid = Reason("", "true", "INVALID_URL")
+    if len(operands) < 3 or text_of(operands[2]) is not None:
+        return [invalid]
+    malformed = constant_raises("parse_url(CAST({0} AS STRING), 'HOST')")
+    return [Reason("", f"NOT ({malformed})", UNNAMED), invalid]
 
 
 def with_options(operands: Operands) -> list[Reason]:
@@ -160,11 +232,14 @@ def rounded(operands: Operands) -> list[Reason]:
 
 
 def rounded_up(operands: Operands) -> list[Reason]:
-    """Return why ceil and floor with a number of places may raise: they cast to a decimal of 30 or 38 digits."""
-    if len(operands) < 2:
-        return []
-    decimal = "typeof({0}) LIKE 'decimal(3%'"
+    """Return why ceil and floor may raise: Spark 4.3 checks the BIGINT of a fraction.
+
+    With a number of places they cast to a decimal of 30 or 38 digits.
+    """
     double = f"typeof({{0}}) IN ('float', 'double') OR {is_string(0)}"
+    if len(operands) < 2:
+        return [Reason(double, double, "ARITHMETIC_OVERFLOW")]
+    decimal = "typeof({0}) LIKE 'decimal(3%'"
     malformed = f"{is_string(0)} AND try_cast(CAST({{0}} AS STRING) AS DOUBLE) IS NULL"
     return [
         Reason(decimal, decimal, "NUMERIC_VALUE_OUT_OF_RANGE.WITHOUT_SUGGESTION"),
@@ -263,26 +338,41 @@ def made_timestamp(operands: Operands) -> list[Reason]:
     return [*reasons, Reason("", "true", OUT_OF_BOUNDS)]
 
 
-def interval(condition: str, seconds: int) -> Own:
-    """Return the reasons of a function that makes an interval; ``seconds`` is the position of its fraction."""
+def interval(condition: str) -> Own:
+    """Return the reason of a function that makes an interval."""
 
     def own(operands: Operands) -> list[Reason]:
         if all((value := integer(operand)) is not None and abs(value) < 10000 for operand in operands):
             return []
-        large = f"abs(try_cast(CAST({{{seconds}}} AS STRING) AS DOUBLE)) >= 1e12D"
-        out_of_range = Reason("", large, "NUMERIC_VALUE_OUT_OF_RANGE.WITH_SUGGESTION")
-        return [*([out_of_range] if len(operands) > seconds else []), Reason("", "true", condition)]
+        return [Reason("", "true", condition)]
 
     return own
 
 
-def key_length(operands: Operands) -> list[Reason]:
-    """Return why AES may raise."""
-    length = "octet_length(CAST({1} AS BINARY)) NOT IN (16, 24, 32)"
-    return [
-        Reason("", length, "INVALID_PARAMETER_VALUE.AES_KEY_LENGTH"),
-        Reason("", "true", "INVALID_PARAMETER_VALUE.AES_CRYPTO_ERROR"),
-    ]
+def aes(added: int) -> Own:
+    """Return why AES may raise; ``added`` is the position of what it authenticates, 4 if it takes no vector there."""
+
+    def own(operands: Operands) -> list[Reason]:
+        names = [f"upper(CAST({{{i}}} AS STRING))" for i in range(2, min(len(operands), 4))]
+        mode, padding = (*names, *("'GCM'", "'DEFAULT'")[len(names) :])
+        reasons = [Reason("", "octet_length(CAST({1} AS BINARY)) NOT IN (16, 24, 32)", f"{_PARAMETER}.AES_KEY_LENGTH")]
+        if names:
+            known = "'GCM DEFAULT', 'GCM NONE', 'CBC DEFAULT', 'CBC PKCS', 'ECB DEFAULT', 'ECB PKCS'"
+            unknown = f"concat({mode}, ' ', {padding}) NOT IN ({known})"
+            reasons.append(Reason("", unknown, "UNSUPPORTED_FEATURE.AES_MODE"))
+        if len(operands) > 4 and added > 4:
+            length = "octet_length(CAST({4} AS BINARY))"
+            wrong = f"{length} > 0 AND {length} <> CASE {mode} WHEN 'CBC' THEN 16 ELSE 12 END"
+            reasons.append(Reason("", f"{mode} = 'ECB' AND {length} > 0", "UNSUPPORTED_FEATURE.AES_MODE_IV"))
+            reasons.append(Reason("", wrong, f"{_PARAMETER}.AES_IV_LENGTH"))
+        if len(operands) > added:
+            given = f"octet_length(CAST({{{added}}} AS BINARY)) > 0 AND {mode} <> 'GCM'"
+            reasons.append(Reason("", given, "UNSUPPORTED_FEATURE.AES_MODE_AAD"))
+        failed = f"{_PARAMETER}.AES_CRYPTO_ERROR"
+        short = f"{mode} = 'GCM' AND octet_length(CAST({{0}} AS BINARY)) < 12"
+        return [*reasons, Reason("", short, _since_4_1(failed)), Reason("", "true", failed)]
+
+    return own
 
 
 def is_day_of_week(operands: Operands) -> bool:
@@ -296,7 +386,7 @@ def sequence(operands: Operands) -> list[Reason]:
     """Return why sequence may raise: bounds that are no numbers, a step away from the end, or too many steps."""
     texts = [f"CAST({{{i}}} AS STRING)" for i in range(len(operands))]
     reasons = [
-        Reason(is_string(i), f"try_cast({texts[i]} AS BIGINT) IS NULL AND {is_string(i)}", "CAST_INVALID_INPUT")
+        Reason(is_string(i), fails_to_cast(i, 1 if i == 0 else 0), CAST_INVALID_INPUT)
         for i, operand in enumerate(operands)
         if not is_other_constant(operand)
     ]
@@ -315,5 +405,13 @@ def has_index(operands: Operands) -> bool:
     return index is not None and 0 < index < len(operands)
 
 
-ZERO_REASON = Reason("", "true", "INVALID_INDEX_OF_ZERO")
+def path(i: int) -> Reason:
+    """Return the reason of an argument that is a path into a variant."""
+    return Reason(
+        "", constant_raises(f"try_variant_get(parse_json('null'), CAST({{{i}}} AS STRING), 'int')"), INVALID_PATH
+    )
+
+
+INVALID_PATH = "INVALID_VARIANT_GET_PATH"
+ZERO_REASON = Reason("", "abs(try_cast(CAST({2} AS STRING) AS DOUBLE)) < 1", "INVALID_INDEX_OF_ZERO")
 UNNAMED_REASON = Reason("", "true", UNNAMED)

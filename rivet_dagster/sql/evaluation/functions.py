@@ -10,14 +10,18 @@ from sqlglot import exp
 from rivet_dagster.sql.evaluation.arithmetic import arithmetic, negation
 from rivet_dagster.sql.evaluation.faults import (
     FIRST_FIELD_IS_NULL,
+    INVALID_PATH,
     MALFORMED,
     NULL_OR_DUPLICATE,
     OUT_OF_BOUNDS,
+    OUT_OF_INSTANTS,
     PATTERN_REASON,
     TOO_LARGE,
+    UNNAMED_REASON,
     ZERO_REASON,
     Operands,
     Own,
+    aes,
     always,
     datetime_pattern,
     decoded,
@@ -31,15 +35,20 @@ from rivet_dagster.sql.evaluation.faults import (
     is_between,
     is_constant,
     is_day_of_week,
-    key_length,
     like,
     made_timestamp,
     map_keys,
     parsed,
+    parsed_instant,
+    parsing_pattern,
+    path,
     pattern,
+    query_of_url,
+    read_number,
     replacement,
     rounded,
     rounded_up,
+    seconds_parsed,
     sequence,
     unless,
     with_options,
@@ -70,8 +79,17 @@ def function_site(name: str, operands: Operands) -> Site | Unclassified | None:
         reasons = own(operands) if own is not None else []
     except IndexError:
         return None  # Spark refuses a call that lacks arguments
+    if reasons and name in _STATEFUL and not (name == "map" and len(operands) == 2):
+        return Unclassified(name)
     values = [operand for operand in operands if not isinstance(operand, exp.Lambda)]
     return site_for(name, values, [*casts_of(name, operands), *reasons])
+
+
+_STATEFUL = frozenset("map map_concat map_from_arrays map_from_entries str_to_map transform_keys".split())
+"""Functions that keep the keys of a row for which they failed, and then fail for the next row, too.
+
+A map of one pair fails before it has kept its key.
+"""
 
 
 @cache
@@ -85,8 +103,8 @@ _OWN: dict[str, Own] = {
     "element_at": element("INVALID_ARRAY_INDEX_IN_ELEMENT_AT", "INVALID_INDEX_OF_ZERO"),
     "try_element_at": element("", "INVALID_INDEX_OF_ZERO"),
     "add_months": unless(is_between(1, -100000, 100000), Reason("", "true", "ARITHMETIC_OVERFLOW")),
-    "aes_decrypt": key_length,
-    "aes_encrypt": key_length,
+    "aes_decrypt": aes(4),
+    "aes_encrypt": aes(5),
     "array_insert": unless(
         lambda operands: 0 != (integer(operands[1]) or 0) < 10000,
         Reason("", "CAST({1} AS STRING) = '0'", "INVALID_INDEX_OF_ZERO"),
@@ -121,12 +139,12 @@ _OWN: dict[str, Own] = {
     "ilike": like,
     "like": like,
     "make_date": always(OUT_OF_BOUNDS),
-    "make_dt_interval": interval("INTERVAL_ARITHMETIC_OVERFLOW.WITHOUT_SUGGESTION", 3),
-    "make_interval": interval("ARITHMETIC_OVERFLOW", 6),
+    "make_dt_interval": interval("INTERVAL_ARITHMETIC_OVERFLOW.WITHOUT_SUGGESTION"),
+    "make_interval": interval("ARITHMETIC_OVERFLOW"),
     "make_timestamp": made_timestamp,
     "make_timestamp_ltz": made_timestamp,
     "make_timestamp_ntz": made_timestamp,
-    "make_ym_interval": interval("INTERVAL_ARITHMETIC_OVERFLOW.WITHOUT_SUGGESTION", 9),
+    "make_ym_interval": interval("INTERVAL_ARITHMETIC_OVERFLOW.WITHOUT_SUGGESTION"),
     "map": map_keys,
     "map_concat": always("DUPLICATED_MAP_KEY"),
     "map_from_arrays": lambda operands: [
@@ -139,7 +157,7 @@ _OWN: dict[str, Own] = {
     ],
     "next_day": unless(is_day_of_week, Reason("", "true", "ILLEGAL_DAY_OF_WEEK")),
     "parse_json": always(MALFORMED),
-    "parse_url": always("INVALID_URL"),
+    "parse_url": query_of_url,
     "printf": formatted,
     "raise_error": always("USER_RAISED_EXCEPTION"),
     "regexp": pattern(UNNAMED),
@@ -159,7 +177,8 @@ _OWN: dict[str, Own] = {
         *unless(is_between(2, 0, 2**31), Reason("", "true", "INVALID_PARAMETER_VALUE.LENGTH"))(operands),
     ],
     "split": pattern(UNNAMED),
-    "split_part": unless(lambda operands: integer(operands[2]) not in (None, 0), ZERO_REASON),
+    "split_part": unless(lambda operands: integer(operands[2]) not in (None, 0), ZERO_REASON, UNNAMED_REASON),
+    "substring_index": unless(is_between(2, -(2**31) + 1, 2**31), UNNAMED_REASON),
     "str_to_map": lambda operands: [
         *(
             []
@@ -169,31 +188,32 @@ _OWN: dict[str, Own] = {
         Reason("", "true", "DUPLICATED_MAP_KEY"),
     ],
     "transform_keys": lambda operands: [Reason("", "true", "DUPLICATED_MAP_KEY")],
-    "timestamp_millis": always(UNNAMED, "NOT typeof({0}) IN ('tinyint', 'smallint', 'int', 'void')"),
+    "timestamp_millis": always(OUT_OF_INSTANTS, "NOT typeof({0}) IN ('tinyint', 'smallint', 'int', 'void')"),
     "timestamp_seconds": always(
-        UNNAMED, "NOT typeof({0}) IN ('tinyint', 'smallint', 'int', 'float', 'double', 'void')"
+        OUT_OF_INSTANTS, "NOT typeof({0}) IN ('tinyint', 'smallint', 'int', 'float', 'double', 'void')"
     ),
     "timestampadd": always("DATETIME_OVERFLOW"),
     "to_binary": always("CONVERSION_INVALID_INPUT"),
     "to_char": written,
     "to_date": parsed,
-    "to_number": always("INVALID_FORMAT.MISMATCH_INPUT"),
-    "to_timestamp": parsed,
-    "to_timestamp_ltz": parsed,
+    "to_number": read_number,
+    "to_timestamp": parsed_instant,
+    "to_timestamp_ltz": parsed_instant,
     "to_timestamp_ntz": parsed,
     "to_utc_timestamp": zones(1),
     "to_varchar": written,
-    "try_to_date": datetime_pattern(1),
-    "try_to_timestamp": datetime_pattern(1),
-    "try_variant_get": lambda operands: (
-        [] if text_of(operands[1]) else [Reason("", "true", "INVALID_VARIANT_GET_PATH")]
-    ),
+    "try_make_timestamp": zones(6),
+    "try_make_timestamp_ltz": zones(6),
+    "try_parse_url": unless(is_constant(2), UNNAMED_REASON),
+    "try_to_date": parsing_pattern(1),
+    "try_to_timestamp": parsing_pattern(1),
+    "try_variant_get": unless(is_constant(1), Reason("", "true", INVALID_PATH)),
     "unbase64": always(UNNAMED),
-    "unix_timestamp": lambda operands: [Reason(is_string(0), "true", "CANNOT_PARSE_TIMESTAMP")] if operands else [],
+    "unix_timestamp": seconds_parsed,
     "url_decode": always("CANNOT_DECODE_URL"),
     "validate_utf8": always("INVALID_UTF8_STRING"),
     "variant_get": lambda operands: [
-        *unless(is_constant(1), Reason("", "NOT CAST({1} AS STRING) LIKE '$%'", "INVALID_VARIANT_GET_PATH"))(operands),
+        *unless(is_constant(1), path(1))(operands),
         Reason("", "true", "INVALID_VARIANT_CAST"),
     ],
     **dict.fromkeys("xpath xpath_boolean xpath_double xpath_float xpath_int xpath_long".split(), always(UNNAMED)),

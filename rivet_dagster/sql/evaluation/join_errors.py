@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from sqlglot import TokenType, exp
 
+from rivet_dagster.model.row_errors import ComparedTypes
 from rivet_dagster.sql.evaluation.clauses import Relation, conjuncts
 from rivet_dagster.sql.evaluation.code import Edit, Range
 from rivet_dagster.sql.evaluation.expression_text import ExpressionText
-from rivet_dagster.sql.evaluation.raising import true_or_false, value_or_null
+from rivet_dagster.sql.evaluation.raising import literal, true_or_false, value_or_null
 from rivet_dagster.sql.evaluation.refusal import RefusedError
 from rivet_dagster.sql.evaluation.select_rewrite import Operator, SelectRewrite, refuse_inside
-from rivet_dagster.sql.evaluation.sites import Fallible
+from rivet_dagster.sql.evaluation.site import fill, shown, type_of
+from rivet_dagster.sql.evaluation.sites import Fallible, FoundSite
+from rivet_dagster.sql.evaluation.strings import CAST_INVALID_INPUT, casts_a_string, fails_to_cast, text_of
 
 _INNER = frozenset({"", "INNER", "CROSS"})
 
@@ -26,14 +30,63 @@ def join_operators(rewrite: SelectRewrite) -> Iterator[Operator]:
             continue
         for part in conjuncts(rewrite.code, relation.condition):
             expression = rewrite.expression(part)
-            if _is_comparison_of_columns(expression.tree):
-                continue
             failing = rewrite.failing(expression)
             if failing is None or (not failing.certain and relation.joined not in _INNER):
                 continue
+            if (
+                _is_comparison_of_columns(expression.tree)
+                and _sides(rewrite, relations[: index + 1], expression) is None
+            ):
+                continue  # it is not known which column belongs to which side
             if relation.joined not in _INNER:
                 raise RefusedError("the condition of an outer, semi or anti join", expression.line)
             yield from _join_condition(rewrite, relations[: index + 1], part, expression, failing)
+
+
+def compared_types(rewrite: SelectRewrite, is_refused: bool) -> Iterator[ComparedTypes]:
+    """Yield the keys of joins whose casts, if their types call for any, could not be separated.
+
+    ``is_refused`` says that no error of the SELECT could be.
+    """
+    relations = rewrite.select.relations
+    for index, relation in enumerate(relations[1:], 1):
+        if relation.lateral:
+            continue
+        end = relation.part.end
+        before = rewrite.rendered(rewrite.from_start, rewrite.code.tokens[relation.join].start)
+        right = rewrite.rendered(*rewrite.code.place(relation.part))
+        columns = None
+        if "NATURAL" in relation.joined:
+            columns = "*"
+        elif rewrite.code.type(end) == TokenType.USING:
+            columns = rewrite.code.of_range(Range(end + 2, rewrite.code.partner[end + 1]))
+        if columns is not None:
+            sides = (f"SELECT {columns} FROM {before}", f"SELECT {columns} FROM {right}")
+            yield ComparedTypes(
+                left=sides[0], right=sides[1], construct=_CAST_OF_KEYS, line=rewrite.code.line(relation.part)
+            )
+        if relation.condition is None:
+            continue
+        for part in conjuncts(rewrite.code, relation.condition):
+            expression = rewrite.expression(part)
+            tree = expression.tree
+            if not isinstance(tree, exp.EQ) or casts_a_string((tree.left, tree.right)) is None:
+                continue
+            if text_of(tree.left) is not None or text_of(tree.right) is not None:
+                continue  # a constant, which fails for no row or for all
+            separates = relation.joined in _INNER and not is_refused
+            if separates and (
+                _sides(rewrite, relations[: index + 1], expression) is not None or not _is_comparison_of_columns(tree)
+            ):
+                continue
+            texts = expression.of(tree.left), expression.of(tree.right)
+            rows = f"FROM {before} LEFT JOIN ({right}) ON false"
+            left, other = (f"SELECT {text} AS value {rows}" for text in texts)
+            if None not in texts:
+                yield ComparedTypes(left=left, right=other, construct=_CAST_OF_KEYS, line=expression.line)
+
+
+_CAST_OF_KEYS = "the comparison of a string with another type in a join"
 
 
 def _join_condition(
@@ -52,13 +105,38 @@ def _join_condition(
         yield rewrite.operator([failing], relations, rows)
         return
     new = []
-    for text, inside, side in sides:
+    right = rewrite.rendered(*rewrite.code.place(relations[-1].part))
+    for (text, inside, side), (compared, _, _) in zip(sides, reversed(sides), strict=True):
+        here, other = (prefix, right) if side else (right, prefix)
         wrong = rewrite.failing(text)
-        new.append(text.text if wrong is None else f"({value_or_null(wrong.text, wrong.failed)})")
+        values = text.text
         if wrong is not None:
-            rows = prefix if side else rewrite.rendered(*rewrite.code.place(relations[-1].part))
-            yield rewrite.operator([wrong], inside, f"FROM {rows} WHERE {wrong.failed}")
+            values = f"({value_or_null(wrong.text, wrong.failed)})"
+            yield rewrite.operator([wrong], inside, f"FROM {here} WHERE {wrong.failed}")
+        cast = _cast(expression, text.tree, values, compared)
+        if cast is not None:
+            # The other side gives no row here, only the type to which Spark casts.
+            rows = f"FROM {here} LEFT JOIN ({other}) ON false WHERE {cast.failed}"
+            values = f"({value_or_null(values, cast.failed)})"
+            operator = rewrite.operator([cast], inside, rows, among_others=True)
+            # The types of most keys rule an error out, so a second query is not worth what WHERE may have left out.
+            yield replace(operator, proof="with rows")
+        new.append(values)
     rewrite.edits.append(Edit(start, end, " = ".join(new)))
+
+
+def _cast(expression: ExpressionText, key: exp.Expr, values: str, compared: ExpressionText) -> Fallible | None:
+    """Return how the cast of a key fails that Spark adds where the key is a string and the other side's is not."""
+    guard = casts_a_string((key, compared.tree))
+    if guard is None:
+        return None
+    operands = [values, compared.text]
+    failed = f"({fill(guard, operands)}) AND {fill(fails_to_cast(0, 1), operands)}"
+    message = fill(
+        f"concat({shown(0)}, ' of the type STRING cannot be cast to compare it with ', {type_of(1)}, '.')", operands
+    )
+    site = FoundSite(expression.text, expression.line, failed, literal(CAST_INVALID_INPUT), message)
+    return Fallible(expression.text, expression.line, failed, (site,), expression.tree, certain=False)
 
 
 def _sides(
@@ -66,7 +144,8 @@ def _sides(
 ) -> list[tuple[ExpressionText, Sequence[Relation], bool]] | None:
     """Return the sides of an equality of a join, each with its relations; None if it is no such equality."""
     tree = expression.tree
-    if not isinstance(tree, exp.EQ):
+    commas = any(not relation.joined for relation in relations[1:])
+    if not isinstance(tree, exp.EQ) or commas or relations[-1].lateral:
         return None
     right = (relations[-1].name or "").lower()
     left = {(relation.name or "").lower() for relation in relations[:-1]}
@@ -96,5 +175,4 @@ def _refuse_generator(rewrite: SelectRewrite, relation: Relation) -> None:
 
 
 def _is_comparison_of_columns(tree: exp.Expr) -> bool:
-    """Return whether a join compares two columns: whether their types differ is for Spark to say, when it runs."""
     return isinstance(tree, exp.EQ) and all(isinstance(side, exp.Column) for side in (tree.left, tree.right))

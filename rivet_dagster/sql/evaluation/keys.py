@@ -35,5 +35,9 @@ def _column(tree: exp.Select, key: str) -> str | None:
         if item.alias_or_name.lower() == key.lower():
             bare = item.unalias()
             return bare.name if isinstance(bare, exp.Column) else None
-    stars = [item for item in tree.expressions if isinstance(item, exp.Star) and not any(item.args.values())]
-    return key if stars else None
+    return key if any(item.is_star and not _changes(item) for item in tree.expressions) else None
+
+
+def _changes(star: exp.Expr) -> bool:
+    """Return whether a star leaves out or replaces columns."""
+    return any((star.this if isinstance(star, exp.Column) else star).args.values())

@@ -17,6 +17,7 @@ from sqlglot import exp
 from rivet_dagster.sql.evaluation.strings import (
     CAST_INVALID_INPUT,
     INTEGERS,
+    NUMERIC_TEXT,
     is_datetime,
     is_other_constant,
     is_string,
@@ -25,6 +26,7 @@ from rivet_dagster.sql.evaluation.strings import (
 )
 
 _LARGEST = {"int": "2147483648D", "bigint": "9223372036854775807D"}
+_OUT_OF_RANGE = "NUMERIC_VALUE_OUT_OF_RANGE.WITH_SUGGESTION"
 _DATETIMES = ("date", "timestamp", "timestamp_ntz")
 
 
@@ -64,6 +66,8 @@ def cast_of(operand: exp.Expr, i: int, to: str) -> list[Reason]:
     if isinstance(operand.unnest(), exp.Null) or _is_valid(operand, to):
         return []
     strings, numbers, to = not to.endswith("~"), not to.endswith("!"), to.rstrip("~!")
+    if to.startswith("decimal"):
+        return _casts_to_decimal(i, to)
     text = f"CAST({{{i}}} AS STRING)"  # valid for arguments of all types, as the branches are for all types, too
     reasons = []
     if strings and not is_other_constant(operand):
@@ -75,6 +79,26 @@ def cast_of(operand: exp.Expr, i: int, to: str) -> list[Reason]:
         overflows = f"{guard} AND abs(try_cast({text} AS DOUBLE)) >= {_LARGEST[to]}"
         reasons.append(Reason(guard, overflows, "CAST_OVERFLOW"))
     return reasons
+
+
+def decimal_text(i: int, digits: int) -> list[Reason]:
+    """Return why the cast of a text to a decimal with so many digits before the point may raise."""
+    text = f"CAST({{{i}}} AS STRING)"
+    number = f"abs(try_cast({text} AS DOUBLE))"
+    guard = f"{is_string(i)} AND {{{i}}} IS NOT NULL"
+    return [
+        Reason(is_string(i), f"{guard} AND NOT {text} RLIKE '{NUMERIC_TEXT}'", CAST_INVALID_INPUT),
+        Reason(is_string(i), f"{guard} AND {number} >= 1e38D", "NUMERIC_OUT_OF_SUPPORTED_RANGE"),
+        Reason(is_string(i), f"{guard} AND {number} >= 1e{digits}D", _OUT_OF_RANGE),
+    ]
+
+
+def _casts_to_decimal(i: int, to: str) -> list[Reason]:
+    precision, scale = map(int, to.removeprefix("decimal(").removesuffix(")").split(","))
+    digits = precision - scale
+    guard = f"typeof({{{i}}}) IN ('bigint', 'float', 'double') OR typeof({{{i}}}) LIKE 'decimal%'"
+    overflows = f"({guard}) AND abs(try_cast(CAST({{{i}}} AS STRING) AS DOUBLE)) >= 1e{digits}D"
+    return [*decimal_text(i, digits), Reason(guard, overflows, _OUT_OF_RANGE)]
 
 
 def _is_valid(operand: exp.Expr, to: str) -> bool:

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+from rivet_dagster.sql.evaluation.aggregate_calls import windows
 from rivet_dagster.sql.evaluation.clauses import conjuncts
 from rivet_dagster.sql.evaluation.code import Edit, on_one_line
+from rivet_dagster.sql.evaluation.overflows import or_overflowing, overflow_of, with_attempts
 from rivet_dagster.sql.evaluation.raising import any_of, true_or_false, value_or_null
 from rivet_dagster.sql.evaluation.refusal import RefusedError
 from rivet_dagster.sql.evaluation.select_rewrite import Given, Kept, Operator, SelectRewrite, refuse_inside
@@ -41,6 +43,7 @@ def projection_operators(rewrite: SelectRewrite, given: Sequence[Given], kept: K
     if failing:
         condition = f"NOT ({any_of([one.failed for one in failing])})"
         rewrite.leave_out("where", condition, rewrite.from_end)
+        rewrite.edit_constants(given, failing)
 
 
 def _failing_items(rewrite: SelectRewrite, given: Sequence[Given]) -> list[Fallible]:
@@ -53,44 +56,62 @@ def _failing_items(rewrite: SelectRewrite, given: Sequence[Given]) -> list[Falli
     return failing
 
 
-def operator_of_rows(rewrite: SelectRewrite, kept: Kept, failing: Sequence[Fallible], after: str = "") -> Operator:
-    """Return the operator of the conditions of WHERE, and of expressions of the rows that they keep."""
-    wrong_conditions = [one.failed for one in kept.failing]
-    later = [only_where(one, f"NOT ({any_of(wrong_conditions)})") for one in failing] if wrong_conditions else failing
-    expressions = [*kept.failing, *later]
+def operator_of_rows(
+    rewrite: SelectRewrite, kept: Kept, failing: Sequence[Fallible], *, only_failing: bool = True
+) -> Operator:
+    """Return the operator of the conditions of WHERE, and of expressions of the rows that they keep.
+
+    Its rows are those that fail if ``only_failing``, which no WHERE can tell of values of window functions.
+    """
+    expressions = failing_expressions(kept, failing)
     conditions = [*kept.clean, *(true_or_false(one.text, one.failed, "true") for one in kept.failing)]
-    if not after:
+    if only_failing:
         conditions.append(any_of([one.failed for one in expressions]))
     rows = [f"FROM {rewrite.rendered(rewrite.from_start, rewrite.from_end)}"] if rewrite.select.relations else []
     if conditions:
         rows.append(f"WHERE {' AND '.join(f'({condition})' for condition in conditions)}")
-    return rewrite.operator(expressions, rewrite.select.relations, " ".join(rows), after)
+    names = rewrite.select.clause("window")
+    if names is not None:
+        rows.append(f"WINDOW {on_one_line(rewrite.code.of_range(names))}")
+    return rewrite.operator(expressions, rewrite.select.relations, " ".join(rows))
+
+
+def failing_expressions(kept: Kept, failing: Sequence[Fallible]) -> list[Fallible]:
+    """Return the conditions of WHERE that can fail, and such expressions of the rows for which they do not."""
+    wrong = [one.failed for one in kept.failing]
+    later = [only_where(one, f"NOT ({any_of(wrong)})") for one in failing] if wrong else failing
+    return [*kept.failing, *later]
 
 
 def window_operators(rewrite: SelectRewrite, given: Sequence[Given], kept: Kept) -> Iterator[Operator]:
     """Keep bad rows for the windows of others, and leave them out behind the windows."""
-    failing, places = [], []
+    failing: list[Fallible] = []
+    places: list[Edit] = []
+    unnamed = False
     for one in given:
         for window in one.windows:
             refuse_inside(one.expression, window, "a window over an expression")
-        wrong = rewrite.failing(one.expression, one.windows)
+        found = [None if rewrite.only_certain else overflow_of(one.expression, window) for window in one.windows]
+        overflows = [overflow for overflow in found if overflow is not None]
+        expression = with_attempts(one.expression, overflows)
+        wrong = or_overflowing(rewrite.failing(expression, windows(expression.tree)), expression, overflows)
         if wrong is None:
             continue
         rewrite.refuse_aliases(one)
-        if one.item.alias is None:
-            raise RefusedError("an expression beside a window without a name of its own (AS)", one.expression.line)
+        unnamed |= one.item.alias is None
         failing.append(wrong)
-        places.append((rewrite.code.place(one.item.part), value_or_null(wrong.text, wrong.failed)))
-    if not failing and not kept.failing:
-        return
-    operator = operator_of_rows(rewrite, kept, failing, " WHERE errors IS NOT NULL" if failing else "")
+        places.append(Edit(*rewrite.code.place(one.item.part), value_or_null(wrong.text, wrong.failed)))
+    if kept.failing:
+        yield operator_of_rows(rewrite, kept, ())
+    rows = Kept((*kept.clean, *(true_or_false(one.text, one.failed) for one in kept.failing)), ())
+    operator = operator_of_rows(rewrite, rows, failing, only_failing=False) if failing else None
     if failing:
         for clause in ("order", "limit", "qualify"):
             if rewrite.select.clause(clause) is not None:
                 raise RefusedError("a window beside ORDER BY or LIMIT", rewrite.line)
         if rewrite.select.distinct:
             raise RefusedError("a window beside DISTINCT", rewrite.line)
-        rewrite.edits += [Edit(start, end, text) for (start, end), text in places]
+        rewrite.edits += places
         start, end = rewrite.code.place(rewrite.select.part)
         behind = rewrite.code.tokens[rewrite.items_end - 1].end + 1
         flag = any_of([one.failed for one in failing])
@@ -99,7 +120,10 @@ def window_operators(rewrite: SelectRewrite, given: Sequence[Given], kept: Kept)
             Edit(behind, behind, f", {flag} AS {_FLAG}"),
             Edit(end, end, f") WHERE NOT {_FLAG}"),
         ]
-    yield operator
+        if unnamed:
+            rewrite.keep_names()
+    if operator is not None:
+        yield operator
 
 
 def only_where(expression: Fallible, condition: str) -> Fallible:

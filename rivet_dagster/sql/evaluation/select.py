@@ -8,7 +8,6 @@ from dataclasses import replace
 from rivet_dagster.sql.evaluation.aggregate_calls import aggregates, windows
 from rivet_dagster.sql.evaluation.aggregation_errors import aggregation_operators
 from rivet_dagster.sql.evaluation.clauses import Relation
-from rivet_dagster.sql.evaluation.code import Range
 from rivet_dagster.sql.evaluation.join_errors import join_operators
 from rivet_dagster.sql.evaluation.projection_errors import conditions, projection_operators, window_operators
 from rivet_dagster.sql.evaluation.refusal import RefusedError
@@ -30,7 +29,8 @@ def operators(rewrite: SelectRewrite) -> Iterator[Operator]:
     """Yield the operators of the SELECT that have errors, those of its joins first, and edit its text."""
     for operator in join_operators(rewrite):
         # Spark evaluates the keys of a join only if neither side is empty, and of rows that WHERE keeps.
-        yield replace(operator, proof="never" if rewrite.select.clause("where") else "with rows")
+        never = operator.proof == "always" and rewrite.select.clause("where") is not None
+        yield replace(operator, proof="never" if never else "with rows")
     if rewrite.select.clause("pipe") is not None:
         _refuse_any(rewrite, "pipe syntax")
     given = [rewrite.given(item) for item in rewrite.select.items]
@@ -57,9 +57,6 @@ def _refuse_any(rewrite: SelectRewrite, construct: str) -> None:
 def _refuse_order(rewrite: SelectRewrite) -> None:
     part = rewrite.select.clause("order")
     for key in rewrite.code.by_commas(part) if part is not None else ():
-        end = key.end
-        while rewrite.code.word(end - 1) in ("ASC", "DESC", "NULLS", "FIRST", "LAST"):
-            end -= 1
-        expression = rewrite.expression(Range(key.start, end))
+        expression = rewrite.expression(rewrite.without_direction(key))
         if rewrite.is_certain(expression, [*aggregates(expression.tree), *windows(expression.tree)]):
             raise RefusedError("an ORDER BY of an expression", expression.line)

@@ -12,6 +12,7 @@ from rivet_dagster.sql.dialect import quoted
 from rivet_dagster.sql.evaluation.aggregate_calls import aggregates, windows
 from rivet_dagster.sql.evaluation.clauses import Item, Relation, Select
 from rivet_dagster.sql.evaluation.code import Code, Edit, Range, edited, on_one_line
+from rivet_dagster.sql.evaluation.constants import fallible_with_constants
 from rivet_dagster.sql.evaluation.error_query import Place, error_query, json_of
 from rivet_dagster.sql.evaluation.expression_text import ExpressionText
 from rivet_dagster.sql.evaluation.raising import any_of, literal, value_or_null
@@ -81,23 +82,34 @@ class SelectRewrite:
         self.edits += [Edit(start, start, "("), Edit(end, end, f") AND {condition}")]
 
     def operator(
-        self, expressions: Sequence[Fallible], relations: Sequence[Relation], rows: str, after: str = ""
+        self,
+        expressions: Sequence[Fallible],
+        relations: Sequence[Relation],
+        rows: str,
+        among_others: bool = False,
     ) -> Operator:
-        return Operator(error_query(self.place, expressions, self.row(relations), self.key(), rows, after), self.line)
+        """Return the operator of expressions over the ``relations``, which are ``among_others`` in ``rows``."""
+        row, key = self.row(relations, among_others), self.key(relations)
+        return Operator(error_query(self.place, expressions, row, key, rows), self.line)
 
-    def row(self, relations: Sequence[Relation]) -> str:
+    def row(self, relations: Sequence[Relation], among_others: bool = False) -> str:
         """Return the JSON of the row of these relations: of several by the name of each."""
         if not relations:
             return literal("{}")
         names = [relation.name for relation in relations]
+        if among_others and len(names) == 1 and names[0] is not None:
+            return json_of(f"struct({quoted(names[0])}.*)")
         if len(relations) == 1 or None in names or any(relation.lateral for relation in relations):
             return json_of("struct(*)")
         fields = ", ".join(f"{literal(name)}, struct({quoted(name)}.*)" for name in names if name is not None)
         return json_of(f"named_struct({fields})")
 
-    def key(self) -> str:
-        """Return the JSON of the target's key of a row, or NULL where it is not certain."""
+    def key(self, relations: Sequence[Relation] | None = None) -> str:
+        """Return the JSON of the target's key of a row, of these relations only, or NULL where it is not certain."""
         columns = [self.column_of(name) for name in self.keys or ()]
+        if relations is not None and len(relations) < len(self.select.relations):
+            names = {(relation.name or "").lower() for relation in relations} - {""}
+            columns = [column if column is not None and _reads_only(column[0], names) else None for column in columns]
         known = [column for column in columns if column is not None]
         if not known or len(known) < len(columns):
             return "CAST(NULL AS STRING)"
@@ -107,16 +119,15 @@ class SelectRewrite:
 
     def column_of(self, name: str) -> tuple[str, Fallible | None] | None:
         """Return the expression of a column of the result, and how it can fail; None if it is not known."""
-        stars = 0
+        passes_all = False
         for item in self.select.items:
             expression = self.expression(item.part)
-            stars += isinstance(expression.tree, exp.Star)
+            passes_all |= expression.tree.is_star
             called = item.alias or (expression.tree.name if isinstance(expression.tree, exp.Column) else None)
             if called is not None and called.lower() == name.lower():
                 values = [*aggregates(expression.tree), *windows(expression.tree)]
                 return None if values else (on_one_line(expression.text), fallible(expression))
-        only_stars = stars == len(self.select.items) and len(self.select.relations) == 1
-        return (quoted(name), None) if only_stars else None
+        return (quoted(name), None) if passes_all and len(self.select.relations) == 1 else None
 
     def given(self, item: Item) -> Given | None:
         expression = self.expression(item.part)
@@ -130,7 +141,7 @@ class SelectRewrite:
         return self.known[part]
 
     def failing(self, expression: ExpressionText, opaque: Collection[exp.Expr] = ()) -> Fallible | None:
-        found = fallible(expression, opaque)
+        found = fallible_with_constants(expression, opaque)
         return None if found is not None and not found.certain and self.only_certain else found
 
     def is_certain(self, expression: ExpressionText, opaque: Collection[exp.Expr] = ()) -> bool:
@@ -143,7 +154,8 @@ class SelectRewrite:
 
     def refuse_aliases(self, one: Given) -> None:
         """Refuse an expression with a name that may be an alias of the same SELECT list, or a column of its input."""
-        names = {column.name.lower() for column in one.expression.tree.find_all(exp.Column) if not column.table}
+        columns = [column for column in one.expression.tree.find_all(exp.Column) if not column.table]
+        names = {column.name.lower() for column in columns if not _is_parameter(column)}
         for item in self.select.items:
             if item is one.item:
                 return
@@ -152,6 +164,39 @@ class SelectRewrite:
             own = self.expression(item.part).tree.find_all(exp.Column)
             if all(column.table or column.name.lower() != item.alias.lower() for column in own):
                 raise RefusedError(f"the alias {item.alias} of the same SELECT list", one.expression.line)
+
+    def edit_constants(self, given: Sequence[Given], failing: Sequence[Fallible]) -> None:
+        """Edit items with constants that can fail: Spark would compute them before it leaves out any row."""
+        texts = {id(one.tree): one.text for one in failing}
+        changed = []
+        for one in given:
+            text = texts.get(id(one.expression.tree))
+            if text is not None and text != one.expression.of(one.expression.tree):
+                self.edits.append(Edit(*self.code.place(one.item.part), text))
+                changed.append(one)
+        if any(one.item.alias is None for one in changed):
+            self.keep_names()
+
+    def keep_names(self) -> None:
+        """Let Spark name the columns as it names the author's items, by a union with no row of the author's SELECT.
+
+        To be called after all other edits. Items that have no name of their own are named by their text, which the
+        edits change.
+        """
+        for clause in ("order", "limit"):
+            if self.select.clause(clause) is not None:
+                raise RefusedError("an expression without a name of its own (AS) beside ORDER BY or LIMIT", self.line)
+        start, end = self.code.place(self.select.part)
+        original = on_one_line(self.code.of_range(self.select.part))
+        self.edits.insert(0, Edit(start, start, f"SELECT * FROM (({original} LIMIT 0) UNION ALL "))
+        self.edits.append(Edit(end, end, ")"))
+
+    def without_direction(self, key: Range) -> Range:
+        """Return a key of ORDER BY without the words that say how it is sorted."""
+        end = key.end
+        while self.code.word(end - 1) in ("ASC", "DESC", "NULLS", "FIRST", "LAST"):
+            end -= 1
+        return Range(key.start, end)
 
     def end_of(self, part: Range | None) -> int:
         assert part is not None
@@ -185,6 +230,22 @@ class Kept:
 
     clean: tuple[str, ...]
     failing: tuple[Fallible, ...]
+
+
+def _reads_only(text: str, relations: Collection[str]) -> bool:
+    """Return whether all columns of an expression are certainly of these relations."""
+    columns = ExpressionText(text, 1).tree.find_all(exp.Column)
+    return all(column.table.lower() in relations for column in columns)
+
+
+def _is_parameter(column: exp.Column) -> bool:
+    """Return whether a name is one of a parameter of a lambda around it; sqlglot tells so only in the same case."""
+    node = column.find_ancestor(exp.Lambda)
+    while node is not None:
+        if any(parameter.name.lower() == column.name.lower() for parameter in node.expressions):
+            return True
+        node = node.find_ancestor(exp.Lambda)
+    return False
 
 
 def refuse_inside(expression: ExpressionText, node: exp.Expr, construct: str) -> None:

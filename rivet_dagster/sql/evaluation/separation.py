@@ -12,12 +12,13 @@ from dataclasses import dataclass, replace
 
 from sqlglot import TokenType
 
-from rivet_dagster.model.row_errors import NotSeparable, Proof, RowErrors
+from rivet_dagster.model.row_errors import ComparedTypes, NotSeparable, Proof, RowErrors
 from rivet_dagster.sql.dialect import read_query
 from rivet_dagster.sql.error import Unreadable
 from rivet_dagster.sql.evaluation.clauses import select_of
 from rivet_dagster.sql.evaluation.code import Code, Edit, Range, edited, on_one_line
-from rivet_dagster.sql.evaluation.error_query import Place
+from rivet_dagster.sql.evaluation.error_query import Place, number_of_sites
+from rivet_dagster.sql.evaluation.join_errors import compared_types
 from rivet_dagster.sql.evaluation.refusal import RefusedError
 from rivet_dagster.sql.evaluation.select import operators, relations
 from rivet_dagster.sql.evaluation.select_rewrite import Operator, SelectRewrite
@@ -28,6 +29,14 @@ _SET_OPERATIONS = frozenset({TokenType.UNION, TokenType.EXCEPT, TokenType.INTERS
 
 
 _WEAKEST_FIRST: tuple[Proof, ...] = ("never", "with rows", "always")
+
+
+_LONGEST = 2_100_000
+"""The most characters of the query of a SELECT's errors.
+
+A driver of 1 GB plans 1,000 casts in columns of their own (1,300,000 characters), 300 casts that are divided
+(2,000,000) and a sum of 70 casts (1,800,000: it grows with the square of its places), but no sum of 80 (2,300,000).
+"""
 
 
 @dataclass(frozen=True)
@@ -68,10 +77,11 @@ def separate(sql: str, place: Place, keys: Sequence[str] = ()) -> RowErrors | No
         return NotSeparable(construct=error.construct, line=error.line)
     except Unreadable:
         return NotSeparable(construct="an expression that only Spark can read", line=1)
-    if not work.queries:
+    if not work.queries and not work.compared:
         return None
-    proof = next(proof for proof in _WEAKEST_FIRST if proof in work.proofs)
-    return RowErrors(good=edited(code.text, work.edits), queries=tuple(work.queries), proof=proof)
+    proof = next(proof for proof in _WEAKEST_FIRST if proof in work.proofs or proof == "always")
+    good, compared = edited(code.text, work.edits), tuple(work.compared)
+    return RowErrors(good=good, queries=tuple(work.queries), proof=proof, compared=compared)
 
 
 class _Separation:
@@ -81,6 +91,7 @@ class _Separation:
         self.keys = keys
         self.edits: list[Edit] = []
         self.queries: list[str] = []
+        self.compared: list[ComparedTypes] = []
         self.proofs: set[Proof] = set()
 
     def query(self, part: Range, scope: _Scope) -> bool:
@@ -175,6 +186,11 @@ class _Separation:
         self._inner_subqueries(part, [r.part for r in select.relations if not r.lateral], scope)
         for operator in self._operators(rewrite):
             self._add(operator, scope)
+        withs = self._withs_of(scope)
+        self.compared += [
+            replace(one, left=f"{withs}{one.left}", right=f"{withs}{one.right}")
+            for one in compared_types(rewrite, scope.refused is not None)
+        ]
 
     def _operators(self, rewrite: SelectRewrite) -> list[Operator]:
         """Return the operators of a SELECT that have errors.
@@ -218,7 +234,16 @@ class _Separation:
         names = [name for name, _ in scope.withs]
         if len(set(names)) < len(names):
             raise RefusedError("a CTE that hides another one of its name", operator.line)
-        word = "WITH RECURSIVE" if scope.recursive else "WITH"
-        withs = f"{word} {', '.join(definition for _, definition in scope.withs)} " if scope.withs else ""
-        self.queries.append(f"{withs}{operator.errors}")
+        query = f"{self._withs_of(scope)}{operator.errors}"
+        if len(query) > _LONGEST:
+            raise RefusedError(
+                f"{number_of_sites(query)} places that can fail in one SELECT (the query of their errors would have "
+                f"{len(query):,} characters, of at most {_LONGEST:,}: split the joint)",
+                operator.line,
+            )
+        self.queries.append(query)
         self.proofs.add(operator.proof if scope.is_result and not scope.is_limited else "never")
+
+    def _withs_of(self, scope: _Scope) -> str:
+        word = "WITH RECURSIVE" if scope.recursive else "WITH"
+        return f"{word} {', '.join(definition for _, definition in scope.withs)} " if scope.withs else ""

@@ -21,6 +21,9 @@ class Site:
     ``condition`` and ``message`` are SQL expressions for rows for which this node raises while its operands do not;
     they never raise. ``guard`` is true where the node may raise at all: it depends on types and literals only, so
     Spark's optimizer replaces it by a constant; empty if it is always true.
+
+    ``fails`` is a condition that itself never raises and costs no Java exception: true exactly where the node raises,
+    for operands of the types for which ``fails_for`` is true. Both are empty where Spark has none.
     """
 
     kind: str
@@ -28,6 +31,8 @@ class Site:
     condition: str
     message: str
     guard: str = ""
+    fails: str = ""
+    fails_for: str = ""
 
 
 @dataclass(frozen=True, slots=True)

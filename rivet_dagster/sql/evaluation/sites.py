@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
 from sqlglot import exp
 
+from rivet_dagster.model.plugins import SPARK
 from rivet_dagster.sql.determinism import NON_DETERMINISTIC
 from rivet_dagster.sql.evaluation.calls import call_of
 from rivet_dagster.sql.evaluation.conditions import site_of
@@ -24,6 +26,12 @@ _GENERATORS = frozenset(
 )
 
 _RIGHT_FIRST = (exp.Div, exp.IntDiv, exp.Mod)
+
+_TRANSPARENT = (
+    exp.Alias, exp.Paren, exp.Cast, exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Mod, exp.EQ, exp.NEQ, exp.GT, exp.GTE,
+    exp.LT, exp.LTE,
+)  # fmt: skip
+"""Nodes that raise, or are NULL, where an operand raises or is NULL: Spark evaluates them whenever it gets there."""
 
 
 @dataclass(frozen=True)
@@ -56,6 +64,8 @@ class Fallible:
     tree: exp.Expr
     certain: bool
     """Whether it has a site that its text shows, not only those that depend on the types of operands."""
+    complete: bool = False
+    """Whether one of the sites has failed wherever the expression has."""
 
 
 def fallible(expression: ExpressionText, opaque: Collection[exp.Expr] = ()) -> Fallible | None:
@@ -76,10 +86,16 @@ def shown_site(tree: exp.Expr) -> exp.Expr | None:
     return None
 
 
-def _generates(tree: exp.Expr) -> bool:
+def generates(tree: exp.Expr) -> bool:
     """Return whether an expression gives several rows, so that it cannot be a part of a condition."""
     calls = (call_of(node) for node in tree.walk())
     return any(call is not None and call[0] in _GENERATORS for call in calls) or tree.find(exp.UDTF) is not None
+
+
+def _as_written(text: str | None, construct: str) -> str:
+    """Return what is refused in its author's words: the function that is called, or else the whole expression."""
+    call = re.match(r"([\w.]+|`[^`]+`)\s*(\(|$)", text or construct)
+    return f"the function {call[1]}" if call is not None else f"the expression {text or construct}"
 
 
 def _is_shown(site: Site) -> bool:
@@ -97,7 +113,7 @@ class _Walk:
         expression = self.expression
         if not self._sites:
             return None
-        if _generates(expression.tree):
+        if generates(expression.tree):
             if self._is_certain:
                 self._refuse("a generator of an expression", expression.tree)
             return None
@@ -107,14 +123,9 @@ class _Walk:
         self._visit(expression.tree, ())
         guard = "" if "" in self.guards else any_of(self.guards)
         text = expression.of(expression.tree) or expression.text
-        return Fallible(
-            text,
-            expression.line,
-            raises(text, guard),
-            tuple(self.found),
-            expression.tree,
-            self._is_certain,
-        )
+        complete = len(self.found) == len(self._sites) and self._is_transparent
+        failed = any_of([site.failed for site in self.found]) if complete else raises(text, guard)
+        return Fallible(text, expression.line, failed, tuple(self.found), expression.tree, self._is_certain, complete)
 
     @cached_property
     def _sites(self) -> dict[int, Site]:
@@ -130,12 +141,23 @@ class _Walk:
         for construct, node in unknown:
             # What gives another value each time, but never fails, only must not be evaluated twice.
             if sites or construct.lower() not in NON_DETERMINISTIC | _GENERATORS:
-                self._refuse(f"the function {construct}", node)
+                self._refuse(_as_written(self.expression.of(node), construct), node)
         return sites
 
     @property
     def _is_certain(self) -> bool:
         return any(map(_is_shown, self._sites.values()))
+
+    @property
+    def _is_transparent(self) -> bool:
+        """Whether the sites that fail, and where they are evaluated, are told without raising an error."""
+        above = [node for node in self._own_nodes(self.expression.tree) if self._has_sites(node)]
+        return all(
+            isinstance(node, _TRANSPARENT)
+            and not isinstance(node, exp.TryCast)
+            and (id(node) not in self._sites or self._told(node, self._sites[id(node)]) is not None)
+            for node in above
+        )
 
     def _has_sites(self, node: exp.Expr) -> bool:
         return any(id(inner) in self._sites for inner in self._own_nodes(node))
@@ -178,7 +200,12 @@ class _Walk:
         guard = fill(site.guard, known)
         self.guards.append(guard)
         failing = [raises(operand) for tree, operand in zip(site.operands, known, strict=True) if self._has_sites(tree)]
-        conditions = [*reached, raises(text, guard), *(f"NOT ({condition})" for condition in failing)]
+        asked = [raises(text), *(f"NOT ({condition})" for condition in failing)]
+        told = self._told(node, site)
+        if told is not None:
+            general = " AND ".join(asked)
+            asked = [f"CASE WHEN {fill(site.fails_for, known)} THEN {told} ELSE {general} END"]
+        conditions = [*reached, *([guard] if guard else []), *asked]
         self.found.append(
             FoundSite(
                 text,
@@ -188,6 +215,28 @@ class _Walk:
                 fill(site.message, known),
             )
         )
+
+    def _told(self, node: exp.Expr, site: Site) -> str | None:
+        """Return the condition that a site fails, which itself raises no error; None if there is none."""
+        values = [self._value(operand) for operand in site.operands]
+        if not site.fails or None in values:
+            return None
+        return fill(site.fails, [value for value in values if value is not None])
+
+    def _value(self, node: exp.Expr) -> str | None:
+        """Return what has the value of a node, and is NULL where that raises an error; None if there is no such text.
+
+        A cast to a type of numbers, for example, is one that is tried.
+        """
+        if not self._has_sites(node):
+            return self.expression.of(node)
+        if isinstance(node, exp.Paren):
+            return self._value(node.this)
+        site = self._sites.get(id(node))
+        if not isinstance(node, exp.Cast) or site is None or not site.fails:
+            return None
+        value = self._value(node.this)
+        return None if value is None else f"try_cast({value} AS {node.to.sql(dialect=SPARK)})"
 
     def _visit_case(self, node: exp.Case, reached: tuple[str, ...]) -> None:
         if node.this is not None:
@@ -239,6 +288,9 @@ class _Walk:
 
     def _not_null(self, node: exp.Expr) -> list[str]:
         """Return where the operand that is evaluated first is not NULL: else the other one is not evaluated."""
+        value = self._value(node)
+        if value is not None:
+            return [f"({value}) IS NOT NULL"]
         text = self.expression.of(node)
         return [] if text is None else [self._safely(node, f"({text}) IS NOT NULL", text, "true")]
 

@@ -17,6 +17,9 @@ INTEGERS = ("tinyint", "smallint", "int", "bigint")
 FRACTIONS = ("float", "double")
 CAST_INVALID_INPUT = "CAST_INVALID_INPUT"
 
+NUMERIC_TEXT = r"^[\\s]*[+-]?([0-9]+[.]?[0-9]*|[.][0-9]+)([eE][+-]?[0-9]+)?[\\s]*$"
+"""The pattern, as a literal of SQL, of a text that can be cast to a decimal."""
+
 _INTEGER = re.compile(r"[+-]?\d{1,18}")
 _NUMBER = re.compile(r"[+-]?(\d{1,300}\.?\d*|\.\d+)")
 _DATE = re.compile(r"(\d{4}-\d\d-\d\d)([ T]\d\d:\d\d:\d\d(\.\d{1,6})?)?")
@@ -81,7 +84,8 @@ def fails_to_cast(operand: int, other: int) -> str:
 def text_of(operand: exp.Expr) -> str | None:
     """Return the text of a string literal; None for anything else."""
     operand = operand.unnest()
-    return operand.name if isinstance(operand, exp.Literal) and operand.is_string else None
+    is_text = isinstance(operand, exp.RawString) or (isinstance(operand, exp.Literal) and operand.is_string)
+    return operand.name if is_text else None
 
 
 def is_other_constant(operand: exp.Expr) -> bool:

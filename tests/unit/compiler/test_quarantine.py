@@ -279,3 +279,65 @@ def test_an_engine_that_cannot_separate_errors_refuses_to_quarantine():
     assert [(error.code, error.joint) for error in plan.errors] == [("RVT-312", "out")]
     assert "pyspark" in plan.errors[0].message
     assert compiled(RAW, a(), sink("out", "a"), plugins=plugins).success
+
+
+# --- expressions of sources ---
+
+
+def raw(lines: dict[str, int] | None = None, **fields) -> Joint:
+    return replace(source("raw", **fields), origin=Origin("sources/raw.yaml", 1, lines or {}))
+
+
+def test_a_source_whose_expressions_can_fail_is_a_part_of_a_quarantining_query():
+    casting = raw(columns=["id", {"n": "CAST(s AS INT)"}], filter="n_of_them > 1", limit=5)
+    plan = compiled(casting, a(), sink("out", "a", on_error="quarantine"))
+    group = plan.group("out")
+    assert group.sql == (
+        "WITH raw AS (\nSELECT\nid,\nCAST(s AS INT) AS n\nFROM _rivet_source_raw\nWHERE n_of_them > 1\nLIMIT 5\n),\n"
+        "a AS (\nSELECT * FROM raw\n)\nSELECT * FROM a"
+    )
+    assert [(cte.joint, cte.upstream, cte.errors is not None) for cte in group.ctes] == [
+        ("raw", ("_rivet_source_raw",), True), ("a", ("raw",), False),
+    ]  # fmt: skip
+    assert group.query is not None
+    errors = group.query.errors()
+    assert errors is not None
+    assert [query.inputs for query in (*group.query.good(), errors)] == [("_rivet_source_raw",)] * 2
+    assert (
+        compiled(casting, a(), sink("out", "a")).group("out").sql
+        == "WITH a AS (\nSELECT * FROM raw\n)\nSELECT * FROM a"
+    )
+    assert CompiledAssembly.from_json(plan.to_json()) == plan
+
+
+def test_a_source_in_which_nothing_can_fail_is_read_as_it_is():
+    harmless = raw(columns=["id", {"n": "upper(s)"}], filter="s IS NOT NULL")
+    group = compiled(harmless, a(), sink("out", "a", on_error="quarantine")).group("out")
+    assert ([cte.joint for cte in group.ctes], group.sql) == (
+        ["a"],
+        "WITH a AS (\nSELECT * FROM raw\n)\nSELECT * FROM a",
+    )
+
+
+def test_each_reader_decides_by_its_own_mode():
+    casting = raw(columns=[{"n": "CAST(s AS INT)"}])
+    plan = compiled(casting, sink("one", "raw", on_error="quarantine"), sink("two", "raw"))
+    assert {g.name: [cte.joint for cte in g.ctes] for g in plan.fused_groups if g.target} == {"one": ["raw"], "two": []}
+
+
+@pytest.mark.parametrize(
+    ("fields", "lines", "line"),
+    [
+        ({"columns": [{"b": "a"}, {"n": "our_function(s)"}]}, {"columns": 4, "columns.b": 5, "columns.n": 6}, 6),
+        ({"columns": [{"n": "a +\nour_function(s)"}]}, {"columns": 4, "columns.n": 6}, 7),
+        ({"columns": ["a"], "filter": "a > 0 AND\nour_function(a)"}, {"columns": 4, "filter": 9}, 10),
+        ({"columns": [{"n": "our_function(s)"}]}, {}, 1),
+    ],
+    ids=["column", "second line", "filter", "unknown"],
+)
+def test_an_expression_of_a_source_that_is_not_separable_is_refused_at_its_line(fields, lines, line):
+    plan = compiled(raw(lines, **fields), a(), sink("out", "a", on_error="quarantine"))
+    ((code, joint, file, found),) = [(e.code, e.joint, e.file, e.line) for e in plan.errors]
+    assert (code, joint, file, found) == ("RVT-330", "raw", "sources/raw.yaml", line)
+    assert "our_function" in plan.errors[0].message
+    assert compiled(raw(lines, **fields), a(), sink("out", "a")).success

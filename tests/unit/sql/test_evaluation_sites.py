@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from sqlglot import exp
 
+from rivet_dagster.model.row_errors import NotSeparable, RowErrors
 from rivet_dagster.sql.determinism import NON_DETERMINISTIC, spark_functions
 from rivet_dagster.sql.dialect import parse_expression
-from rivet_dagster.sql.error import SqlError
+from rivet_dagster.sql.error import SqlError, Unreadable
 from rivet_dagster.sql.evaluation.aggregates import Aggregate
 from rivet_dagster.sql.evaluation.calls import call_of
 from rivet_dagster.sql.evaluation.conditions import site_of
+from rivet_dagster.sql.evaluation.error_query import Place
+from rivet_dagster.sql.evaluation.expression_text import ExpressionText
+from rivet_dagster.sql.evaluation.separation import separate
 from rivet_dagster.sql.evaluation.site import Site, Unclassified
 
 SYNTAX = set("and any between case cast div in not or when".split())
@@ -52,6 +58,7 @@ struct(a, b)
 named_struct('x', a)
 array(1, 2)
 map('x', 1, 'y', 2)
+explode(collection => a)
 next_day(NULL, 'MO')
 format_string('%s-%s', a, b)
 encode(a, 'utf-8')
@@ -70,6 +77,10 @@ UNKNOWN = {
     "transform(a, x -> rand())": "rand",
     "from_avro(a, 'x')": "from_avro",
     "reflect(a, b)": "reflect",
+    "map(a, 1, b, 2)": "map",
+    "str_to_map(a)": "str_to_map",
+    "transform(a, x -> map_from_arrays(x, x))": "map_from_arrays",
+    "split(str => a, regex => b)": "split with named arguments",
 }
 """Constructs that a node names which is not known; None where it is only known of an operand."""
 
@@ -111,6 +122,23 @@ def test_operands(name: str) -> None:
     assert read or call is None
 
 
+def test_every_operand_has_its_text() -> None:
+    """Where a call can fail its operands are parts of the author's text, which the condition of its errors needs."""
+    arguments = [*(", ".join(f"a{i}" for i in range(arity)) for arity in range(1, 8)), "a0, 'dd/MM/yyyy'"]
+    lost = set()
+    for call in (f"{name}({given})" for name in sorted(spark_functions() - SYNTAX) for given in arguments):
+        text = f"coalesce(upper({call}), a9) || '-'"
+        try:
+            expression = ExpressionText(text, 1)
+        except (SqlError, Unreadable):
+            continue
+        for node in expression.tree.walk():
+            site = site_of(node)
+            nodes = [node, *site.operands] if isinstance(site, Site) else []
+            lost |= {text for operand in nodes if expression.of(operand) is None}
+    assert lost == set()
+
+
 def test_every_function_is_classified() -> None:
     """The functions of Spark that are not known are these, and those that depend on time, chance or order."""
     unknown = set()
@@ -127,18 +155,21 @@ def test_every_function_is_classified() -> None:
 
 OTHERS = """
 approx_top_k approx_top_k_accumulate approx_top_k_combine approx_top_k_estimate bitmap_and_agg bitmap_construct_agg
-bitmap_or_agg collations count_min_sketch from_avro from_protobuf histogram_numeric hll_sketch_agg
-hll_sketch_estimate hll_union hll_union_agg kll_merge_agg_bigint kll_merge_agg_double kll_merge_agg_float
-kll_sketch_agg_bigint kll_sketch_agg_double kll_sketch_agg_float kll_sketch_get_n_bigint kll_sketch_get_n_double
-kll_sketch_get_n_float kll_sketch_get_quantile_bigint kll_sketch_get_quantile_double kll_sketch_get_quantile_float
-kll_sketch_get_rank_bigint kll_sketch_get_rank_double kll_sketch_get_rank_float kll_sketch_merge_bigint
-kll_sketch_merge_double kll_sketch_merge_float kll_sketch_to_string_bigint kll_sketch_to_string_double
-kll_sketch_to_string_float make_time python_worker_logs range schema_of_avro schema_of_variant_agg sql_keywords
-st_asbinary st_geogfromwkb st_geomfromwkb st_setsrid st_srid theta_difference theta_intersection
+bitmap_or_agg collations count_min_sketch from_avro from_protobuf histogram_numeric hll_sketch_agg hll_sketch_estimate
+hll_union hll_union_agg kll_merge_agg_bigint kll_merge_agg_double kll_merge_agg_float kll_sketch_agg_bigint
+kll_sketch_agg_double kll_sketch_agg_float kll_sketch_get_n_bigint kll_sketch_get_n_double kll_sketch_get_n_float
+kll_sketch_get_quantile_bigint kll_sketch_get_quantile_double kll_sketch_get_quantile_float kll_sketch_get_rank_bigint
+kll_sketch_get_rank_double kll_sketch_get_rank_float kll_sketch_merge_bigint kll_sketch_merge_double
+kll_sketch_merge_float kll_sketch_to_string_bigint kll_sketch_to_string_double kll_sketch_to_string_float make_time map
+map_concat map_from_arrays map_from_entries python_worker_logs range schema_of_avro schema_of_variant_agg sql_keywords
+st_asbinary st_geogfromwkb st_geomfromwkb st_setsrid st_srid str_to_map theta_difference theta_intersection
 theta_intersection_agg theta_sketch_agg theta_sketch_estimate theta_union theta_union_agg time time_diff time_trunc
-to_avro to_protobuf to_time try_aes_decrypt try_to_time
+to_avro to_protobuf to_time transform_keys try_to_time
 """
-"""Sketches, geometry, Avro, Protobuf, the type TIME (which Spark 4.1 refuses), and functions that give tables."""
+"""Sketches, geometry, Avro, Protobuf, the type TIME (which Spark 4.1 refuses), functions that give tables, and maps.
+
+Spark's functions that make maps keep what they read of a row for which they fail.
+"""
 
 
 @pytest.mark.parametrize(
@@ -171,3 +202,25 @@ def _aggregate(text: str) -> Aggregate:
     site = site_of(parse_expression(text))
     assert isinstance(site, Aggregate)
     return site
+
+
+def test_what_no_driver_can_plan_is_refused_with_its_number():
+    def found(places: int) -> RowErrors | NotSeparable | None:
+        total = " + ".join(f"CAST(c{place} AS INT)" for place in range(places))
+        return separate(f"SELECT id,\n {total} AS n FROM t", Place("j"))
+
+    assert isinstance(found(40), RowErrors)
+    refused = found(80)
+    assert isinstance(refused, NotSeparable)
+    told = r"\d+ places that can fail in one SELECT .* 2,\d+,\d+ characters, of at most 2,100,000: split the joint"
+    assert re.match(told, refused.construct)
+
+
+def test_the_query_of_errors_grows_with_the_places_that_can_fail():
+    def length(places: int) -> int:
+        casts = ", ".join(f"CAST(c{place:03} AS DECIMAL(10, 2)) / b AS n{place:03}" for place in range(places))
+        found = separate(f"SELECT id, {casts} FROM t", Place("j", "joints/j.sql", 1))
+        assert isinstance(found, RowErrors)
+        return len(found.good) + sum(map(len, found.queries))
+
+    assert length(300) < 10.1 * length(30)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from rivet_dagster.catalogs.filesystem.files.copy_on_write import keep_permissions
+from rivet_dagster.catalogs.filesystem.files.copy_on_write import keep_permissions, share
 from rivet_dagster.catalogs.filesystem.files.data_files import FileStamp, Footers, stamp_of
 from rivet_dagster.catalogs.filesystem.files.footers import parquet_files
 from rivet_dagster.catalogs.filesystem.files.local_writing import write_rows, writing
@@ -20,6 +20,9 @@ from rivet_dagster.engines.contract import Frame
 from rivet_dagster.errors import RivetError
 from rivet_dagster.model.relations import Files
 from rivet_dagster.model.storage import StoredRows
+
+MOST_SHARED = 200
+"""The most files that an error table shares with the next one: more are written again, as fewer files."""
 
 
 @dataclass
@@ -53,6 +56,22 @@ class StagedErrors:
             relation = Files("parquet", tuple(map(str, files)))
             relation = with_schema(relation, TableFiles(LocalTree(folder), "parquet", tuple(files), name))
             return StoredRows(relation, self._footers.statistics(files))
+
+    def share(self, name: str) -> StoredRows | None:
+        """Share the files of the base's error table, and return its rows; None if there are none, or too many files.
+
+        Raises what ``add`` does.
+        """
+        staged = self.version
+        with writing(staged.table.home), heartbeat.required(staged.table, staged.name):
+            base = errors_folder(staged.table, staged.upon) if staged.upon is not None else None
+            files = parquet_files(base) if base is not None else []
+            if not 0 < len(files) <= MOST_SHARED:
+                return None
+            folder = make_errors_folder(staged.table, staged.name, name)
+            for path in files:
+                share(path, folder)
+        return self.add(name, None)
 
     def complete(self) -> None:
         """Leave only data files, as in the folder of the rows. Raises RVT-407 if they have changed; OSError."""

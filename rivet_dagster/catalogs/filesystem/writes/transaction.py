@@ -72,6 +72,10 @@ class FilesystemTransaction(StagedTransaction, ErrorTransaction):
         """Write files beside those of the rows; a table without rows is written in this process."""
         return self._errors.add(table, frame)
 
+    def share_errors(self, table: str) -> StoredRows | None:
+        """Link the files of the errors of the version that was published when this one was begun."""
+        return self._errors.share(table)
+
     def put(self, rows: Any) -> bool:
         """Write a file in this process."""
         return self._staged.put(rows)

@@ -71,6 +71,15 @@ class StagedErrors:
         self.judged = stored.relation.snapshot if isinstance(stored.relation, CatalogTable) else None
         return stored
 
+    def share(self, name: str, version: int, heartbeat: Heartbeat, session: EngineSession | None) -> StoredRows | None:
+        """Begin with the errors of the rows of ``version``, and return them; None if there are none."""
+        found = self.open(name).load_if_any()
+        base = errors_of_rows(found, version) if found is not None else None
+        if base is None:
+            return None
+        self._begin(name, heartbeat, session, base)
+        return self.add(name, None, heartbeat, session)
+
     def stored(self) -> StoredRows:
         """Return all errors that have been added."""
         if isinstance(self.staged, StagedBranch):
@@ -133,7 +142,8 @@ class StagedErrors:
         if self.staged is not None:
             withhold(self.staged.table, key, str(self.snapshot_id), None, None, Judged(self.judged))
 
-    def _begin(self, name: str, heartbeat: Heartbeat, session: EngineSession | None) -> None:
+    def _begin(self, name: str, heartbeat: Heartbeat, session: EngineSession | None, base: int | None = None) -> None:
+        """Begin with the errors of the snapshot ``base`` of the table; without one, or if it is new, with none."""
         opened = self.open(name)
         place = place_of(opened)
         self._refuse_another(opened, place)
@@ -145,7 +155,7 @@ class StagedErrors:
             self.staged = staged
         else:
             self._upon = place.existing.metadata.current_snapshot_id
-            self.staged = begin_branch(opened, heartbeat.key, self._upon, emptied=True)
+            self.staged = begin_branch(opened, heartbeat.key, base or self._upon, emptied=base is None)
 
     def _refuse_another(self, opened: OpenedTable, place: Place) -> None:
         """Raise RVT-404 if the name is that of another table."""

@@ -56,6 +56,11 @@ class NessieTransaction(IcebergTransaction):
         self.begin_run("")
         return super().write_errors(table, frame)
 
+    def share_errors(self, table: str) -> StoredRows | None:
+        """Share the errors on the run's branch."""
+        self.begin_run("")
+        return super().share_errors(table)
+
     def begin_run(self, identity: str) -> None:
         """Make the branch of the run, unless there is one, and begin to send heartbeats."""
         begin = self.beginning

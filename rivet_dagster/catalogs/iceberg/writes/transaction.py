@@ -114,6 +114,14 @@ class IcebergTransaction(StagedTransaction, ErrorTransaction):
         with reaching(begin.table.name.catalog, f"the error table {table}", "RVT-404"):
             return begin.errors.add(table, frame, self._alive(""), self.session)
 
+    def share_errors(self, table: str) -> StoredRows | None:
+        """Begin the branch of the error table with the errors of the version that this one builds upon."""
+        begin = self.beginning
+        if begin.upon is None:
+            return None
+        with reaching(begin.table.name.catalog, f"the error table {table}", "RVT-404"):
+            return begin.errors.share(table, begin.upon, self._alive(""), self.session)
+
     def _alive(self, identity: str) -> Heartbeat:
         """Begin to send heartbeats, with the first thing that is staged."""
         if self._heartbeat is None:

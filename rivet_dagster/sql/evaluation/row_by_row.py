@@ -1,0 +1,183 @@
+"""Queries of which each row comes from one row of the one table that they read, so that errors can travel with rows.
+
+A chain of such queries is asked once, whatever its length. First each row of the table that the first one reads goes
+through all of them with a flag, which says whether an expression has failed for it; this is one stage of compiled code.
+The rows with a flag, as they were read, then go through all of them again, with the array of their errors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from sqlglot import exp
+
+from rivet_dagster.model.row_errors import RowByRow
+from rivet_dagster.sql.determinism import is_deterministic
+from rivet_dagster.sql.dialect import quoted, read_query
+from rivet_dagster.sql.error import Unreadable
+from rivet_dagster.sql.evaluation.aggregate_calls import aggregates
+from rivet_dagster.sql.evaluation.clauses import Item, select_of
+from rivet_dagster.sql.evaluation.code import Code, on_one_line
+from rivet_dagster.sql.evaluation.error_query import Place, errors_in_full, json_of
+from rivet_dagster.sql.evaluation.projection_errors import conditions, failing_expressions
+from rivet_dagster.sql.evaluation.raising import any_of, true_or_false, value_or_null
+from rivet_dagster.sql.evaluation.refusal import RefusedError
+from rivet_dagster.sql.evaluation.select_rewrite import Kept, SelectRewrite
+from rivet_dagster.sql.evaluation.sites import Fallible, generates
+
+INPUT = "rivet_input"
+"""The table that the texts of a RowByRow read: the rows of the query before it, or those that the first one reads."""
+
+_READ, _FAILED, _ERRORS = "rivet_read", "rivet_failed", "rivet_errors"
+
+_TYPE = (
+    "ARRAY<STRUCT<joint: STRING, code: STRING, expression: STRING, file: STRING, line: INT, message: STRING, "
+    "row: STRING, key: STRING>>"
+)
+
+
+def flagged(table: str) -> str:
+    """Return the query of the rows of ``table`` as the first query of a chain reads them, none of which has failed."""
+    return f"SELECT *, struct(*) AS {_READ}, false AS {_FAILED} FROM {quoted(table)}"
+
+
+def failed(chain: str) -> str:
+    """Return the query of those of a table's rows that have failed in a ``chain`` of queries, as they were read."""
+    rows = f"SELECT {_READ}, {_once(_FAILED)} AS {_FAILED} FROM {quoted(chain)}"
+    return f"SELECT {_READ}.*, CAST(NULL AS {_TYPE}) AS {_ERRORS} FROM ({rows}) WHERE {_FAILED}"
+
+
+def errors(chain: str) -> str:
+    """Return the query, with QUERY_COLUMNS, of the errors that a ``chain`` of queries has found."""
+    return f"SELECT e.* FROM {quoted(chain)} LATERAL VIEW inline({_ERRORS}) e"
+
+
+def _once(value: str) -> str:
+    """Return a value of which Spark moves no condition, and so no copy, to below the SELECT that computes it."""
+    return f"IF(spark_partition_id() < 0, NULL, {value})"
+
+
+def row_by_row(sql: str, place: Place, keys: Sequence[str]) -> RowByRow | None:
+    """Return a query as a link of a chain; None if a row of it may come from several rows, or from none.
+
+    >>> found = row_by_row("SELECT id, CAST(s AS INT) AS n FROM orders WHERE id > 0", Place("j"), [])
+    >>> found.reads, found.failing, found.passed, found.filters
+    ('orders', ('n',), (('id', 'id'),), True)
+    >>> row_by_row("SELECT sum(n) AS n FROM orders", Place("j"), [])
+    """
+    query = read_query(sql)
+    tree = query.tree
+    if not isinstance(tree, exp.Select) or not _reads_one_table(tree) or not is_deterministic(query):
+        return None
+    code = Code.of(query.text)
+    try:
+        select = select_of(code, code.whole)
+        for only_certain in (False, True):
+            try:
+                return _link(SelectRewrite(code, place, select, [], keys, only_certain))
+            except RefusedError:
+                continue
+    except (RefusedError, Unreadable):
+        pass
+    return None
+
+
+def _reads_one_table(tree: exp.Select) -> bool:
+    source = tree.args.get("from_")
+    table = source.this if source is not None else None
+    if not isinstance(table, exp.Table) or set(_given(table)) - {"this", "alias"} or not table.name:
+        return False
+    if table.args.get("alias") is not None and table.args["alias"].args.get("columns"):
+        return False
+    if set(_given(tree)) - {"kind", "expressions", "from_", "where"} or tree.args.get("kind"):
+        return False
+    inner = (exp.Window, exp.Query, exp.Unnest, exp.Lateral)
+    if any(isinstance(node, inner) for node in tree.walk() if node is not tree):
+        return False
+    return not any(aggregates(item) or generates(item) for item in tree.expressions)
+
+
+def _given(node: exp.Expr) -> dict[str, object]:
+    return {name: value for name, value in node.args.items() if value}
+
+
+@dataclass(frozen=True)
+class _Item:
+    """An item of the SELECT list: its text, its name (empty for a star), and how it can fail."""
+
+    text: str
+    name: str = ""
+    wrong: Fallible | None = None
+    passed: str = ""
+    """The column that it passes on."""
+
+
+def _link(rewrite: SelectRewrite) -> RowByRow | None:
+    (relation,) = rewrite.select.relations
+    items = [_item(rewrite, item) for item in rewrite.select.items]
+    known = [item for item in items if item is not None]
+    if relation.name is None or len(known) < len(items):
+        return None
+    kept = conditions(rewrite)
+    expressions = failing_expressions(kept, [item.wrong for item in known if item.wrong is not None])
+    alias = quoted(relation.name)
+    had_failed, had_errors = f"{alias}.{_FAILED}", f"{alias}.{_ERRORS} IS NOT NULL"
+    failed = found = None
+    if expressions:
+        fails = any_of([one.failed for one in expressions])
+        failed = f"{had_failed} OR {fails}"
+        row = json_of(f"struct({alias}.* EXCEPT ({_ERRORS}))")
+        errors = errors_in_full(rewrite.place, expressions, row, rewrite.key())
+        found = _once(f"CASE WHEN {had_errors} THEN {alias}.{_ERRORS} WHEN {fails} THEN {errors} END")
+    return RowByRow(
+        reads=rewrite.code.tokens[relation.part.start].text,
+        failing=tuple(item.name.lower() for item in known if item.wrong is not None),
+        passed=tuple((item.name.lower(), item.passed.lower()) for item in known if item.passed),
+        passes_all=any(not item.name for item in known),
+        filters=rewrite.select.clause("where") is not None,
+        flags=_query(alias, known, kept, had_failed, (_FAILED, _READ), failed),
+        errors=_query(alias, known, kept, had_errors, (_ERRORS,), found),
+    )
+
+
+def _item(rewrite: SelectRewrite, item: Item) -> _Item | None:
+    expression = rewrite.expression(item.part)
+    tree, text = expression.tree, on_one_line(expression.text)
+    if tree.is_star:
+        return _Item(text) if _is_plain(tree) else None
+    given = rewrite.given(item)
+    column = tree.name if isinstance(tree, exp.Column) else ""
+    name = item.alias or column
+    if given is None or not name:
+        return None
+    wrong = rewrite.failing(expression)
+    if wrong is not None:
+        rewrite.refuse_aliases(given)
+    return _Item(text, name, wrong, column)
+
+
+def _is_plain(star: exp.Expr) -> bool:
+    return not any((star.this if isinstance(star, exp.Column) else star).args.values())
+
+
+def _query(
+    alias: str, items: Sequence[_Item], kept: Kept, had_failed: str, own: tuple[str, ...], value: str | None
+) -> str:
+    """Return the query over INPUT that gives the items and the columns ``own``, with ``value`` in the first of them.
+
+    Rows that ``had_failed`` stay.
+    """
+    rows = f"{INPUT} AS {alias}"
+    conditions = [*kept.clean, *(true_or_false(one.text, one.failed, "true") for one in kept.failing)]
+    if conditions:
+        rows += f" WHERE {had_failed} OR ({' AND '.join(f'({condition})' for condition in conditions)})"
+    shown = []
+    for item in items:
+        text = item.text
+        if item.wrong is not None:
+            text = value_or_null(item.wrong.text, any_of([had_failed, item.wrong.failed]))
+        shown.append(f"{text} AS {quoted(item.name)}" if item.name else f"{alias}.* EXCEPT ({', '.join(own)})")
+    first, *others = own
+    shown.append(f"{alias}.{first}" if value is None else f"{value} AS {first}")
+    return f"SELECT {', '.join([*shown, *(f'{alias}.{name}' for name in others)])} FROM {rows}"
