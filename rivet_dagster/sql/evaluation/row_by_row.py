@@ -1,8 +1,8 @@
 """Queries of which each row comes from one row of the one table that they read, so that errors can travel with rows.
 
 A chain of such queries is asked once, whatever its length. First each row of the table that the first one reads goes
-through all of them with a flag, which says whether an expression has failed for it; this is one stage of compiled code.
-The rows with a flag, as they were read, then go through all of them again, with the array of their errors.
+through all of them with a flag, which says whether an expression has failed for it. The rows with a flag, as they were
+read, then go through all of them again, with the array of their errors.
 """
 
 from __future__ import annotations
