@@ -149,16 +149,18 @@ Proof = Literal["always", "with rows", "never"]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ComparedTypes:
-    """Columns whose types decide whether rows can fail that could not be separated: a ``construct`` on a ``line``.
+    """Columns whose types decide whether Spark casts a string to compare them: a ``construct`` on a ``line``.
 
-    It is refused if a column of the query ``left`` is a string, and the one of its name of ``right`` is not, or the
-    other way round.
+    It does if a column of the query ``left`` is a string, and the one of its name of ``right`` is not, or the other way
+    round. Then a success of the author's query proves nothing; if the rows that fail are not ``is_separated`` from the
+    others, the run is refused.
     """
 
     left: str
     right: str
     construct: str
     line: int
+    is_separated: bool = False
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

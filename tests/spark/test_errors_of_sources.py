@@ -216,3 +216,24 @@ def test_rows_of_parquet_files_and_a_union_of_sources(project):
     assert {(joint, expression, identity) for joint, _, expression, *_, identity in found(folder)} == {
         ("a", "100 DIV n", 2), ("b", "10 DIV (id - 1)", 1),
     }  # fmt: skip
+
+
+@pytest.mark.parametrize("key", ["id", "day"])
+def test_a_key_that_fails_is_told_where_another_condition_leaves_its_row_out(project, key):
+    """A first run by the author's query succeeds: Spark filters the rows before it casts their keys."""
+    folder = project(
+        {
+            "sources/orders.yaml": source("orders.csv", "id STRING, amount INT, day DATE"),
+            "sources/names.yaml": source("names.csv", "id INT, day DATE, name STRING"),
+            "joints/named.sql": f"SELECT o.amount, n.name\nFROM orders AS o JOIN names AS n\nON o.{key} = n.{key} "
+            "AND o.amount > 10",
+            "sinks/out.yaml": sink("out", "named", **QUARANTINE),
+            "data/orders.csv": "id,amount,day\nx,10,2026-01-01\n2,20,2026-01-02\n",
+            "data/names.csv": "id,day,name\n1,2026-01-01,a\n2,2026-01-02,b\n",
+        }
+    )
+    result = folder.run("out")
+    assert folder.rows("out") == [{"amount": 20, "name": "b"}]
+    told = {("named", "CAST_INVALID_INPUT", "o.id = n.id", "joints/named.sql", 3, "x")} if key == "id" else set()
+    assert (found(folder) if told else set()) == told
+    assert result.errors.count == len(told)

@@ -53,7 +53,7 @@ def write_joint(
             corrupt: dict[str, Frame] | None = {} if quarantines else None
             frame = _result(run, exit_name, rendered, session, corrupt)
             if quarantines:
-                refuse_by_types(run, rendered)
+                refuse_by_types(run, rendered, as_written)
             if target is not None:
                 refuse_outdated(run)
             _refuse_unknown_columns(target.columns if target is not None else (), session, frame)

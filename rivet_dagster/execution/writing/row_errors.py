@@ -35,6 +35,7 @@ _NEW = "rivet_new_errors"
 _OF_RUN = (
     f"SELECT {', '.join(f'`{name}`' for name in QUERY_COLUMNS)}, :run_id AS run_id, :version AS version FROM {_NEW}"
 )
+_NOT_CERTAIN = "it is not certain that all rows can be evaluated"
 
 
 def write_errors(
@@ -81,20 +82,25 @@ def write_errors(
     return counted_errors(session, session.load(stored.relation), table, version)
 
 
-def refuse_by_types(run: ThisRun, rendered: Rendered) -> None:
+def refuse_by_types(run: ThisRun, rendered: Rendered, as_written: bool) -> None:
     """Raise RVT-330 for casts of strings whose errors could not be separated, now that the types are known.
 
-    To be called with the views from which the rows are computed, before any row is.
+    Where they are separated, raise RVT-520 if a success of the author's query, ``as_written``, would prove nothing. To
+    be called with the views from which the rows are computed, before any row is.
     """
     session, assembly = run.session, run.runtime.assembly
     query = rendered.group_query
     for name, compared, *queries in query.compared_types(rendered.incremental):
+        if compared.is_separated and not as_written:
+            continue
         frames = [query_frame(run.runtime, rendered, one, session, run.window) for one in queries]
         left, right = ({column.lower(): kind for column, kind in session.columns(frame)} for frame in frames)
         for column in left.keys() & right.keys():
             kinds = left[column].lower(), right[column].lower()
             strings = [kind.startswith("string") for kind in kinds]
             if any(strings) and not all(strings) and not {"binary", "void"} & set(kinds):
+                if compared.is_separated:
+                    raise RivetError(CODE, _NOT_CERTAIN)
                 joint = assembly.joint(name)
                 assert isinstance(joint, QueryJoint)
                 texts = {cte.joint: cte.text_for(cte.joint in rendered.incremental) for cte in query.ctes}
@@ -130,7 +136,7 @@ def refuse_unproven(rendered: Rendered, transaction: TableTransaction) -> None:
     """Raise RVT-520 if a success of the author's own query does not prove that all rows can be evaluated."""
     proof = rendered.group_query.proof(rendered.incremental)
     if proof == "never" or (proof == "with rows" and transaction.batch.statistics.rows == 0):
-        raise RivetError(CODE, "it is not certain that all rows can be evaluated")
+        raise RivetError(CODE, _NOT_CERTAIN)
 
 
 def _proof(query: GroupQuery, incremental: Collection[str]) -> Proof:

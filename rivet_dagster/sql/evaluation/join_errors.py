@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from sqlglot import TokenType, exp
 
-from rivet_dagster.model.row_errors import ComparedTypes
+from rivet_dagster.model.row_errors import ComparedTypes, Proof
 from rivet_dagster.sql.evaluation.clauses import Relation, conjuncts
 from rivet_dagster.sql.evaluation.code import Edit, Range
 from rivet_dagster.sql.evaluation.expression_text import ExpressionText
@@ -19,10 +19,13 @@ from rivet_dagster.sql.evaluation.sites import Fallible, FoundSite
 from rivet_dagster.sql.evaluation.strings import CAST_INVALID_INPUT, casts_a_string, fails_to_cast, text_of
 
 _INNER = frozenset({"", "INNER", "CROSS"})
+_COMPARISONS = (exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE)
 
 
 def join_operators(rewrite: SelectRewrite) -> Iterator[Operator]:
+    """Yield the operators of the conditions of joins that have errors, and edit these conditions."""
     relations = rewrite.select.relations
+    proof: Proof = "with rows" if _is_of_one_condition(rewrite) else "never"
     for index, relation in enumerate(relations):
         if relation.joined == "LATERAL VIEW":
             _refuse_generator(rewrite, relation)
@@ -40,14 +43,29 @@ def join_operators(rewrite: SelectRewrite) -> Iterator[Operator]:
                 continue  # it is not known which column belongs to which side
             if relation.joined not in _INNER:
                 raise RefusedError("the condition of an outer, semi or anti join", expression.line)
-            yield from _join_condition(rewrite, relations[: index + 1], part, expression, failing)
+            # Whether there is a cast at all, ``compared_types`` tells.
+            own = "with rows" if not failing.certain and isinstance(expression.tree, _COMPARISONS) else proof
+            for operator in _join_condition(rewrite, relations[: index + 1], part, expression, failing):
+                yield replace(operator, proof=own)
+
+
+def _is_of_one_condition(rewrite: SelectRewrite) -> bool:
+    """Return whether Spark evaluates the condition of the only join for all rows, if neither side is empty.
+
+    Another condition, that a key is not NULL included, may leave out rows before.
+    """
+    joined = rewrite.select.relations[1:]
+    if len(joined) != 1 or joined[0].condition is None or rewrite.select.clause("where") is not None:
+        return False
+    return len(conjuncts(rewrite.code, joined[0].condition)) == 1
 
 
 def compared_types(rewrite: SelectRewrite, is_refused: bool) -> Iterator[ComparedTypes]:
-    """Yield the keys of joins whose casts, if their types call for any, could not be separated.
+    """Yield the keys of joins whose casts, if their types call for any, could not be separated, or not be proven.
 
-    ``is_refused`` says that no error of the SELECT could be.
+    ``is_refused`` says that no error of the SELECT could be separated.
     """
+    are_proven = _is_of_one_condition(rewrite)
     relations = rewrite.select.relations
     for index, relation in enumerate(relations[1:], 1):
         if relation.lateral:
@@ -70,20 +88,22 @@ def compared_types(rewrite: SelectRewrite, is_refused: bool) -> Iterator[Compare
         for part in conjuncts(rewrite.code, relation.condition):
             expression = rewrite.expression(part)
             tree = expression.tree
-            if not isinstance(tree, exp.EQ) or casts_a_string((tree.left, tree.right)) is None:
+            if not isinstance(tree, _COMPARISONS) or casts_a_string((tree.left, tree.right)) is None:
                 continue
             if text_of(tree.left) is not None or text_of(tree.right) is not None:
                 continue  # a constant, which fails for no row or for all
-            separates = relation.joined in _INNER and not is_refused
-            if separates and (
-                _sides(rewrite, relations[: index + 1], expression) is not None or not _is_comparison_of_columns(tree)
-            ):
+            sides_known = _sides(rewrite, relations[: index + 1], expression) is not None
+            is_separated = relation.joined in _INNER and not is_refused
+            is_separated &= sides_known or not _is_comparison_of_columns(tree)
+            if (are_proven or rewrite.is_certain(expression)) if is_separated else not isinstance(tree, exp.EQ):
                 continue
             texts = expression.of(tree.left), expression.of(tree.right)
             rows = f"FROM {before} LEFT JOIN ({right}) ON false"
             left, other = (f"SELECT {text} AS value {rows}" for text in texts)
             if None not in texts:
-                yield ComparedTypes(left=left, right=other, construct=_CAST_OF_KEYS, line=expression.line)
+                yield ComparedTypes(
+                    left=left, right=other, construct=_CAST_OF_KEYS, line=expression.line, is_separated=is_separated
+                )
 
 
 _CAST_OF_KEYS = "the comparison of a string with another type in a join"
@@ -118,9 +138,7 @@ def _join_condition(
             # The other side gives no row here, only the type to which Spark casts.
             rows = f"FROM {here} LEFT JOIN ({other}) ON false WHERE {cast.failed}"
             values = f"({value_or_null(values, cast.failed)})"
-            operator = rewrite.operator([cast], inside, rows, among_others=True)
-            # The types of most keys rule an error out, so a second query is not worth what WHERE may have left out.
-            yield replace(operator, proof="with rows")
+            yield rewrite.operator([cast], inside, rows, among_others=True)
         new.append(values)
     rewrite.edits.append(Edit(start, end, " = ".join(new)))
 

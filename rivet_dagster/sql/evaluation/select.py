@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 from rivet_dagster.sql.evaluation.aggregate_calls import aggregates, windows
 from rivet_dagster.sql.evaluation.aggregation_errors import aggregation_operators
@@ -27,10 +26,7 @@ def relations(rewrite: SelectRewrite) -> Iterator[tuple[Relation, str | None]]:
 
 def operators(rewrite: SelectRewrite) -> Iterator[Operator]:
     """Yield the operators of the SELECT that have errors, those of its joins first, and edit its text."""
-    for operator in join_operators(rewrite):
-        # Spark evaluates the keys of a join only if neither side is empty, and of rows that WHERE keeps.
-        never = operator.proof == "always" and rewrite.select.clause("where") is not None
-        yield replace(operator, proof="never" if never else "with rows")
+    yield from join_operators(rewrite)
     if rewrite.select.clause("pipe") is not None:
         _refuse_any(rewrite, "pipe syntax")
     given = [rewrite.given(item) for item in rewrite.select.items]

@@ -204,6 +204,27 @@ def _aggregate(text: str) -> Aggregate:
     return site
 
 
+@pytest.mark.parametrize(
+    ("conditions", "proof", "compared"),
+    [
+        ("ON t.s = u.k", "with rows", 0),
+        ("ON t.s = u.k WHERE t.id > 1", "with rows", 1),
+        ("ON t.s = u.k AND t.id > 1", "with rows", 2),
+        ("ON t.s = u.k AND t.id BETWEEN 1 AND 2", "never", 1),
+        ("ON t.s = u.k JOIN v ON v.id = t.id", "with rows", 2),
+        ("ON CAST(t.s AS INT) = 1 + u.k", "with rows", 0),
+        ("ON CAST(t.s AS INT) = 1 + u.k WHERE t.id > 1", "never", 0),
+        ("ON CAST(t.s AS INT) = 1 + u.k AND t.id > 1", "never", 1),
+        ("ON CAST(t.s AS INT) = 1 + u.k CROSS JOIN v", "never", 0),
+    ],
+)
+def test_other_conditions_may_leave_out_a_row_whose_key_fails(conditions, proof, compared):
+    found = separate(f"SELECT t.id FROM t JOIN u {conditions}", Place("j"))
+    assert isinstance(found, RowErrors)
+    assert found.proof == proof
+    assert [one.is_separated for one in found.compared] == [True] * compared
+
+
 def test_what_no_driver_can_plan_is_refused_with_its_number():
     def found(places: int) -> RowErrors | NotSeparable | None:
         total = " + ".join(f"CAST(c{place} AS INT)" for place in range(places))
