@@ -36,8 +36,8 @@ from rivet_dagster.execution.results import GroupResult
 from rivet_dagster.execution.runtime import Runtime
 from rivet_dagster.model.origin import Origin
 from rivet_dagster.model.row_errors import RowErrors
-from rivet_dagster.sql.evaluation.error_query import Place
-from rivet_dagster.sql.evaluation.separation import separate
+from rivet_dagster.sql.row_errors.error_query import Place
+from rivet_dagster.sql.row_errors.separation import separate
 
 HERE = Path(__file__).resolve().parent
 FAIL, GOOD, CLEAN, DIRTY, FIRST = "fail", "good", "quarantine", "dirty", "first dirty"

@@ -14,8 +14,8 @@ from collections.abc import Mapping
 from measuring import Spread, markdown
 
 from rivet_dagster.model.row_errors import RowErrors
-from rivet_dagster.sql.evaluation.error_query import Place
-from rivet_dagster.sql.evaluation.separation import separate
+from rivet_dagster.sql.row_errors.error_query import Place
+from rivet_dagster.sql.row_errors.separation import separate
 
 MOST_MILLISECONDS = 50
 """What the separation of one query may take."""

@@ -26,7 +26,7 @@ from rivet_dagster.cli.run_report import (
 from rivet_dagster.compiler.plan import CompiledAssembly
 from rivet_dagster.execution.runtime import Runtime
 from rivet_dagster.model.convert import shortened
-from rivet_dagster.model.row_errors import CHECK as EVALUATION_ERRORS
+from rivet_dagster.model.row_errors import CHECK as ROW_ERRORS
 from rivet_dagster.redaction import redacted
 
 _STYLES = {SUCCESS: "green", FAILED: "bold red", SKIPPED: "yellow", CANCELED: "yellow"}
@@ -50,7 +50,7 @@ def _sections(report: RunReport, runtime: Runtime) -> Iterator[RenderableType]:
         return
     if report.groups:
         yield _groups(report)
-    sections = (_slowest(report), _checks(report.checks), _quarantined(report), Text(_tables(report, runtime)))
+    sections = (_slowest(report), _checks(report.checks), _row_errors(report), Text(_tables(report, runtime)))
     yield from (section for section in sections if section)
     if report.errors:
         yield Text("\n").join(map(diagnostic_text, report.errors))
@@ -102,19 +102,19 @@ def _checks(checks: Sequence[CheckReport]) -> Text:
         word, style = ("FAILED", "bold red") if check.severity == "error" else ("warning", "yellow")
         result = check.error or f"{check.violations} violations"
         text.append("\n  ").append(word, style).append(f": {check.joint}.{check.check} ({check.kind}): {result}")
-        if check.kind != EVALUATION_ERRORS:  # these have a section of their own
+        if check.kind != ROW_ERRORS:  # these have a section of their own
             for sample in check.samples[:3]:
                 text.append(f"\n    {_row(sample)}", "dim")
     return text
 
 
-def _quarantined(report: RunReport) -> Text:
+def _row_errors(report: RunReport) -> Text:
     """Return a line for each site of the rows that could not be evaluated in a run that goes on without them."""
     text = Text()
-    if report.quarantined:
-        total = sum(site.count for site in report.quarantined)
-        text.append(f"{total:,} evaluation error{'s' if total != 1 else ''}", "yellow")
-        for site in report.quarantined:
+    if report.row_errors:
+        total = sum(site.count for site in report.row_errors)
+        text.append(f"{total:,} row error{'s' if total != 1 else ''}", "yellow")
+        for site in report.row_errors:
             text.append(f"\n  {str(site).partition(chr(10))[0]}")
     return text
 

@@ -15,7 +15,7 @@ from rivet_dagster.definitions.runs.fail_fast import was_not_started
 from rivet_dagster.definitions.runs.names import step_name
 from rivet_dagster.definitions.specs.published import LAST_STEP, published_with_run
 from rivet_dagster.errors import Diagnostic, RivetError
-from rivet_dagster.execution.evaluation_error import SiteDiagnostic
+from rivet_dagster.execution.row_error import SiteDiagnostic
 from rivet_dagster.model.check_plan import CompiledCheck
 from rivet_dagster.model.joint import SOURCE
 
@@ -57,7 +57,7 @@ class CheckReport:
 class RunReport:
     """The result of a run; ``window`` is the partitions that it covers, None for a run without partitions.
 
-    ``quarantined`` are the evaluation errors that were published as data, or that were too many to be published;
+    ``row_errors`` are the row errors that were published as data, or that were too many to be published;
     ``seconds`` are the times from start to end of the groups that started.
     """
 
@@ -67,7 +67,7 @@ class RunReport:
     groups: tuple[GroupReport, ...]
     checks: tuple[CheckReport, ...]
     errors: tuple[Diagnostic, ...]
-    quarantined: tuple[SiteDiagnostic, ...] = ()
+    row_errors: tuple[SiteDiagnostic, ...] = ()
     seconds: Mapping[str, float] = field(default_factory=dict)
 
     @property
@@ -78,10 +78,10 @@ class RunReport:
     def to_dict(self) -> dict[str, Any]:
         """Return the report as ``run --format json`` prints it; a run without partitions has no ``window``.
 
-        ``errors`` has an entry for each site of evaluation errors, also of those that made no group fail.
+        ``errors`` has an entry for each site of row errors, also of those that made no group fail.
         """
-        report = asdict(self) | {"errors": [error.to_dict() for error in (*self.errors, *self.quarantined)]}
-        hidden = ("quarantined", "seconds", *(["window"] if self.window is None else []))
+        report = asdict(self) | {"errors": [error.to_dict() for error in (*self.errors, *self.row_errors)]}
+        hidden = ("row_errors", "seconds", *(["window"] if self.window is None else []))
         return {key: value for key, value in report.items() if key not in hidden}
 
     @property
@@ -128,7 +128,7 @@ def read_report(
     rows: dict[str, dict[str, Any]] = {}
     checks: list[CheckReport] = []
     errors: list[Diagnostic] = []
-    quarantined: list[SiteDiagnostic] = []
+    row_errors: list[SiteDiagnostic] = []
     known = {joint.name for joint in assembly.joints}
     with_run = published_with_run(assembly)
     published: dict[str, bool] = {}
@@ -156,7 +156,7 @@ def read_report(
             published[_joint_name(evaluation.asset_key)] = evaluation.passed
         elif event.event_type == dg.DagsterEventType.ASSET_CHECK_EVALUATION:
             checks.append(_check(event, assembly))
-            quarantined += _quarantined(event)
+            row_errors += _row_errors(event)
         elif event.event_type == dg.DagsterEventType.RUN_CANCELED:
             missing = CANCELED
         elif event.event_type == dg.DagsterEventType.RUN_FAILURE:
@@ -171,7 +171,7 @@ def read_report(
             rows.pop(name, None)
     order = [g for g in assembly.execution_order if g in planned and assembly.joint(g).type != SOURCE]
     groups = tuple(_group(name, steps.get(name, missing), rows.get(name, {})) for name in order)
-    return RunReport(success, run_id, window, groups, tuple(checks), tuple(errors), tuple(quarantined), seconds or {})
+    return RunReport(success, run_id, window, groups, tuple(checks), tuple(errors), tuple(row_errors), seconds or {})
 
 
 def seconds_of_groups(entries: Iterable[dg.EventLogEntry], assembly: CompiledAssembly) -> dict[str, float]:
@@ -230,7 +230,7 @@ def _check(event: dg.DagsterEvent, assembly: CompiledAssembly) -> CheckReport:
     )
 
 
-def _quarantined(event: dg.DagsterEvent) -> list[SiteDiagnostic]:
+def _row_errors(event: dg.DagsterEvent) -> list[SiteDiagnostic]:
     metadata = event.asset_check_evaluation_data.metadata.get(DIAGNOSTICS)
     records: Any = metadata.value if metadata is not None else []
     return [SiteDiagnostic(**record) for record in records]

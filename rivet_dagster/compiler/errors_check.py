@@ -1,4 +1,4 @@
-"""The check of a quarantining group's evaluation errors, which no project declares."""
+"""The check of a quarantining group's row errors, which no project declares."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ def _own_keys(key_prefix: Sequence[str], graph: Graph) -> dict[tuple[str, ...], 
     own = {(*key_prefix, name): f"is the joint '{name}' of this project: read that instead" for name in graph.joints}
     for name, joint in graph.joints.items():
         if joint.on_error is not None and joint.on_error.quarantines:
-            message = f"holds the evaluation errors of '{name}', which joints cannot read"
+            message = f"holds the row errors of '{name}', which joints cannot read"
             own[*key_prefix, name + SUFFIX] = message
     return own
 

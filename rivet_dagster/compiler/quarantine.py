@@ -1,4 +1,4 @@
-"""Rules of groups that quarantine evaluation errors: the catalog of their tables, and what their queries consist of."""
+"""Rules of groups that quarantine row errors: the catalog of their tables, and what their queries consist of."""
 
 from __future__ import annotations
 
@@ -41,9 +41,7 @@ def check_error_tables(
             continue
         joint, clash = graph.joints[name], graph.joints.get(name + SUFFIX)
         if clash is not None:
-            diagnostics.error(
-                clash, "RVT-301", f"'{clash.name}' is the asset of the evaluation errors of '{name}'", "name"
-            )
+            diagnostics.error(clash, "RVT-301", f"'{clash.name}' is the asset of the row errors of '{name}'", "name")
         engine = profile.engine(engines[name])
         if engine is not None and not plugins.engines[engine.type].separates_errors:
             message = f"the engine '{engine.name}' ({engine.type}) cannot separate the errors of rows from the rows"

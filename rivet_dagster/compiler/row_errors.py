@@ -12,11 +12,11 @@ from rivet_dagster.compiler.group_query import Cte, GroupQuery
 from rivet_dagster.compiler.joints import SourceJoint
 from rivet_dagster.model.joint import SOURCE, Joint
 from rivet_dagster.model.row_errors import ComparedTypes, NotSeparable, RowByRow, RowErrors
-from rivet_dagster.sql.evaluation.error_query import Place
-from rivet_dagster.sql.evaluation.keys import keys_of_input
-from rivet_dagster.sql.evaluation.row_by_row import row_by_row
-from rivet_dagster.sql.evaluation.separation import separate
 from rivet_dagster.sql.projection import projection_by_line
+from rivet_dagster.sql.row_errors.error_query import Place
+from rivet_dagster.sql.row_errors.keys import keys_of_input
+from rivet_dagster.sql.row_errors.row_by_row import row_by_row
+from rivet_dagster.sql.row_errors.separation import separate
 from rivet_dagster.sql.target import source_view
 
 Separated = RowErrors | NotSeparable | None

@@ -26,7 +26,7 @@ _ERRORS_ASSET = "An asset of your own may take the joint's key, with __errors be
 
 @dataclass(frozen=True)
 class Written:
-    """A table that a joint writes: that of its rows, or with ``errors`` that of their evaluation errors."""
+    """A table that a joint writes: that of its rows, or with ``errors`` that of their row errors."""
 
     joint: Joint
     catalog: str

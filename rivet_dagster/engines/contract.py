@@ -100,7 +100,7 @@ class EngineSession(ABC):
     def load(self, relation: Relation, projection: Projection | None = None) -> Frame:
         """Return a frame that reads ``relation`` in place. Raises RVT-519 for a kind that the engine cannot read."""
 
-    def load_apart(self, relation: Relation, projection: Projection | None = None) -> tuple[Frame, Frame] | None:
+    def load_separated(self, relation: Relation, projection: Projection | None = None) -> tuple[Frame, Frame] | None:
         """Return a frame as ``load`` does, without the corrupt records of ``relation``, and a frame of these records.
 
         The second one has one column, ``record``, a STRING with the record as it stands in its file. A record is

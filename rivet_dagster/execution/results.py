@@ -29,7 +29,7 @@ class CheckResult:
     seconds: float
     samples: tuple[Mapping[str, Any], ...] = ()
     error: str | None = None
-    errors: EvaluationErrors | None = None
+    errors: RowErrorCounts | None = None
 
     @property
     def blocks(self) -> bool:
@@ -55,7 +55,7 @@ class Rows:
 
 @dataclass(frozen=True)
 class SiteErrors:
-    """The evaluation errors of one expression with one condition, Spark's name of the error, in one run.
+    """The row errors of one expression with one condition, Spark's name of the error, in one run.
 
     ``file`` and ``line`` are where the expression stands; ``samples`` are up to ten rows of the operator's input.
     """
@@ -75,7 +75,7 @@ class SiteErrors:
 
 
 @dataclass(frozen=True)
-class EvaluationErrors:
+class RowErrorCounts:
     """The rows that a quarantining run could not evaluate.
 
     ``count`` and ``sites`` are those of this run, sites with most errors first. ``total`` counts all errors of the
@@ -87,7 +87,7 @@ class EvaluationErrors:
     total: int
     sites: tuple[SiteErrors, ...] = ()
 
-    def without_values(self) -> EvaluationErrors:
+    def without_values(self) -> RowErrorCounts:
         """Return the errors without values of rows."""
         return replace(self, sites=tuple(site.without_values() for site in self.sites))
 
@@ -117,7 +117,7 @@ class GroupResult:
     partition_rows: Mapping[str, int] = field(default_factory=dict)
     plans: Mapping[str, QueryPlan] = field(default_factory=dict)
     values: Mapping[str, ColumnStatistics] = field(default_factory=dict)
-    errors: EvaluationErrors | None = None
+    errors: RowErrorCounts | None = None
     staged: bool = False
     full_refresh: bool = False
 

@@ -53,7 +53,7 @@ class ByColumns:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ByErrors:
-    """Violations are the evaluation errors of a quarantining run, which counts them itself.
+    """Violations are the row errors of a quarantining run, which counts them itself.
 
     The check passes with at most ``max_errors``; None: only without any.
     """

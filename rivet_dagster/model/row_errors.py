@@ -1,4 +1,4 @@
-"""Evaluation errors as data: what a joint declares, the table of errors, and how a query tells errors from rows."""
+"""Row errors as data: what a joint declares, the table of errors, and how a query tells errors from rows."""
 
 from __future__ import annotations
 
@@ -184,7 +184,7 @@ class RowByRow:
     """A query each of whose rows comes from one row of the table that it ``reads``.
 
     ``flags`` and ``errors`` are texts of it in which a row stays with a flag, or with its errors, where an expression
-    fails; they read the table INPUT of `sql.evaluation.row_by_row` and give its further columns, too.
+    fails; they read the table INPUT of `sql.row_errors.row_by_row` and give its further columns, too.
 
     ``failing`` are the names of its columns of which the expression may fail, and ``passed`` those that are columns of
     the table, with the names there, all in lower case. It may also pass on all columns of the table (``passes_all``),

@@ -34,7 +34,7 @@ class Target:
     some; ``on_empty`` is what to do with an empty batch: ``write``, ``skip`` or ``fail``. ``retention`` is ``latest``,
     or ``run`` to remove the rows as soon as the last reader has succeeded. ``columns`` are the columns that the write
     needs in the batch, as pairs of the option that names it and its name. ``environment`` names the branch of the data
-    to which the table belongs, None for the main one. ``errors`` is the table of evaluation errors that is published
+    to which the table belongs, None for the main one. ``errors`` is the table of row errors that is published
     with it, None where such an error fails the run. ``publish`` is ``group``, or ``run`` if the last step of a run
     publishes all its tables; ``one_commit`` says that it publishes those of this catalog in one commit.
     """

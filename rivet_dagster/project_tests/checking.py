@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from rivet_dagster.execution.quality.evaluation_errors import errors_result, is_errors_check
+from rivet_dagster.execution.quality.row_errors import errors_result, is_errors_check
 from rivet_dagster.execution.quality.verdicts import judge
-from rivet_dagster.execution.results import CheckResult, EvaluationErrors
+from rivet_dagster.execution.results import CheckResult, RowErrorCounts
 from rivet_dagster.project_tests.computation import Computation
 from rivet_dagster.project_tests.declared import FAILED, PASSED, WARNED
 
@@ -23,7 +23,7 @@ def check_mismatches(computation: Computation, rows: int) -> list[str]:
         if is_errors_check(check):
             joint = computation.assembly.joint(prepared.target)
             count = computation.error_count()
-            results.append(errors_result(joint, check, EvaluationErrors("", count, count), rows))
+            results.append(errors_result(joint, check, RowErrorCounts("", count, count), rows))
     with session.views():
         frame = computation.frame(prepared.target)
         session.register(prepared.target, frame)

@@ -131,21 +131,21 @@ class EngineConformance:
     ) -> None:
         """By all columns, whichever are used; a relation without records that can be corrupt has none."""
         kind = Files if Files in engine_under_test.reads else ArrowRows
-        assert session.load_apart(self.relation_of(kind, ROWS, tmp_path)) is None
+        assert session.load_separated(self.relation_of(kind, ROWS, tmp_path)) is None
         path = tmp_path / "records.csv"
         path.write_text("id,name\n1,one\n2\nthree,three\n4,four,4\n5,five\n")
         options = {"header": "true", "schema": "id BIGINT, name STRING"}
         relation = Files("csv", (str(path),), options)
-        apart = session.load_apart(relation, Projection((("name", None),), "id > 1"))
-        if apart is None:
+        separated = session.load_separated(relation, Projection((("name", None),), "id > 1"))
+        if separated is None:
             assert not engine_under_test.separates_errors
             return
-        good, records = apart
+        good, records = separated
         assert _rows(session, good) == [{"name": "five"}]
         assert session.columns(records) == (("record", "string"),)
         assert sorted(session.to_arrow(records)["record"].to_pylist()) == ["2", "4,four,4", "three,three"]
         theirs = Files("csv", (str(path),), {**options, "mode": "DROPMALFORMED"})
-        assert session.load_apart(theirs) is None
+        assert session.load_separated(theirs) is None
 
     @pytest.mark.parametrize("kind", [CatalogTable, Files, JdbcTable], ids=lambda kind: kind.__name__)
     def test_each_kind_is_written_that_the_engine_says_it_writes(

@@ -1,4 +1,4 @@
-"""Evaluation errors in Dagster: the assets of error tables, the check, metadata and failures."""
+"""Row errors in Dagster: the assets of error tables, the check, metadata and failures."""
 
 # No `from __future__ import annotations` here: Dagster reads the annotations of inputs as classes.
 
@@ -12,7 +12,7 @@ from support.quarantine import CAST, ERRORS, SALES, pretend
 from rivet_dagster import DagsterRivetTranslator, MaterializedRef, RivetProject, load_definitions
 from rivet_dagster.definitions.assets import error_tables
 from rivet_dagster.errors import Diagnostic, RivetError
-from rivet_dagster.execution.evaluation_error import EvaluationError
+from rivet_dagster.execution.row_error import RowError
 from rivet_dagster.model.storage import Published, Statistics
 
 ERRORS_KEY = dg.AssetKey("report__errors")
@@ -210,7 +210,7 @@ def failed_step(result) -> dg.DagsterEvent:
 def test_a_failure_shows_every_site(shop, instance):
     other = replace(CAST, condition="DIVIDE_BY_ZERO", count=1, expression="a / b", samples=())
     files = {**SALES, "sinks/report.yaml": sink("reports", "paid")}
-    data = failed_step(run(shop(files, EvaluationError.at((CAST, other))), instance))
+    data = failed_step(run(shop(files, RowError.at((CAST, other))), instance))
     assert "3 rows could not be evaluated: [CAST_INVALID_INPUT]" in data.user_failure_data.description
     assert "1 row could not be evaluated: [DIVIDE_BY_ZERO]" in data.user_failure_data.description
     metadata = data.user_failure_data.metadata

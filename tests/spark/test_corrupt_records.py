@@ -265,22 +265,22 @@ def test_rows_and_records_pass_to_another_engine_as_arrow(engine, quick_session,
     (tmp_path / "a.csv").write_text(MIXED)
     relation = Files("csv", (str(tmp_path / "a.csv"),), {"header": "true", "schema": SCHEMA})
 
-    def handle(apart: Callable[[PySparkSession], Any]) -> MaterializedRef:
-        return MaterializedRef("orders", engine.session, lambda session: session.load(relation), apart=apart)
+    def handle(separated: Callable[[PySparkSession], Any]) -> MaterializedRef:
+        return MaterializedRef("orders", engine.session, lambda session: session.load(relation), separated=separated)
 
-    passed = handle(lambda session: session.load_apart(relation)).passed_as_arrow()
-    good, corrupt = passed.apart_in(quick_session)
+    passed = handle(lambda session: session.load_separated(relation)).passed_as_arrow()
+    good, corrupt = passed.separated_in(quick_session)
     rows, others = csv_reading(MIXED)
     assert in_order(quick_session.to_arrow(good).to_pylist()) == rows
     assert sorted(quick_session.to_arrow(corrupt)["record"].to_pylist()) == others
-    assert handle(lambda session: None).passed_as_arrow().apart_in(quick_session) is None
+    assert handle(lambda session: None).passed_as_arrow().separated_in(quick_session) is None
 
 
 def test_records_of_several_lines(quick_session, tmp_path):
     text = 'id,name\n1,"a\nb"\n2,"c\nd",3\nx,e\n'
     (tmp_path / "a.csv").write_text(text)
     options = {"header": "true", "multiLine": "true", "schema": "id INT, name STRING"}
-    good, corrupt = quick_session.load_apart(Files("csv", (str(tmp_path / "a.csv"),), options))
+    good, corrupt = quick_session.load_separated(Files("csv", (str(tmp_path / "a.csv"),), options))
     first, *others = list(csv.reader(text.splitlines(keepends=True)))[1:]
     assert (first, [len(record) for record in others]) == (["1", "a\nb"], [3, 2])
     assert quick_session.to_arrow(good).to_pylist() == [{"id": 1, "name": "a\nb"}]
@@ -293,7 +293,7 @@ def test_columns_that_are_not_declared_are_those_of_a_plain_load(quick_session, 
         (tmp_path / f"day={day}").mkdir()
         (tmp_path / f"day={day}/x.csv").write_text(text)
     relation = Files("csv", (str(tmp_path),), options)
-    good, corrupt = quick_session.load_apart(relation)
+    good, corrupt = quick_session.load_separated(relation)
     assert quick_session.schema(good) == quick_session.schema(quick_session.load(relation))
     plain = [tuple(row.values()) for row in in_order(quick_session.to_arrow(good).to_pylist())]
     kept = [("1", "a", 1), ("4", "d", 2)] + ([] if options else [("id", "name", 1), ("id", "name", 2)])
@@ -305,14 +305,14 @@ def test_types_that_cannot_be_compared_are_judged_too(quick_session, tmp_path):
     (tmp_path / "a.json").write_text('{"m": {"a": 1}, "v": [1], "s": {"x": 1}}\n{"m": 5}\n{"s": {"x": "y"}}\n')
     schema = "m MAP<STRING, INT>, v VARIANT, s STRUCT<x: INT>"
     relation = Files("json", (str(tmp_path / "a.json"),), {"schema": schema})
-    good, corrupt = quick_session.load_apart(relation, Projection((("one", "1"),)))
+    good, corrupt = quick_session.load_separated(relation, Projection((("one", "1"),)))
     assert quick_session.to_arrow(good).to_pylist() == [{"one": 1}]
     assert quick_session.to_arrow(corrupt)["record"].to_pylist() == ['{"m": 5}', '{"s": {"x": "y"}}']
 
 
 def test_the_file_of_a_row_is_still_known(quick_session, tmp_path):
     (tmp_path / "a.csv").write_text("1\n2,3\n")
-    good, _ = quick_session.load_apart(
+    good, _ = quick_session.load_separated(
         Files("csv", (str(tmp_path / "a.csv"),), {"schema": "id INT"}),
         Projection((("id", None), ("file", "_metadata.file_name"))),
     )
@@ -321,4 +321,4 @@ def test_the_file_of_a_row_is_still_known(quick_session, tmp_path):
 
 def test_files_of_other_formats_hold_no_records(quick_session, tmp_path):
     quick_session.spark.sql("SELECT 1 AS id").write.parquet(f"file://{tmp_path}/p")
-    assert quick_session.load_apart(Files("parquet", (f"{tmp_path}/p",))) is None
+    assert quick_session.load_separated(Files("parquet", (f"{tmp_path}/p",))) is None

@@ -17,7 +17,7 @@ from rivet_dagster.compiler.row_errors import separated
 from rivet_dagster.engines.pyspark import PySparkEngine
 from rivet_dagster.engines.pyspark.session import PySparkSession
 from rivet_dagster.model.row_errors import QUERY_COLUMNS
-from rivet_dagster.sql.evaluation.error_query import Place
+from rivet_dagster.sql.row_errors.error_query import Place
 
 REST = "b, s, ds, d, m, xs, f"
 

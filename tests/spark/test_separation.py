@@ -16,8 +16,8 @@ from rivet_dagster.engines.pyspark import PySparkEngine
 from rivet_dagster.engines.pyspark.session import PySparkSession
 from rivet_dagster.engines.pyspark.spark_home import minor
 from rivet_dagster.model.row_errors import QUERY_COLUMNS, NotSeparable, RowErrors
-from rivet_dagster.sql.evaluation.error_query import Place
-from rivet_dagster.sql.evaluation.separation import separate
+from rivet_dagster.sql.row_errors.error_query import Place
+from rivet_dagster.sql.row_errors.separation import separate
 
 PLACE = Place("j", "joints/j.sql", 3)
 OF_SPARK = {"REMAINDER_BY_ZERO": "DIVIDE_BY_ZERO"} if minor(pyspark.__version__) < (4, 1) else {}

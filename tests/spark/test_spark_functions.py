@@ -22,10 +22,10 @@ from support.torture import TORTURE
 from rivet_dagster.engines.pyspark import PySparkEngine
 from rivet_dagster.model.row_errors import NotSeparable
 from rivet_dagster.sql.determinism import NON_DETERMINISTIC, spark_functions
-from rivet_dagster.sql.evaluation.aggregates import is_aggregate
-from rivet_dagster.sql.evaluation.code import Code, Range
-from rivet_dagster.sql.evaluation.error_query import Place
-from rivet_dagster.sql.evaluation.separation import separate
+from rivet_dagster.sql.row_errors.aggregates import is_aggregate
+from rivet_dagster.sql.row_errors.code import Code, Range
+from rivet_dagster.sql.row_errors.error_query import Place
+from rivet_dagster.sql.row_errors.separation import separate
 
 RAISED = (PySparkException, Py4JError)
 

@@ -8,7 +8,7 @@ from support.folders import MANIFEST, PROFILES, sink, source
 
 from rivet_dagster.cli.main import main
 from rivet_dagster.execution.analysis import analyzed
-from rivet_dagster.execution.evaluation_error import EvaluationError
+from rivet_dagster.execution.row_error import RowError
 from rivet_dagster.execution.showing import shown_rows
 
 REGION = "eu'; DROP"
@@ -81,7 +81,7 @@ def test_lines_of_sparks_errors_are_those_of_the_files(shop):
     shop.write({"macros/sums.sql": FILES["macros/sums.sql"]})
     failing = FILES["joints/kinds.sql"].replace("AND net > ", "AND 10 DIV (net - 10) >\n ")
     shop.write({"joints/kinds.sql": failing})
-    with pytest.raises(EvaluationError) as error:
+    with pytest.raises(RowError) as error:
         shop.run("out")
     assert [(site.file, site.line) for site in error.value.sites] == [("joints/kinds.sql", 7)]
     assert REGION not in str(error.value)

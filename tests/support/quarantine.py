@@ -11,9 +11,9 @@ import pytest
 from rivet_dagster.compiler.joints import SinkJoint
 from rivet_dagster.definitions.assets import error_tables, groups
 from rivet_dagster.definitions.resources import io_manager
-from rivet_dagster.execution.quality.evaluation_errors import errors_result
+from rivet_dagster.execution.quality.row_errors import errors_result
 from rivet_dagster.execution.reading.refs import MaterializedRef
-from rivet_dagster.execution.results import EvaluationErrors, GroupResult, Rows, SiteErrors
+from rivet_dagster.execution.results import GroupResult, RowErrorCounts, Rows, SiteErrors
 from rivet_dagster.model.plugins import CatalogTraits
 from rivet_dagster.model.storage import Published, Statistics
 from support.folders import Files, sink, source
@@ -34,10 +34,10 @@ CAST = SiteErrors(
     message="The value 'x' cannot be cast",
     samples=({"id": 2, "amount": "x"},),
 )
-ERRORS = EvaluationErrors("reports__errors", 3, 5, (CAST,))
+ERRORS = RowErrorCounts("reports__errors", 3, 5, (CAST,))
 
 
-def pretend(monkeypatch: pytest.MonkeyPatch, outcome: EvaluationErrors | Exception = ERRORS, rows: int = 100) -> None:
+def pretend(monkeypatch: pytest.MonkeyPatch, outcome: RowErrorCounts | Exception = ERRORS, rows: int = 100) -> None:
     """Let every catalog have error tables, and let runs of groups end with ``outcome`` and publish if they may."""
     _with_error_tables(monkeypatch)
     # The command line would start a Spark meanwhile, which the tests behind this one could not use.

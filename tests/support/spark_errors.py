@@ -7,7 +7,7 @@ import re
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 
-from rivet_dagster.sql.evaluation.site import UNNAMED
+from rivet_dagster.sql.row_errors.site import UNNAMED
 
 SETTINGS = {
     "spark.sql.subexpressionElimination.enabled": "false",

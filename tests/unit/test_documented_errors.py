@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from rivet_dagster.model.row_errors import ERROR_COLUMNS, NotSeparable
-from rivet_dagster.sql.evaluation.error_query import Place
-from rivet_dagster.sql.evaluation.separation import separate
+from rivet_dagster.sql.row_errors.error_query import Place
+from rivet_dagster.sql.row_errors.separation import separate
 
 PAGE = (Path(__file__).parents[2] / "docs/errors.md").read_text()
 

@@ -1,4 +1,4 @@
-"""Tables of evaluation errors that are published with the rows of another table."""
+"""Tables of row errors that are published with the rows of another table."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class ErrorTransaction(TableTransaction):
 
 
 class HasErrorTables(HasTargets):
-    """publishes a table of evaluation errors with each version of a table.
+    """publishes a table of row errors with each version of a table.
 
     Readers open it like any other table, by its own name: they see the errors of the version that is published, and no
     table if that has none. A version keeps its errors: when it is published again, so are they.

@@ -16,9 +16,9 @@ from rivet_dagster.definitions.runs.data_version import TAG
 from rivet_dagster.definitions.runs.environment import environment_metadata
 from rivet_dagster.definitions.runs.failure import rivet_failures
 from rivet_dagster.errors import RivetError
-from rivet_dagster.execution.quality.evaluation_errors import published_errors
+from rivet_dagster.execution.quality.row_errors import published_errors
 from rivet_dagster.execution.reading.error_tables import errors_reference
-from rivet_dagster.execution.results import EvaluationErrors, GroupResult
+from rivet_dagster.execution.results import GroupResult, RowErrorCounts
 from rivet_dagster.execution.runtime import Runtime
 from rivet_dagster.model.partitions import Window
 from rivet_dagster.model.storage import Published
@@ -26,7 +26,7 @@ from rivet_dagster.model.storage import Published
 ErrorTableEvent = dg.MaterializeResult[Any] | dg.AssetMaterialization
 
 
-def shown_errors(result: GroupResult, project: RivetProject) -> EvaluationErrors | None:
+def shown_errors(result: GroupResult, project: RivetProject) -> RowErrorCounts | None:
     """Return the errors of a run, without values of rows where a joint of the group forbids to show them."""
     judged = (check.errors for check in result.checks if check.errors is not None)
     errors = result.errors or next(judged, None)  # a retry of a run that has published only judges
@@ -84,6 +84,6 @@ def published_error_table(
     )
 
 
-def _metadata(project: RivetProject, published: Published, errors: EvaluationErrors | None) -> dict[str, Any]:
+def _metadata(project: RivetProject, published: Published, errors: RowErrorCounts | None) -> dict[str, Any]:
     counts = {ROW_COUNT: errors.total, **error_table_metadata(errors)} if errors is not None else {}
     return {"rivet/version": published.version, **counts, **environment_metadata(project.environment)}

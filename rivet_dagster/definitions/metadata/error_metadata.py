@@ -1,4 +1,4 @@
-"""Evaluation errors as metadata: their number, a table of their sites, and records that the command line reads."""
+"""Row errors as metadata: their number, a table of their sites, and records that the command line reads."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import dagster as dg
 
 from rivet_dagster.definitions.metadata.sample_rows import bounded, short_text
 from rivet_dagster.errors import Diagnostic
-from rivet_dagster.execution.evaluation_error import SiteDiagnostic, site_diagnostic
-from rivet_dagster.execution.results import EvaluationErrors
+from rivet_dagster.execution.results import RowErrorCounts
+from rivet_dagster.execution.row_error import SiteDiagnostic, site_diagnostic
 from rivet_dagster.model.row_errors import ERROR_COLUMNS
 from rivet_dagster.model.schema import Field
 
@@ -27,19 +27,19 @@ _SITES, _SAMPLED, _SAMPLE_BYTES = 100, 20, 2_000
 """How many sites are shown, how many of them with samples, and the maximum length of a site's samples together."""
 
 
-def table_metadata(errors: EvaluationErrors, table: dg.AssetKey) -> dict[str, Any]:
+def table_metadata(errors: RowErrorCounts, table: dg.AssetKey) -> dict[str, Any]:
     """Return the metadata of the materialization of a table with the error table ``table``."""
     return {ERRORS: errors.total, **_sites(errors), TABLE: dg.MetadataValue.asset(table)}
 
 
-def check_metadata(errors: EvaluationErrors, table: dg.AssetKey | None) -> dict[str, Any]:
+def check_metadata(errors: RowErrorCounts, table: dg.AssetKey | None) -> dict[str, Any]:
     """Return the metadata of the check of these errors: a link to their table, their sites, and all of it as JSON."""
-    records = site_records(quarantined(errors))
+    records = site_records(site_diagnostics(errors))
     link = {TABLE: dg.MetadataValue.asset(table)} if table is not None else {}
     return link | _sites(errors) | ({DIAGNOSTICS: dg.MetadataValue.json(records)} if records else {})
 
 
-def error_table_metadata(errors: EvaluationErrors) -> dict[str, Any]:
+def error_table_metadata(errors: RowErrorCounts) -> dict[str, Any]:
     """Return the metadata of the materialization of an error table, without its row count."""
     return {"rivet/errors_of_run": errors.count, **_sites(errors)}
 
@@ -51,7 +51,7 @@ def failure_metadata(diagnostics: Sequence[Diagnostic]) -> dict[str, Any]:
     return {DIAGNOSTICS: dg.MetadataValue.json(site_records(diagnostics)), **by_site}
 
 
-def quarantined(errors: EvaluationErrors) -> list[SiteDiagnostic]:
+def site_diagnostics(errors: RowErrorCounts) -> list[SiteDiagnostic]:
     """Return a diagnostic for each site of errors that are data."""
     remediation = f"Correct the data or the expressions; {errors.table} holds these rows."
     return [site_diagnostic(site, remediation) for site in errors.sites]
@@ -94,5 +94,5 @@ def sites_table(sites: Sequence[SiteDiagnostic]) -> dg.MetadataValue:
 _COLUMNS = ("condition", "joint", "file", "line", "expression", "count", "sample")
 
 
-def _sites(errors: EvaluationErrors) -> dict[str, Any]:
-    return {BY_SITE: sites_table(quarantined(errors))} if errors.sites else {}
+def _sites(errors: RowErrorCounts) -> dict[str, Any]:
+    return {BY_SITE: sites_table(site_diagnostics(errors))} if errors.sites else {}

@@ -16,7 +16,7 @@ from rivet_dagster.engines.pyspark.config import is_modifiable
 from rivet_dagster.engines.pyspark.messages import keep_reported_errors_off_the_terminal, spark_error
 from rivet_dagster.engines.pyspark.parameters import bound
 from rivet_dagster.engines.pyspark.progress import reporting
-from rivet_dagster.engines.pyspark.relations import read, read_apart, write
+from rivet_dagster.engines.pyspark.relations import read, read_separated, write
 from rivet_dagster.engines.pyspark.relations.catalog_table import refuse_audit_settings
 from rivet_dagster.engines.pyspark.relations.values import frame_of
 from rivet_dagster.engines.pyspark.rows import collected
@@ -99,14 +99,18 @@ class PySparkSession(EngineSession):
             lambda: self._adapter.analyzed(read(self._adapter, relation, projection, self._spool)), None, _OF_SOURCE
         )
 
-    def load_apart(
+    def load_separated(
         self, relation: Relation, projection: Projection | None = None
     ) -> tuple[DataFrame, DataFrame] | None:
         """Return the rows of CSV or JSON files, and the records that do not fit their columns."""
 
         def load() -> tuple[DataFrame, DataFrame] | None:
-            apart = read_apart(self.spark, relation, projection)
-            return None if apart is None else (self._adapter.analyzed(apart[0]), self._adapter.analyzed(apart[1]))
+            separated = read_separated(self.spark, relation, projection)
+            return (
+                None
+                if separated is None
+                else (self._adapter.analyzed(separated[0]), self._adapter.analyzed(separated[1]))
+            )
 
         return self._run(load, None, _OF_SOURCE)
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from rivet_dagster.compiler.joints import CompiledJoint, ComputedJoint
 from rivet_dagster.engines.contract import EngineSession, Frame
-from rivet_dagster.execution.quality.evaluation_errors import is_errors_check, published_result
+from rivet_dagster.execution.quality.row_errors import is_errors_check, published_result
 from rivet_dagster.execution.quality.row_values import text_without_values
 from rivet_dagster.execution.quality.verdicts import judge, proven
 from rivet_dagster.execution.reading.held_rows import held_source_frame, rows_are_held
@@ -92,7 +92,7 @@ def _judge_errors(
 def check_staged(run: ThisRun, joint: ComputedJoint, batch: StoredRows, whole: StoredRows) -> tuple[CheckResult, ...]:
     """Judge the batch by the joint's assertions, and all rows to be published by its audits.
 
-    The check of evaluation errors is left out: the run counts these itself.
+    The check of row errors is left out: the run counts these itself.
     """
     checks = tuple(check for check in joint.checks if not is_errors_check(check))
     if batch is whole:  # one pass is enough for both

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from rivet_dagster.errors import Diagnostic, RivetError
-from rivet_dagster.execution.evaluation_error import EvaluationError
+from rivet_dagster.execution.row_error import RowError
 
 _CONDITION = re.compile(r"\[[A-Z][A-Z0-9_.]*\]")
 _OF_DECLARATIONS = "SQLSTATE: 42"
@@ -27,9 +27,9 @@ def text_without_values(text: str, otherwise: str = "it failed") -> str:
 
 def error_without_values(error: RivetError) -> RivetError:
     """Return the error without values, if its text is that of an engine or a user's function that was reading rows."""
-    if isinstance(error, EvaluationError):
+    if isinstance(error, RowError):
         others = [_without_values(diagnostic, "it failed") for diagnostic in error.others]
-        return EvaluationError.at([site.without_values() for site in error.sites], others)
+        return RowError.at([site.without_values() for site in error.sites], others)
     if _OF_DECLARATIONS in str(error.__cause__):
         return error
     cause = "it failed" if error.__cause__ is None else type(error.__cause__).__name__

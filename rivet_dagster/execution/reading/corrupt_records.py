@@ -23,7 +23,7 @@ FROM {_RECORDS}
 """.strip()
 
 
-def load_apart(
+def load_separated(
     session: EngineSession, relation: Relation, source: SourceJoint, untransformed: bool = False
 ) -> tuple[Frame, Frame] | None:
     """Return the rows of the source, with its inline transforms or without, and its corrupt records as ``record``.
@@ -33,7 +33,7 @@ def load_apart(
     if source.limit is not None:
         return None
     applied = no_transforms(source, session, relation) if untransformed else transforms(source)
-    return session.load_apart(relation, applied)
+    return session.load_separated(relation, applied)
 
 
 def errors_of_records(session: EngineSession, records: Frame, source: SourceJoint) -> Frame:

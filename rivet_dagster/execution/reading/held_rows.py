@@ -42,5 +42,5 @@ def _readers(assembly: CompiledAssembly, source: SourceJoint) -> Iterator[FusedG
 
 
 def _without_records(ref: MaterializedRef, session: EngineSession) -> Frame:
-    apart = ref.apart_in(session)
-    return ref.frame_in(session) if apart is None else apart[0]
+    separated = ref.separated_in(session)
+    return ref.frame_in(session) if separated is None else separated[0]

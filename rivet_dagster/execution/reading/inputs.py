@@ -13,7 +13,7 @@ from rivet_dagster.compiler.joints import CompiledJoint, QueryJoint, SourceJoint
 from rivet_dagster.compiler.plan import CompiledAssembly
 from rivet_dagster.engines.contract import EngineSession, Frame
 from rivet_dagster.errors import RivetError, is_configuration
-from rivet_dagster.execution.reading.corrupt_records import load_apart
+from rivet_dagster.execution.reading.corrupt_records import load_separated
 from rivet_dagster.execution.reading.external_rows import external_source_frame
 from rivet_dagster.execution.reading.landing import all_files, holds_new_rows, landing_zone, version_of
 from rivet_dagster.execution.reading.refs import MaterializedRef
@@ -67,7 +67,7 @@ def _whole(runtime: Runtime, joint: CompiledJoint, window: Window | None) -> Mat
                 engine.session,
                 lambda session: source_frame(runtime, joint, session, window, relation, untransformed),
                 position=lambda: source_position(runtime, joint, window, relation),
-                apart=lambda session: _source_apart(runtime, joint, session, relation, untransformed),
+                separated=lambda session: _source_separated(runtime, joint, session, relation, untransformed),
                 untransformed=None if untransformed else handle(True),
             )
 
@@ -149,7 +149,7 @@ def source_frame(
         raise at_joint(error, joint) from error.__cause__
 
 
-def _source_apart(
+def _source_separated(
     runtime: Runtime,
     joint: SourceJoint,
     session: EngineSession,
@@ -160,7 +160,7 @@ def _source_apart(
     if joint.catalog == DAGSTER:
         return None
     with placed(joint):
-        return load_apart(session, relation(), joint, untransformed)
+        return load_separated(session, relation(), joint, untransformed)
 
 
 def _relation(runtime: Runtime, joint: SourceJoint) -> Relation:
@@ -240,10 +240,10 @@ def frames(
     if read is not None:
         read.update(positions(refs))
     for name, ref in refs.items():
-        apart = ref.apart_in(session) if corrupt is not None else None
-        if corrupt is not None and apart is not None:
-            corrupt[name] = apart[1]
-        session.register(sources.get(name, name), ref.frame_in(session) if apart is None else apart[0])
+        separated = ref.separated_in(session) if corrupt is not None else None
+        if corrupt is not None and separated is not None:
+            corrupt[name] = separated[1]
+        session.register(sources.get(name, name), ref.frame_in(session) if separated is None else separated[0])
     for name, published in rendered.targets.items():
         session.register(name, session.load(runtime.target_catalog(published.catalog).read(published)))
     return [query_frame(runtime, rendered, query, session, window) for query in rendered.queries]

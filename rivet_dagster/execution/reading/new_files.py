@@ -9,7 +9,7 @@ from rivet_dagster.compiler.joints import SourceJoint
 from rivet_dagster.compiler.plan import FusedGroup
 from rivet_dagster.engines.contract import EngineSession, Frame
 from rivet_dagster.errors import RivetError
-from rivet_dagster.execution.reading.corrupt_records import load_apart
+from rivet_dagster.execution.reading.corrupt_records import load_separated
 from rivet_dagster.execution.reading.inputs import placed
 from rivet_dagster.execution.reading.landing import (
     appends,
@@ -48,7 +48,7 @@ class NewFiles:
                 self.source.name,
                 open_session,
                 lambda session: self._frame(session, untransformed),
-                apart=lambda session: self._apart(session, untransformed),
+                separated=lambda session: self._separated(session, untransformed),
                 untransformed=None if untransformed else handle(True),
             )
 
@@ -64,15 +64,15 @@ class NewFiles:
             applied = no_transforms(self.source, session, relation) if untransformed else transforms(self.source)
             return session.load(relation, applied)
 
-    def _apart(self, session: EngineSession, untransformed: bool) -> tuple[Frame, Frame] | None:
+    def _separated(self, session: EngineSession, untransformed: bool) -> tuple[Frame, Frame] | None:
         """Return the rows without corrupt records, and these; None if there can be none."""
 
         def load(relation: Relation) -> Frame:
-            apart = load_apart(session, relation, self.source, untransformed)
-            return session.load(relation) if apart is None else apart[0]
+            separated = load_separated(session, relation, self.source, untransformed)
+            return session.load(relation) if separated is None else separated[0]
 
         with placed(self.source):
-            return load_apart(session, self._relation(session, load), self.source, untransformed)
+            return load_separated(session, self._relation(session, load), self.source, untransformed)
 
     def _relation(self, session: EngineSession, load: Callable[[Relation], Frame]) -> Relation:
         """Return the new files; their columns, and those of files like them, are those of the frame that is loaded."""

@@ -33,7 +33,7 @@ class MaterializedRef:
         stored: Relation | None = None,
         rows: int | None = None,
         position: Callable[[], Position] = UnknownPosition,
-        apart: Callable[[EngineSession], tuple[Frame, Frame] | None] | None = None,
+        separated: Callable[[EngineSession], tuple[Frame, Frame] | None] | None = None,
         passes_on: Inputs = NOTHING,
         untransformed: MaterializedRef | None = None,
     ) -> None:
@@ -42,7 +42,7 @@ class MaterializedRef:
         self._make_frame = frame
         self._stored = stored
         self._rows = rows
-        self._apart = apart
+        self._separated = separated
         self.position = position
         """Returns the current position of the rows, before they are read."""
         self.passes_on = passes_on
@@ -115,13 +115,13 @@ class MaterializedRef:
         self._check_open()
         return self._make_frame(session)
 
-    def apart_in(self, session: EngineSession) -> tuple[Frame, Frame] | None:
+    def separated_in(self, session: EngineSession) -> tuple[Frame, Frame] | None:
         """Return the rows as ``frame_in`` does, without the corrupt records of a source, and these, as ``record``.
 
         None if there can be none.
         """
         self._check_open()
-        return self._apart(session) if self._apart is not None else None
+        return self._separated(session) if self._separated is not None else None
 
     def bound_to(self, session: EngineSession) -> MaterializedRef:
         """Return a handle whose frames belong to ``session``, which the caller closes."""
@@ -132,7 +132,7 @@ class MaterializedRef:
             stored=self._stored,
             rows=self._rows,
             position=self.position,
-            apart=self._apart,
+            separated=self._separated,
             passes_on=self.passes_on,
         )
         handle._session = session
@@ -141,8 +141,8 @@ class MaterializedRef:
     def with_rows(self, change: Callable[[EngineSession, Frame], Frame]) -> MaterializedRef:
         """Return a handle on the rows that ``change`` derives from these; corrupt records stay as they are."""
 
-        def apart(session: EngineSession) -> tuple[Frame, Frame] | None:
-            frames = self.apart_in(session)
+        def separated(session: EngineSession) -> tuple[Frame, Frame] | None:
+            frames = self.separated_in(session)
             return None if frames is None else (change(session, frames[0]), frames[1])
 
         return MaterializedRef(
@@ -150,7 +150,7 @@ class MaterializedRef:
             self._open_session,
             lambda session: change(session, self.frame_in(session)),
             position=self.position,
-            apart=apart,
+            separated=separated,
             passes_on=self.passes_on,
         )
 
@@ -165,9 +165,9 @@ class MaterializedRef:
 
             return session.load(ArrowRows(first[0].schema, batches))
 
-        def apart(session: EngineSession) -> tuple[Frame, Frame] | None:
+        def separated(session: EngineSession) -> tuple[Frame, Frame] | None:
             with self._open_session() as own:
-                if self.apart_in(own) is None:
+                if self.separated_in(own) is None:
                     return None
             rows, records = self._part(0).passed_as_arrow(), self._part(1).passed_as_arrow()
             return rows.frame_in(session), records.frame_in(session)
@@ -179,7 +179,7 @@ class MaterializedRef:
             stored=self._stored,
             rows=self._rows,
             position=self.position,
-            apart=apart if self._apart is not None else None,
+            separated=separated if self._separated is not None else None,
             passes_on=self.passes_on,
         )
 
@@ -187,7 +187,7 @@ class MaterializedRef:
         """Return a handle on the rows without corrupt records, or on these, where there can be any."""
 
         def load(session: EngineSession) -> Frame:
-            frames = self.apart_in(session)
+            frames = self.separated_in(session)
             assert frames is not None
             return frames[number]
 

@@ -12,9 +12,9 @@ from rivet_dagster.errors import RivetError
 from rivet_dagster.execution.reading.refs import MaterializedRef
 from rivet_dagster.model.partitions import Partitions, Window
 from rivet_dagster.sql.balance import in_parentheses
-from rivet_dagster.sql.evaluation.site import raises
 from rivet_dagster.sql.partition_filter import rows_in_window
 from rivet_dagster.sql.projection import projection
+from rivet_dagster.sql.row_errors.site import raises
 from rivet_dagster.sql.target import parameter
 
 

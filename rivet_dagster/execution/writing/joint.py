@@ -13,7 +13,7 @@ from rivet_dagster.errors import RivetError, nearest
 from rivet_dagster.execution.phases import CONFIG, WRITE
 from rivet_dagster.execution.reading.inputs import at_line, frames, inputs, positions
 from rivet_dagster.execution.reading.rendering import Rendered, render_for_run, render_whole
-from rivet_dagster.execution.results import EvaluationErrors
+from rivet_dagster.execution.results import RowErrorCounts
 from rivet_dagster.execution.this_run import ThisRun
 from rivet_dagster.execution.writing.outdated import refuse_outdated
 from rivet_dagster.execution.writing.python_joint import call, load_function
@@ -31,7 +31,7 @@ def write_joint(
     target: Target | None = None,
     window: Window | None = None,
     as_written: bool = False,
-) -> EvaluationErrors | None:
+) -> RowErrorCounts | None:
     """Write the rows of the joint ``exit_name`` as ``target`` says; without one, replace all rows.
 
     If the group quarantines rows that cannot be evaluated, these and corrupt records of sources are left out; with a
@@ -39,7 +39,7 @@ def write_joint(
     instead, where its success proves that all can be evaluated: RVT-520 is raised if not.
 
     ``window`` is the run's window of partitions in the partition column of the table; inputs are read within the run's
-    window, too. Raises RVT-513, EvaluationError with all errors of rows, and what ``TableTransaction.write`` does.
+    window, too. Raises RVT-513, RowError with all errors of rows, and what ``TableTransaction.write`` does.
     """
     joint, session = run.runtime.assembly.computed(exit_name), run.session
     progress = run.runtime.progress_of(exit_name)

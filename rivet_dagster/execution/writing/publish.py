@@ -15,13 +15,13 @@ from rivet_dagster.catalogs.capabilities.versions import VersionTransaction
 from rivet_dagster.catalogs.partition_rows import rows_by_partition
 from rivet_dagster.compiler.joints import ComputedJoint
 from rivet_dagster.errors import RivetError
-from rivet_dagster.execution.evaluation_error import CODE
 from rivet_dagster.execution.full_refresh import refuse_incapable
 from rivet_dagster.execution.phases import BRANCH, CLEAN_UP, PUBLISH, QUALITY
-from rivet_dagster.execution.quality.evaluation_errors import judge_errors
 from rivet_dagster.execution.quality.judging import check_published, check_staged
+from rivet_dagster.execution.quality.row_errors import judge_errors
 from rivet_dagster.execution.reading.new_files import NewFiles, consumed_files, new_files, refs
 from rivet_dagster.execution.results import GroupResult, Rows
+from rivet_dagster.execution.row_error import CODE
 from rivet_dagster.execution.this_run import ThisRun
 from rivet_dagster.execution.writing.joint import write_joint
 from rivet_dagster.execution.writing.recorded_code import run_code_versions
@@ -74,7 +74,7 @@ def _target(run: ThisRun) -> Target:
 
 
 def _evaluated(run: ThisRun, joint: ComputedJoint, target: Target, catalog: HasTargets, is_last: bool) -> GroupResult:
-    """Compute the version by the author's own query if that may do, else with errors apart from the rows."""
+    """Compute the version by the author's own query if that may do, else by those that separate rows and errors."""
     if may_prove(run, catalog, target):
         try:
             return _attempt(run, joint, target, catalog, is_last, as_written=True)

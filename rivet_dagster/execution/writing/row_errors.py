@@ -16,19 +16,19 @@ from rivet_dagster.compiler.plan import CompiledAssembly
 from rivet_dagster.compiler.row_errors import SourceQuery, separated
 from rivet_dagster.engines.contract import EngineSession, Frame
 from rivet_dagster.errors import RivetError
-from rivet_dagster.execution.evaluation_error import CODE, EvaluationError
-from rivet_dagster.execution.quality.evaluation_errors import counted_errors
+from rivet_dagster.execution.quality.row_errors import counted_errors
 from rivet_dagster.execution.reading.corrupt_records import FoundAnew, errors_of_records
 from rivet_dagster.execution.reading.inputs import inputs, query_frame
 from rivet_dagster.execution.reading.rendering import Rendered
-from rivet_dagster.execution.results import EvaluationErrors
+from rivet_dagster.execution.results import RowErrorCounts
+from rivet_dagster.execution.row_error import CODE, RowError
 from rivet_dagster.execution.this_run import ThisRun
 from rivet_dagster.model.external_assets import DAGSTER
 from rivet_dagster.model.partitions import Window
 from rivet_dagster.model.row_errors import QUERY_COLUMNS, Proof
 from rivet_dagster.model.target import Target
 from rivet_dagster.model.write_plan import Append, AppendNewer, Refresh, ReplaceAll, Upsert
-from rivet_dagster.sql.evaluation.error_query import Place
+from rivet_dagster.sql.row_errors.error_query import Place
 from rivet_dagster.sql.target import source_of
 
 _NEW = "rivet_new_errors"
@@ -45,7 +45,7 @@ def write_errors(
     transaction: TableTransaction,
     target: Target,
     window: Window | None,
-) -> EvaluationErrors:
+) -> RowErrorCounts:
     """Write this run's errors to the error table of the version, and those of its base that still hold.
 
     ``corrupt`` holds the corrupt records of sources, by source; each of them is an error, too.
@@ -78,7 +78,7 @@ def write_errors(
             held = anew.left_out(session, held) if anew else held
             stored = transaction.write_errors(table, held)
     if stored.statistics.rows == 0:
-        return EvaluationErrors(table, 0, 0)
+        return RowErrorCounts(table, 0, 0)
     return counted_errors(session, session.load(stored.relation), table, version)
 
 
@@ -172,7 +172,7 @@ def _source(run: ThisRun, name: str) -> SourceJoint:
 
 @contextmanager
 def explained(run: ThisRun, rendered: Rendered) -> Iterator[None]:
-    """Turn RVT-520, one row that could not be evaluated, into an EvaluationError with all errors of all rows.
+    """Turn RVT-520, one row that could not be evaluated, into an RowError with all errors of all rows.
 
     To be entered with the views from which the rows are computed. Where the errors cannot be separated from the rows,
     or computing them fails, the engine's own error stays, and its message says why it is alone.
@@ -203,10 +203,10 @@ def _with_all_rows(run: ThisRun, rendered: Rendered, error: RivetError) -> Rivet
         found = _counted(run, rendered, errors)
     except RivetError as failure:
         return _saying(error, f" (the only one told: {failure.diagnostics[0].message})")
-    return EvaluationError.at(found.sites) if found.sites else error
+    return RowError.at(found.sites) if found.sites else error
 
 
-def _counted(run: ThisRun, rendered: Rendered, errors: FusedQuery) -> EvaluationErrors:
+def _counted(run: ThisRun, rendered: Rendered, errors: FusedQuery) -> RowErrorCounts:
     session = run.session
     with session.separating_errors():
         views = {source: view for view in errors.inputs if (source := source_of(view)) is not None}

@@ -1,4 +1,4 @@
-"""The key of an evaluation error: the values by which later writes of the table find that the error is outdated.
+"""The key of a row error: the values by which later writes of the table find that the error is outdated.
 
 It is JSON text. The same expression makes it for the row that could not be evaluated and for the rows of a batch, so
 that equal values give equal text, whatever the time zone of the session is.

@@ -1,4 +1,4 @@
-"""Groups that quarantine evaluation errors: their targets, boundaries, tables, checks and refusals."""
+"""Groups that quarantine row errors: their targets, boundaries, tables, checks and refusals."""
 
 from __future__ import annotations
 
@@ -191,7 +191,7 @@ def test_a_joint_must_not_read_the_asset_of_errors():
     plan = compiled(sink("x", "raw", **QUARANTINE), RAW, source("y", catalog="dagster", table="x__errors"))
     (error,) = plan.errors
     assert (error.code, error.joint) == ("RVT-310", "y")
-    assert error.message == "the asset x__errors holds the evaluation errors of 'x', which joints cannot read"
+    assert error.message == "the asset x__errors holds the row errors of 'x', which joints cannot read"
 
 
 def test_the_catalog_refuses_the_name_of_an_error_table():

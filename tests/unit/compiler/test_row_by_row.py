@@ -4,8 +4,8 @@ import pytest
 
 from rivet_dagster.compiler.group_query import Cte, GroupQuery
 from rivet_dagster.compiler.row_errors import separated
-from rivet_dagster.sql.evaluation.error_query import Place
-from rivet_dagster.sql.evaluation.row_by_row import row_by_row
+from rivet_dagster.sql.row_errors.error_query import Place
+from rivet_dagster.sql.row_errors.row_by_row import row_by_row
 
 
 def group(*texts: str) -> GroupQuery:

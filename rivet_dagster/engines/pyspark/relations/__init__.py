@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from rivet_dagster.engines.pyspark.adapter import SparkAdapter
     from rivet_dagster.engines.pyspark.spool import Spool
 
-__all__ = ["read", "read_apart", "write"]
+__all__ = ["read", "read_separated", "write"]
 
 
 def read(adapter: SparkAdapter, relation: Relation, projection: Projection | None, spool: Spool) -> DataFrame:
@@ -40,7 +40,7 @@ def read(adapter: SparkAdapter, relation: Relation, projection: Projection | Non
     return frame if projection is None else projected(frame, projection)
 
 
-def read_apart(
+def read_separated(
     spark: SparkSession, relation: Relation, projection: Projection | None
 ) -> tuple[DataFrame, DataFrame] | None:
     """Return a frame as ``read`` does, without the records that cannot be parsed, and these; None if there are none."""

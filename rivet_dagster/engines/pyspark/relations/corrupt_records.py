@@ -1,4 +1,4 @@
-"""Reading CSV and JSON files with the records apart that do not fit the columns."""
+"""Reading CSV and JSON files and separating the records that do not fit the columns."""
 
 from __future__ import annotations
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rivet_dagster.sql.evaluation.aggregate_calls import aggregates, windows
-from rivet_dagster.sql.evaluation.aggregation_errors import aggregation_operators
-from rivet_dagster.sql.evaluation.clauses import Relation
-from rivet_dagster.sql.evaluation.join_errors import join_operators
-from rivet_dagster.sql.evaluation.projection_errors import conditions, projection_operators, window_operators
-from rivet_dagster.sql.evaluation.refusal import RefusedError
-from rivet_dagster.sql.evaluation.select_rewrite import Operator, SelectRewrite
+from rivet_dagster.sql.row_errors.aggregate_calls import aggregates, windows
+from rivet_dagster.sql.row_errors.aggregation_errors import aggregation_operators
+from rivet_dagster.sql.row_errors.clauses import Relation
+from rivet_dagster.sql.row_errors.join_errors import join_operators
+from rivet_dagster.sql.row_errors.projection_errors import conditions, projection_operators, window_operators
+from rivet_dagster.sql.row_errors.refusal import RefusedError
+from rivet_dagster.sql.row_errors.select_rewrite import Operator, SelectRewrite
 
 
 def relations(rewrite: SelectRewrite) -> Iterator[tuple[Relation, str | None]]:

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from rivet_dagster.sql.evaluation.parameters import cast_of
-from rivet_dagster.sql.evaluation.reasons import site_for
-from rivet_dagster.sql.evaluation.site import Site
-from rivet_dagster.sql.evaluation.strings import is_string
+from rivet_dagster.sql.row_errors.parameters import cast_of
+from rivet_dagster.sql.row_errors.reasons import site_for
+from rivet_dagster.sql.row_errors.site import Site
+from rivet_dagster.sql.row_errors.strings import is_string
 
 _OF_DOUBLES = frozenset(
     """

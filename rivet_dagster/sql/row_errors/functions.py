@@ -7,8 +7,8 @@ from importlib.resources import files
 
 from sqlglot import exp
 
-from rivet_dagster.sql.evaluation.arithmetic import arithmetic, negation
-from rivet_dagster.sql.evaluation.faults import (
+from rivet_dagster.sql.row_errors.arithmetic import arithmetic, negation
+from rivet_dagster.sql.row_errors.faults import (
     FIRST_FIELD_IS_NULL,
     INVALID_PATH,
     MALFORMED,
@@ -55,10 +55,10 @@ from rivet_dagster.sql.evaluation.faults import (
     written,
     zones,
 )
-from rivet_dagster.sql.evaluation.parameters import Reason, cast_of, casts_of, parameters
-from rivet_dagster.sql.evaluation.reasons import site_for
-from rivet_dagster.sql.evaluation.site import UNNAMED, Site, Unclassified, constant_raises
-from rivet_dagster.sql.evaluation.strings import is_string, text_of
+from rivet_dagster.sql.row_errors.parameters import Reason, cast_of, casts_of, parameters
+from rivet_dagster.sql.row_errors.reasons import site_for
+from rivet_dagster.sql.row_errors.site import UNNAMED, Site, Unclassified, constant_raises
+from rivet_dagster.sql.row_errors.strings import is_string, text_of
 
 
 def function_site(name: str, operands: Operands) -> Site | Unclassified | None:
@@ -95,7 +95,7 @@ A map of one pair fails before it has kept its key.
 @cache
 def infallible() -> frozenset[str]:
     """Return the names of functions that never raise, whatever arguments Spark's analyzer lets through."""
-    return frozenset((files("rivet_dagster.sql.evaluation") / "infallible.txt").read_text("utf-8").split())
+    return frozenset((files("rivet_dagster.sql.row_errors") / "infallible.txt").read_text("utf-8").split())
 
 
 _OWN: dict[str, Own] = {

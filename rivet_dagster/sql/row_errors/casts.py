@@ -7,9 +7,9 @@ from decimal import Decimal
 from sqlglot import exp
 
 from rivet_dagster.model.plugins import SPARK
-from rivet_dagster.sql.evaluation.arithmetic import OUT_OF_RANGE
-from rivet_dagster.sql.evaluation.site import Site, constant_raises, literal, shown, type_of
-from rivet_dagster.sql.evaluation.strings import (
+from rivet_dagster.sql.row_errors.arithmetic import OUT_OF_RANGE
+from rivet_dagster.sql.row_errors.site import Site, constant_raises, literal, shown, type_of
+from rivet_dagster.sql.row_errors.strings import (
     CAST_INVALID_INPUT,
     FRACTIONS,
     INTEGERS,

@@ -11,13 +11,13 @@ from sqlglot import exp
 
 from rivet_dagster.model.plugins import SPARK
 from rivet_dagster.sql.determinism import NON_DETERMINISTIC
-from rivet_dagster.sql.evaluation.aggregates import Aggregate, aggregate, is_aggregate
-from rivet_dagster.sql.evaluation.arithmetic import arithmetic, negation, symbol_of
-from rivet_dagster.sql.evaluation.calls import call_of, is_artificial
-from rivet_dagster.sql.evaluation.casts import cast, type_named
-from rivet_dagster.sql.evaluation.functions import function_site, infallible
-from rivet_dagster.sql.evaluation.site import UNNAMED, Site, Unclassified, both, fill, raises, shown, type_of
-from rivet_dagster.sql.evaluation.strings import CAST_INVALID_INPUT, casts_a_string, is_string
+from rivet_dagster.sql.row_errors.aggregates import Aggregate, aggregate, is_aggregate
+from rivet_dagster.sql.row_errors.arithmetic import arithmetic, negation, symbol_of
+from rivet_dagster.sql.row_errors.calls import call_of, is_artificial
+from rivet_dagster.sql.row_errors.casts import cast, type_named
+from rivet_dagster.sql.row_errors.functions import function_site, infallible
+from rivet_dagster.sql.row_errors.site import UNNAMED, Site, Unclassified, both, fill, raises, shown, type_of
+from rivet_dagster.sql.row_errors.strings import CAST_INVALID_INPUT, casts_a_string, is_string
 
 _COMPARISONS = (exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.NullSafeEQ, exp.NullSafeNEQ)
 _BITWISE = (exp.BitwiseAnd, exp.BitwiseOr, exp.BitwiseXor)

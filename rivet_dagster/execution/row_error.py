@@ -1,4 +1,4 @@
-"""EvaluationError: the failure of a run because rows could not be evaluated, with an entry for each site."""
+"""RowError: the failure of a run because rows could not be evaluated, with an entry for each site."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _LONGEST = 200
 
 @dataclass(frozen=True)
 class SiteDiagnostic(Diagnostic):
-    """The evaluation errors of one expression with one condition; ``samples`` are rows of the operator's input.
+    """The row errors of one expression with one condition; ``samples`` are rows of the operator's input.
 
     >>> print(site_diagnostic(SiteErrors("DIVIDE_BY_ZERO", "net", "joints/net.sql", 3, "a / b", 2)))
     RVT-520 joints/net.sql:3: joint net: 2 rows could not be evaluated: [DIVIDE_BY_ZERO] in a / b
@@ -36,13 +36,13 @@ class SiteDiagnostic(Diagnostic):
         return super().to_dict() | site | {"samples": [dict(sample) for sample in self.samples]}
 
 
-class EvaluationError(RivetError):
+class RowError(RivetError):
     """RVT-520: rows could not be evaluated, with a diagnostic for each of ``sites``."""
 
     sites: tuple[SiteErrors, ...] = ()
 
     @classmethod
-    def at(cls, sites: Iterable[SiteErrors], others: Iterable[Diagnostic] = ()) -> EvaluationError:
+    def at(cls, sites: Iterable[SiteErrors], others: Iterable[Diagnostic] = ()) -> RowError:
         """Return the error with all ``sites`` (at least one); ``others`` are errors that have none."""
         known = tuple(sites)
         error = cls.__new__(cls)
@@ -57,7 +57,7 @@ class EvaluationError(RivetError):
         return self.diagnostics[len(self.sites) :]
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return EvaluationError.at, (self.sites, self.others)
+        return RowError.at, (self.sites, self.others)
 
 
 def site_diagnostic(site: SiteErrors, remediation: str | None = None) -> SiteDiagnostic:

@@ -10,10 +10,10 @@ from dataclasses import replace
 
 from sqlglot import exp
 
-from rivet_dagster.sql.evaluation.code import Edit, edited, on_one_line
-from rivet_dagster.sql.evaluation.expression_text import ExpressionText
-from rivet_dagster.sql.evaluation.raising import any_of, value_or_null
-from rivet_dagster.sql.evaluation.sites import Fallible, FoundSite, fallible
+from rivet_dagster.sql.row_errors.code import Edit, edited, on_one_line
+from rivet_dagster.sql.row_errors.expression_text import ExpressionText
+from rivet_dagster.sql.row_errors.raising import any_of, value_or_null
+from rivet_dagster.sql.row_errors.sites import Fallible, FoundSite, fallible
 
 _LAZY = (exp.Case, exp.If, exp.Coalesce)
 _VARIABLE = (exp.Identifier, exp.Placeholder, exp.Parameter, exp.AggFunc, exp.Window, exp.Query, exp.Star)

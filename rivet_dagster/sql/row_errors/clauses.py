@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from sqlglot import TokenType, exp
 
 from rivet_dagster.sql.dialect import parse_item
-from rivet_dagster.sql.evaluation.code import Code, Range
-from rivet_dagster.sql.evaluation.refusal import RefusedError
+from rivet_dagster.sql.row_errors.code import Code, Range
+from rivet_dagster.sql.row_errors.refusal import RefusedError
 
 _WORDS: dict[TokenType, str] = {
     TokenType.FROM: "from",

@@ -7,10 +7,10 @@ from collections.abc import Callable, Sequence
 
 from sqlglot import exp
 
-from rivet_dagster.sql.evaluation.arithmetic import OUT_OF_RANGE
-from rivet_dagster.sql.evaluation.parameters import Reason, decimal_text
-from rivet_dagster.sql.evaluation.site import UNNAMED, constant_raises, literal
-from rivet_dagster.sql.evaluation.strings import (
+from rivet_dagster.sql.row_errors.arithmetic import OUT_OF_RANGE
+from rivet_dagster.sql.row_errors.parameters import Reason, decimal_text
+from rivet_dagster.sql.row_errors.site import UNNAMED, constant_raises, literal
+from rivet_dagster.sql.row_errors.strings import (
     CAST_INVALID_INPUT,
     fails_to_cast,
     is_other_constant,

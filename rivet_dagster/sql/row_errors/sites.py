@@ -11,12 +11,12 @@ from sqlglot import exp
 
 from rivet_dagster.model.plugins import SPARK
 from rivet_dagster.sql.determinism import NON_DETERMINISTIC
-from rivet_dagster.sql.evaluation.calls import call_of
-from rivet_dagster.sql.evaluation.conditions import site_of
-from rivet_dagster.sql.evaluation.expression_text import ExpressionText
-from rivet_dagster.sql.evaluation.raising import any_of, raises, true_or_false
-from rivet_dagster.sql.evaluation.refusal import RefusedError
-from rivet_dagster.sql.evaluation.site import Site, Unclassified, fill
+from rivet_dagster.sql.row_errors.calls import call_of
+from rivet_dagster.sql.row_errors.conditions import site_of
+from rivet_dagster.sql.row_errors.expression_text import ExpressionText
+from rivet_dagster.sql.row_errors.raising import any_of, raises, true_or_false
+from rivet_dagster.sql.row_errors.refusal import RefusedError
+from rivet_dagster.sql.row_errors.site import Site, Unclassified, fill
 
 _SHOWN = frozenset("/ % div pmod cast to_date to_timestamp date [] element_at".split())
 """The kinds of sites whose text shows that they can fail; others do with some types of operands only."""

@@ -11,13 +11,13 @@ from rivet_dagster.model.row_errors import NotSeparable, RowErrors
 from rivet_dagster.sql.determinism import NON_DETERMINISTIC, spark_functions
 from rivet_dagster.sql.dialect import parse_expression
 from rivet_dagster.sql.error import SqlError, Unreadable
-from rivet_dagster.sql.evaluation.aggregates import Aggregate
-from rivet_dagster.sql.evaluation.calls import call_of
-from rivet_dagster.sql.evaluation.conditions import site_of
-from rivet_dagster.sql.evaluation.error_query import Place
-from rivet_dagster.sql.evaluation.expression_text import ExpressionText
-from rivet_dagster.sql.evaluation.separation import separate
-from rivet_dagster.sql.evaluation.site import Site, Unclassified
+from rivet_dagster.sql.row_errors.aggregates import Aggregate
+from rivet_dagster.sql.row_errors.calls import call_of
+from rivet_dagster.sql.row_errors.conditions import site_of
+from rivet_dagster.sql.row_errors.error_query import Place
+from rivet_dagster.sql.row_errors.expression_text import ExpressionText
+from rivet_dagster.sql.row_errors.separation import separate
+from rivet_dagster.sql.row_errors.site import Site, Unclassified
 
 SYNTAX = set("and any between case cast div in not or when".split())
 """Operators that SHOW FUNCTIONS lists: they are no calls."""

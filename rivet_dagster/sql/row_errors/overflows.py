@@ -8,13 +8,13 @@ from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
-from rivet_dagster.sql.evaluation.aggregates import Aggregate
-from rivet_dagster.sql.evaluation.code import Edit, edited, on_one_line
-from rivet_dagster.sql.evaluation.conditions import site_of
-from rivet_dagster.sql.evaluation.expression_text import ExpressionText
-from rivet_dagster.sql.evaluation.raising import any_of, literal
-from rivet_dagster.sql.evaluation.site import fill
-from rivet_dagster.sql.evaluation.sites import Fallible, FoundSite
+from rivet_dagster.sql.row_errors.aggregates import Aggregate
+from rivet_dagster.sql.row_errors.code import Edit, edited, on_one_line
+from rivet_dagster.sql.row_errors.conditions import site_of
+from rivet_dagster.sql.row_errors.expression_text import ExpressionText
+from rivet_dagster.sql.row_errors.raising import any_of, literal
+from rivet_dagster.sql.row_errors.site import fill
+from rivet_dagster.sql.row_errors.sites import Fallible, FoundSite
 
 _NAME = re.compile(r"(sum|avg|mean)(?=\s*\()", re.IGNORECASE)
 _OUT_OF_RANGE = "NUMERIC_VALUE_OUT_OF_RANGE.WITH_SUGGESTION"

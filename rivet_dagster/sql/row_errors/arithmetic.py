@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from rivet_dagster.sql.evaluation.site import UNNAMED, Site, shown, type_of
-from rivet_dagster.sql.evaluation.strings import (
+from rivet_dagster.sql.row_errors.site import UNNAMED, Site, shown, type_of
+from rivet_dagster.sql.row_errors.strings import (
     CAST_INVALID_INPUT,
     FRACTIONS,
     INTEGERS,

@@ -15,14 +15,14 @@ from sqlglot import TokenType
 from rivet_dagster.model.row_errors import ComparedTypes, NotSeparable, Proof, RowErrors
 from rivet_dagster.sql.dialect import read_query
 from rivet_dagster.sql.error import Unreadable
-from rivet_dagster.sql.evaluation.clauses import select_of
-from rivet_dagster.sql.evaluation.code import Code, Edit, Range, edited, on_one_line
-from rivet_dagster.sql.evaluation.error_query import Place, number_of_sites
-from rivet_dagster.sql.evaluation.join_errors import compared_types
-from rivet_dagster.sql.evaluation.refusal import RefusedError
-from rivet_dagster.sql.evaluation.select import operators, relations
-from rivet_dagster.sql.evaluation.select_rewrite import Operator, SelectRewrite
-from rivet_dagster.sql.evaluation.sites import shown_site
+from rivet_dagster.sql.row_errors.clauses import select_of
+from rivet_dagster.sql.row_errors.code import Code, Edit, Range, edited, on_one_line
+from rivet_dagster.sql.row_errors.error_query import Place, number_of_sites
+from rivet_dagster.sql.row_errors.join_errors import compared_types
+from rivet_dagster.sql.row_errors.refusal import RefusedError
+from rivet_dagster.sql.row_errors.select import operators, relations
+from rivet_dagster.sql.row_errors.select_rewrite import Operator, SelectRewrite
+from rivet_dagster.sql.row_errors.sites import shown_site
 
 _QUERY_BEGINS = frozenset({TokenType.SELECT, TokenType.WITH, TokenType.FROM, TokenType.VALUES, TokenType.TABLE})
 _SET_OPERATIONS = frozenset({TokenType.UNION, TokenType.EXCEPT, TokenType.INTERSECT})

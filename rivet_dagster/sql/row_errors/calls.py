@@ -57,7 +57,7 @@ def is_artificial(node: exp.Expr) -> bool:
 @cache
 def _names() -> dict[str, str]:
     """Return the names of functions by the names of the classes whose arguments are in Spark's order."""
-    lines = (files("rivet_dagster.sql.evaluation") / "nodes.txt").read_text("utf-8").splitlines()
+    lines = (files("rivet_dagster.sql.row_errors") / "nodes.txt").read_text("utf-8").splitlines()
     return dict(line.split(maxsplit=1) for line in lines)
 
 

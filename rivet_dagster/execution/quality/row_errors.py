@@ -13,7 +13,7 @@ from rivet_dagster.catalogs.capabilities import capable
 from rivet_dagster.catalogs.capabilities.error_tables import HasErrorTables
 from rivet_dagster.compiler.joints import CompiledJoint
 from rivet_dagster.engines.contract import EngineSession, Frame
-from rivet_dagster.execution.results import CheckResult, EvaluationErrors, SiteErrors
+from rivet_dagster.execution.results import CheckResult, RowErrorCounts, SiteErrors
 from rivet_dagster.execution.runtime import Runtime
 from rivet_dagster.model.check_plan import ByErrors, CompiledCheck
 from rivet_dagster.model.row_errors import ErrorTable
@@ -24,12 +24,12 @@ SAMPLES = 10
 
 
 def is_errors_check(check: CompiledCheck) -> bool:
-    """Return whether a check judges evaluation errors, so that no query of its own counts its violations."""
+    """Return whether a check judges row errors, so that no query of its own counts its violations."""
     return isinstance(check.queries.counting, ByErrors)
 
 
 def errors_result(
-    joint: CompiledJoint, check: CompiledCheck, errors: EvaluationErrors, rows: int, seconds: float = 0.0
+    joint: CompiledJoint, check: CompiledCheck, errors: RowErrorCounts, rows: int, seconds: float = 0.0
 ) -> CheckResult:
     """Return the result of the check for ``errors`` of a run beside ``rows`` good rows.
 
@@ -44,7 +44,7 @@ def errors_result(
     return CheckResult(joint.name, check, passed, errors.count, check.queries.shown, seconds, samples, errors=judged)
 
 
-def judge_errors(joint: CompiledJoint, errors: EvaluationErrors | None, rows: int) -> tuple[CheckResult, ...]:
+def judge_errors(joint: CompiledJoint, errors: RowErrorCounts | None, rows: int) -> tuple[CheckResult, ...]:
     """Return the results of the joint's checks of ``errors``, those of a run beside ``rows`` good rows."""
     if errors is None:
         return ()
@@ -71,16 +71,16 @@ def published_result(
 
 def published_errors(
     runtime: Runtime, published: Published, table: ErrorTable, session: EngineSession
-) -> EvaluationErrors:
+) -> RowErrorCounts:
     """Return the errors that were published with a version; none if it has no error table. Raises RVT-401."""
     catalog = capable(runtime.catalog(published.catalog), HasErrorTables)
     relation = catalog.errors_of(published)
     if relation is None:
-        return EvaluationErrors(table.table, 0, 0)
+        return RowErrorCounts(table.table, 0, 0)
     return counted_errors(session, session.load(relation), table.table, published.version)
 
 
-def counted_errors(session: EngineSession, errors: Frame, table: str, version: str) -> EvaluationErrors:
+def counted_errors(session: EngineSession, errors: Frame, table: str, version: str) -> RowErrorCounts:
     """Return the errors of an error table, those of ``version`` by site."""
     with session.views():
         session.register(_VIEW, errors)
@@ -89,7 +89,7 @@ def counted_errors(session: EngineSession, errors: Frame, table: str, version: s
         samples = session.rows(_SAMPLES, {"version": version, "samples": SAMPLES}) if counts else []
     by_site = {site: list(group) for site, group in groupby(samples, key=itemgetter(*_SITE))}
     sites = tuple(_site(row["errors"], by_site[itemgetter(*_SITE)(row)]) for row in counts)
-    return EvaluationErrors(table, sum(site.count for site in sites), total, sites)
+    return RowErrorCounts(table, sum(site.count for site in sites), total, sites)
 
 
 def _samples(sites: Iterable[SiteErrors]) -> Iterator[Mapping[str, Any]]:

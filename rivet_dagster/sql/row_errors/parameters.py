@@ -14,7 +14,7 @@ from importlib.resources import files
 
 from sqlglot import exp
 
-from rivet_dagster.sql.evaluation.strings import (
+from rivet_dagster.sql.row_errors.strings import (
     CAST_INVALID_INPUT,
     INTEGERS,
     NUMERIC_TEXT,
@@ -42,7 +42,7 @@ class Reason:
 @cache
 def parameters() -> dict[str, tuple[str, ...]]:
     """Return the types of the parameters of functions, by their names."""
-    lines = (files("rivet_dagster.sql.evaluation") / "parameters.txt").read_text("utf-8").splitlines()
+    lines = (files("rivet_dagster.sql.row_errors") / "parameters.txt").read_text("utf-8").splitlines()
     return {name: tuple(types) for name, *types in (line.split() for line in lines)}
 
 

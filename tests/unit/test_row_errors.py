@@ -13,10 +13,10 @@ from support.duckdb_engine import DuckDBEngine
 from rivet_dagster.catalogs.capabilities.error_tables import HasErrorTables
 from rivet_dagster.compiler.joints import SinkJoint
 from rivet_dagster.errors import Diagnostic, RivetError
-from rivet_dagster.execution.evaluation_error import EvaluationError, SiteDiagnostic
-from rivet_dagster.execution.quality.evaluation_errors import errors_result, published_errors, published_result
+from rivet_dagster.execution.quality.row_errors import errors_result, published_errors, published_result
 from rivet_dagster.execution.quality.row_values import error_without_values
-from rivet_dagster.execution.results import EvaluationErrors, SiteErrors
+from rivet_dagster.execution.results import RowErrorCounts, SiteErrors
+from rivet_dagster.execution.row_error import RowError, SiteDiagnostic
 from rivet_dagster.model.check_plan import ByErrors, CheckQueries, CompiledCheck
 from rivet_dagster.model.relations import ArrowRows
 from rivet_dagster.model.row_errors import ERROR_COLUMNS, ErrorTable, MaxErrors
@@ -31,7 +31,7 @@ CAST = SiteErrors(
     ({"id": 1, "amount": "x"}, {"id": 2, "amount": "y"}),
 )  # fmt: skip
 DIVIDE = SiteErrors("DIVIDE_BY_ZERO", "net", None, None, "a / b", 1, "", ({"a": 1, "b": 0},))
-ERRORS = EvaluationErrors("t__errors", 4, 9, (CAST, DIVIDE))
+ERRORS = RowErrorCounts("t__errors", 4, 9, (CAST, DIVIDE))
 
 
 def check(limit: MaxErrors | None = None, samples: int = 10) -> CompiledCheck:
@@ -61,7 +61,7 @@ def test_the_verdict(limit, rows, passed, blocks):
 
 @pytest.mark.parametrize("limit", [None, MaxErrors(count=0), MaxErrors(percent=0.0)])
 def test_without_errors_it_passes(limit):
-    result = errors_result(JOINT, check(limit), EvaluationErrors("t__errors", 0, 5), 0)
+    result = errors_result(JOINT, check(limit), RowErrorCounts("t__errors", 0, 5), 0)
     assert (result.passed, result.violations, result.samples) == (True, 0, ())
 
 
@@ -146,14 +146,14 @@ def test_it_is_judged_as_its_run_did(percent, passed):
 def test_a_version_without_an_error_table_has_no_errors():
     for records in (None, []):
         errors = published_errors(runtime(records), PUBLISHED, ErrorTable("t__errors"), session())
-        assert errors == EvaluationErrors("t__errors", 0, 0)
+        assert errors == RowErrorCounts("t__errors", 0, 0)
 
 
 # --- the error ---
 
 
 def test_the_error_tells_all_sites():
-    error = EvaluationError.at((CAST, DIVIDE), [Diagnostic("RVT-503", "no more is known", "net")])
+    error = RowError.at((CAST, DIVIDE), [Diagnostic("RVT-503", "no more is known", "net")])
     assert [(d.code, d.joint, d.file, d.line) for d in error.diagnostics] == [
         ("RVT-520", "paid", "joints/paid.sql", 4), ("RVT-520", "net", None, None), ("RVT-503", "net", None, None),
     ]  # fmt: skip
@@ -165,7 +165,7 @@ def test_the_error_tells_all_sites():
 
 
 def test_its_entry_in_json_has_the_fields_of_the_site():
-    (entry,) = [diagnostic.to_dict() for diagnostic in EvaluationError.at([CAST]).diagnostics]
+    (entry,) = [diagnostic.to_dict() for diagnostic in RowError.at([CAST]).diagnostics]
     assert entry == {
         "code": "RVT-520",
         "message": "3 rows could not be evaluated: [CAST_INVALID_INPUT] in CAST(amount AS INT): 'x' is no INT",
@@ -181,16 +181,16 @@ def test_its_entry_in_json_has_the_fields_of_the_site():
 
 
 def test_it_crosses_processes():
-    error = EvaluationError.at((CAST,), [Diagnostic("RVT-503", "more")])
+    error = RowError.at((CAST,), [Diagnostic("RVT-503", "more")])
     again = pickle.loads(pickle.dumps(error))
-    assert isinstance(again, EvaluationError)
+    assert isinstance(again, RowError)
     assert (again.sites, again.diagnostics, str(again)) == (error.sites, error.diagnostics, str(error))
 
 
 def test_without_values_of_rows_it_has_no_samples():
     spark = Diagnostic("RVT-503", "[CAST_INVALID_INPUT] The value 'x' cannot be cast")
-    shown = error_without_values(EvaluationError.at((CAST,), [spark]))
-    assert isinstance(shown, EvaluationError)
+    shown = error_without_values(RowError.at((CAST,), [spark]))
+    assert isinstance(shown, RowError)
     assert shown.sites == (CAST.without_values(),)
     site, other = shown.diagnostics
     assert isinstance(site, SiteDiagnostic)

@@ -1,4 +1,4 @@
-"""`rivet-dagster run` and `compile` of a project with evaluation errors."""
+"""`rivet-dagster run` and `compile` of a project with row errors."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from support.folders import sink
 from support.quarantine import CAST, ERRORS, SALES, pretend
 
 from rivet_dagster.cli.main import main
-from rivet_dagster.execution.evaluation_error import EvaluationError
+from rivet_dagster.execution.row_error import RowError
 
 LIMITED = {**SALES, "sinks/report.yaml": sink("reports", "paid", on_error={"mode": "quarantine", "max_errors": 2})}
 FAILS = {**SALES, "sinks/report.yaml": sink("reports", "paid")}
@@ -82,7 +82,7 @@ def test_errors_within_the_limit_end_with_0(cli):
 
 def test_a_failing_run_lists_its_sites_and_ends_with_1(cli):
     other = replace(CAST, condition="DIVIDE_BY_ZERO", expression="a / b", count=1, samples=())
-    code, out, _ = cli(FAILS, EvaluationError.at((CAST, other)), "--format", "json")
+    code, out, _ = cli(FAILS, RowError.at((CAST, other)), "--format", "json")
     report = json.loads(out)
     assert (code, report["success"], report["checks"]) == (1, False, [])
     assert entries(report)[0] == SITE
@@ -91,13 +91,13 @@ def test_a_failing_run_lists_its_sites_and_ends_with_1(cli):
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("files", "outcome"), [(SALES, ERRORS), (FAILS, EvaluationError.at((CAST,)))])
+@pytest.mark.parametrize(("files", "outcome"), [(SALES, ERRORS), (FAILS, RowError.at((CAST,)))])
 def test_the_text_has_a_line_for_each_site(cli, files, outcome):
     _, out, err = cli(files, outcome)
     assert out == ""
     line = "RVT-520 joints/paid.sql:1: joint paid: 3 rows could not be evaluated: [CAST_INVALID_INPUT]"
     assert len([text for text in err.splitlines() if text.strip().startswith(line)]) == 1
-    assert ("3 evaluation errors" in err) is (files is SALES)
+    assert ("3 row errors" in err) is (files is SALES)
 
 
 def test_the_plan_shows_the_error_table(cli):

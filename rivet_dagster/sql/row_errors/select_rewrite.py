@@ -9,15 +9,15 @@ from sqlglot import exp
 
 from rivet_dagster.model.row_errors import Proof
 from rivet_dagster.sql.dialect import quoted
-from rivet_dagster.sql.evaluation.aggregate_calls import aggregates, windows
-from rivet_dagster.sql.evaluation.clauses import Item, Relation, Select
-from rivet_dagster.sql.evaluation.code import Code, Edit, Range, edited, on_one_line
-from rivet_dagster.sql.evaluation.constants import fallible_with_constants
-from rivet_dagster.sql.evaluation.error_query import Place, error_query, json_of
-from rivet_dagster.sql.evaluation.expression_text import ExpressionText
-from rivet_dagster.sql.evaluation.raising import any_of, literal, value_or_null
-from rivet_dagster.sql.evaluation.refusal import RefusedError
-from rivet_dagster.sql.evaluation.sites import Fallible, fallible, shown_site
+from rivet_dagster.sql.row_errors.aggregate_calls import aggregates, windows
+from rivet_dagster.sql.row_errors.clauses import Item, Relation, Select
+from rivet_dagster.sql.row_errors.code import Code, Edit, Range, edited, on_one_line
+from rivet_dagster.sql.row_errors.constants import fallible_with_constants
+from rivet_dagster.sql.row_errors.error_query import Place, error_query, json_of
+from rivet_dagster.sql.row_errors.expression_text import ExpressionText
+from rivet_dagster.sql.row_errors.raising import any_of, literal, value_or_null
+from rivet_dagster.sql.row_errors.refusal import RefusedError
+from rivet_dagster.sql.row_errors.sites import Fallible, fallible, shown_site
 from rivet_dagster.sql.write_strategies.error_keys import key_json
 
 

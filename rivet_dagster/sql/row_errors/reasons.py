@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 from sqlglot import exp
 
-from rivet_dagster.sql.evaluation.parameters import Reason
-from rivet_dagster.sql.evaluation.site import Site, literal, shown
+from rivet_dagster.sql.row_errors.parameters import Reason
+from rivet_dagster.sql.row_errors.site import Site, literal, shown
 
 _NAME = re.compile(r"[A-Z0-9_.]+")
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from rivet_dagster.sql.evaluation.aggregate_calls import windows
-from rivet_dagster.sql.evaluation.clauses import conjuncts
-from rivet_dagster.sql.evaluation.code import Edit, on_one_line
-from rivet_dagster.sql.evaluation.overflows import or_overflowing, overflow_of, with_attempts
-from rivet_dagster.sql.evaluation.raising import any_of, true_or_false, value_or_null
-from rivet_dagster.sql.evaluation.refusal import RefusedError
-from rivet_dagster.sql.evaluation.select_rewrite import Given, Kept, Operator, SelectRewrite, refuse_inside
-from rivet_dagster.sql.evaluation.sites import Fallible
+from rivet_dagster.sql.row_errors.aggregate_calls import windows
+from rivet_dagster.sql.row_errors.clauses import conjuncts
+from rivet_dagster.sql.row_errors.code import Edit, on_one_line
+from rivet_dagster.sql.row_errors.overflows import or_overflowing, overflow_of, with_attempts
+from rivet_dagster.sql.row_errors.raising import any_of, true_or_false, value_or_null
+from rivet_dagster.sql.row_errors.refusal import RefusedError
+from rivet_dagster.sql.row_errors.select_rewrite import Given, Kept, Operator, SelectRewrite, refuse_inside
+from rivet_dagster.sql.row_errors.sites import Fallible
 
 _FLAG = "rivet_failed"
 
