@@ -13,7 +13,7 @@ from support.class_archive import use_archive
 from support.folders import Files, ProjectFolder
 from support.iceberg import iceberg_settings
 from support.servers import database, iceberg_rest, nessie, postgres, s3  # noqa: F401, these are fixtures
-from support.spark import MASTER, OF_SESSIONS, QUICK, REMOTE, SqlExecutions, settings, where
+from support.spark import MASTER, OF_PROCESSES, OF_SESSIONS, REMOTE, SqlExecutions, settings, where
 
 from rivet_dagster import redaction
 from rivet_dagster.engines.pyspark import PySparkEngine
@@ -24,15 +24,16 @@ from rivet_dagster.model.profile import EngineSpec
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # Each JVM of Spark that a process of these tests starts, by whatever profile.
-os.environ["SPARK_SUBMIT_OPTS"] = QUICK
+os.environ["SPARK_SUBMIT_OPTS"] = OF_PROCESSES
 # None in the cache of the user who runs the tests.
 os.environ[VARIABLE] = "false"
 
 # Scripts for an environment of dbt, which has none of this project's packages.
 collect_ignore = ["dbt"]
 
-# How the names of files begin that look at the one run of the example.
-EXAMPLE = "tests/e2e/test_example_"
+# How the names of files begin whose tests one worker runs: they look at the one run of the example, or need the same
+# servers, which each worker else would start.
+OF_ONE_WORKER = ("tests/e2e/test_example_", "tests/iceberg/")
 
 # The same examples each time, on busy machines as well.
 hypothesis.settings.register_profile(
@@ -71,14 +72,15 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Give the files that look at the one run of the example to one worker: each worker else runs it."""
+    """Give some files to one worker."""
     if config.getoption("dist") != "loadfile":
         return None
     from xdist.scheduler import LoadFileScheduling
 
     class Scheduling(LoadFileScheduling):
         def _split_scope(self, nodeid: str) -> str:
-            return EXAMPLE if nodeid.startswith(EXAMPLE) else super()._split_scope(nodeid)
+            together = next((names for names in OF_ONE_WORKER if nodeid.startswith(names)), None)
+            return together or super()._split_scope(nodeid)
 
     return Scheduling(config, log)
 

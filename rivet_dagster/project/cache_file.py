@@ -130,7 +130,7 @@ def _maker() -> str:
     """Return what determines the values: this package's code, and the versions of sqlglot and Python."""
     package = str(Path(__file__).parents[1])
     folders = [(package, os.listdir(package))]
-    folders += [(folder, names) for room in _ROOMS for folder, _, names in os.walk(os.path.join(package, room))]
+    folders += [(folder, names) for part in _PACKAGES for folder, _, names in os.walk(os.path.join(package, part))]
     code = hashlib.sha256()
     for file in sorted([f"{folder}/{name}" for folder, names in folders for name in names]):
         if file.endswith((".py", ".txt")):
@@ -139,4 +139,4 @@ def _maker() -> str:
     return f"{version('rivet-dagster')} {code.hexdigest()} {version('sqlglot')} {sys.implementation.cache_tag}"
 
 
-_ROOMS = ("model", "project", "sql", "checks", "compiler", "catalogs")
+_PACKAGES = ("model", "project", "sql", "checks", "compiler", "catalogs")

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 import pyarrow.dataset
 import pytest
 from playwright.sync_api import expect
+from support.torture import at_length
 
 RUN, TICK = 600_000, 150_000
 """Maximum milliseconds of a run of the whole example, and of a tick with the run that it requests."""
@@ -84,6 +85,7 @@ def test_a_schedule_and_a_sensor_that_are_switched_on_tick(materialized, visit, 
     wait_until(lambda: (example / "warehouse" / "reference_gaps").resolve() != before)
 
 
+@at_length
 def test_a_project_that_does_not_compile_shows_all_its_errors(example, visit, address):
     mistakes = {
         example / "sinks" / "out.yaml": "type: sink\nupstream: carrier_fleet\ncatalog: warehouse\ntable: out\n",

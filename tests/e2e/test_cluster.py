@@ -17,7 +17,7 @@ from support.cluster import standalone_cluster
 from support.example import copy_of_the_example
 from support.folders import PROFILES, ProjectFolder, sink, source
 from support.slow import sleeping
-from support.torture import TORTURE
+from support.torture import TORTURE, at_length
 
 TASKS = 24
 SLOW = f"""
@@ -59,6 +59,7 @@ SALES = {
 TOTALS = [{"customer": "ada", "total": 15, "score": 3}, {"customer": "bob", "total": 20, "score": 2}]
 
 
+@at_length
 def test_a_run_survives_the_loss_of_a_worker_and_an_interrupt_ends_another(tmp_path):
     slow = {"joints/slow.sql": SLOW, "sinks/slow_rows.yaml": SINK}
     with standalone_cluster(tmp_path) as cluster:

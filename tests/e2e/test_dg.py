@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from support.forked import SCRIPT, Ended, executable
 from support.small_shop import environ_with_duckdb, install_duckdb, small_shop
+from support.torture import at_length
 
 PYPROJECT = """\
 [project]
@@ -87,6 +88,7 @@ def output(call) -> Callable[..., str]:
     return output
 
 
+@at_length
 def test_a_component_is_found_scaffolded_checked_and_launched(shop, environ, call, output):
     types = json.loads(output("list", "components", "--json"))["items"]
     assert "rivet_dagster.RivetProjectComponent" in {one["key"] for one in types}

@@ -10,13 +10,14 @@ from pyiceberg.table import StaticTable
 from support.example import copy_of_the_example, use_spark_of_tests
 from support.iceberg import PACKAGES
 from support.maven import jars
-from support.torture import TORTURE
+from support.torture import TORTURE, at_length
 
 from rivet_dagster import compile_directory, load_definitions
 
 MADE = "*" if TORTURE else '+key:"route_map" or +key:"route_bad_days" or +key:"reference_gaps"'
 
 
+@at_length
 def test_the_tables_equal_those_of_files(example_run, tmp_path):
     jars(*PACKAGES)
     project = copy_of_the_example(tmp_path)

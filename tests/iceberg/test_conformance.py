@@ -15,7 +15,7 @@ from support.iceberg import declared
 from support.iceberg_duckdb import session as duckdb_session
 from support.joint_by_joint import QUICK
 from support.nessie import Nessie
-from support.torture import TORTURE
+from support.torture import TORTURE, at_length, some
 
 from rivet_dagster.catalogs.iceberg import IcebergCatalog
 from rivet_dagster.engines.contract import EngineSession
@@ -147,7 +147,7 @@ class OfKind:
 class TestFolders(InFolders, OnSpark, CatalogConformance):
     """All that writes rows, and the states of a table that Spark reads."""
 
-    @pytest.mark.parametrize("case", cases_of_iceberg(), ids=lambda case: case.name)
+    @pytest.mark.parametrize("case", some(cases_of_iceberg(), 32), ids=lambda case: case.name)
     def test_the_meaning_of_a_write_plan(
         self, catalog: IcebergCatalog, session: PySparkSession, case: PlanCase
     ) -> None:
@@ -186,6 +186,7 @@ class TestRest(OfKind, OnDuckDB, CatalogConformance):
     """What depends on who keeps the current metadata."""
 
 
+@at_length
 @pytest.mark.parametrize("kind", ["postgres"], scope="class")
 @with_one_plan
 @only(COMMITS, OF_SERVERS)
@@ -193,7 +194,7 @@ class TestPostgres(OfKind, OnDuckDB, CatalogConformance):
     """What depends on who keeps the current metadata, but for environments, which ``TestDatabase`` tries."""
 
 
-@pytest.mark.parametrize("kind", ["rest", "postgres"], scope="class")
+@pytest.mark.parametrize("kind", ["rest", *(["postgres"] if TORTURE else [])], scope="class")
 @with_one_plan
 @only(["test_a_staged_version_is_read_by_its_run_alone"], OF_SERVERS)
 class TestServersOnSpark(OfKind, OnSpark, CatalogConformance):

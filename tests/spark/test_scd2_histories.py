@@ -13,7 +13,7 @@ from support.torture import TORTURE, examples
 
 from rivet_dagster.engines.pyspark.session import PySparkSession
 
-SUITE = examples(2, 6)
+SUITE = examples(1, 6)
 KEYS = 150
 """Keys in each run; they are independent of each other and together cost Spark as much as one."""
 

@@ -19,13 +19,16 @@ QUICK = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m -XX:+UseParallel
 And a garbage collector without background work, since tests have two cores at best.
 """
 
-WITHOUT_CODE = {"spark.sql.codegen.factoryMode": "NO_CODEGEN", "spark.sql.codegen.wholeStage": False}
+WITHOUT_CODE = {"spark.sql.codegen.factoryMode": "NO_CODEGEN", "spark.sql.codegen.wholeStage": "false"}
 """Settings with which Spark interprets queries, which a query over a few rows ends sooner with than with code.
 
-Processes that the tests start have none of them, nor do the tests of ``make torture``.
+The tests of ``make torture`` have none of them.
 """
 WITH_CODE = {"spark.sql.codegen.factoryMode": "FALLBACK", "spark.sql.codegen.wholeStage": True}
 """Spark's own settings, for queries over many rows, and where it matters how Spark evaluates expressions."""
+
+OF_PROCESSES = QUICK if TORTURE else " ".join([QUICK, *(f"-D{name}={value}" for name, value in WITHOUT_CODE.items())])
+"""The Java options of all drivers of Spark that tests start, for which system properties are settings."""
 
 OF_SESSIONS = frozenset({"spark.sql.shuffle.partitions", "spark.sql.session.timeZone"})
 """Those of the settings that a client of a server has, too."""

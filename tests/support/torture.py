@@ -15,6 +15,11 @@ TORTURE = "RIVET_TORTURE" in os.environ
 """Whether everything is tried."""
 
 
+def at_length(test: T) -> T | None:
+    """Return the test if everything is tried, else None, which pytest does not collect."""
+    return test if TORTURE else None
+
+
 def examples(few: int, many: int) -> int:
     """Return how many random cases a test tries."""
     return many if TORTURE else few
