@@ -203,9 +203,14 @@ CASES = {
         [(2, CAST, "CAST(s AS INT)")],
     ),
     "lambdas": (
-        "SELECT id, transform(array(id, b), x -> 4 div x) AS v FROM t WHERE id IN (1, 7)",
-        [(1, [4, 2])],
-        [(7, ZERO, "transform(array(id, b), x -> 4 div x)")],
+        "SELECT id, transform(array(id, b), x -> 4 div x) AS v,\n"
+        "transform(array(array(id, b)), ys -> transform(ys, y -> exists(ys, z -> z > 4 div y))) AS w "
+        "FROM t WHERE id IN (1, 7)",
+        [(1, [4, 2], [[False, False]])],
+        [
+            (7, ZERO, "transform(array(id, b), x -> 4 div x)"),
+            (7, ZERO, "transform(array(array(id, b)), ys -> transform(ys, y -> exists(ys, z -> z > 4 div y)))"),
+        ],
     ),
     "generators that cannot fail beside what can": (
         "SELECT CAST(s AS INT) AS v, explode(split(ds, '-')) AS part FROM t WHERE id < 3",

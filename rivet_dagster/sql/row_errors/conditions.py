@@ -192,7 +192,7 @@ def _higher_order(
 ) -> Site | Unclassified | None:
     """Return the site of a function that calls lambdas: what they raise for an element, it raises for the row."""
     inner: list[tuple[exp.Expr, Site]] = []
-    for node in reversed([node for body in lambdas for node in body.this.walk()]):
+    for node in reversed([node for body in lambdas for node in _nodes(body.this)]):
         site = _site(node)
         if isinstance(site, Unclassified | Aggregate):
             return site if isinstance(site, Unclassified) else Unclassified(site.name)
@@ -260,9 +260,14 @@ def _with_value(body: exp.Expr, state: str) -> exp.Expr:
 
 def _first_condition(body: exp.Expr) -> str:
     """Return an expression of the condition of the first node of a lambda's body that raises; NULL if none does."""
-    nodes = ((node, _site(node)) for node in reversed(list(body.walk())))
+    nodes = ((node, _site(node)) for node in reversed(_nodes(body)))
     cases = _cases([(node, site) for node, site in nodes if isinstance(site, Site)])
     return f"CASE {cases} ELSE CAST(NULL AS STRING) END" if cases else "CAST(NULL AS STRING)"
+
+
+def _nodes(body: exp.Expr) -> list[exp.Expr]:
+    """Return the nodes of a lambda's body; what is in the lambdas of another call is a matter of that call."""
+    return list(body.walk(prune=lambda node: isinstance(node, exp.Lambda)))
 
 
 def _cases(inner: Sequence[tuple[exp.Expr, Site]]) -> str:
