@@ -27,6 +27,9 @@ The tests of ``make torture`` have none of them.
 WITH_CODE = {"spark.sql.codegen.factoryMode": "FALLBACK", "spark.sql.codegen.wholeStage": True}
 """Spark's own settings, for queries over many rows, and where it matters how Spark evaluates expressions."""
 
+OF_PARSER = {"spark.sql.parser.manageParserCaches": True, "spark.sql.parser.parserDfaCacheFlushThreshold": 15_000}
+"""Settings that bound what the parser of Spark 4.1 keeps, which grows with each random expression."""
+
 OF_PROCESSES = QUICK if TORTURE else " ".join([QUICK, *(f"-D{name}={value}" for name, value in WITHOUT_CODE.items())])
 """The Java options of all drivers of Spark that tests start, for which system properties are settings."""
 
@@ -43,6 +46,7 @@ def settings(place: Path) -> dict[str, Any]:
         "spark.sql.session.timeZone": "Europe/Berlin",
         "spark.sql.warehouse.dir": str(place / "warehouse"),
         **({} if TORTURE else WITHOUT_CODE),
+        **OF_PARSER,
         "spark.driver.extraJavaOptions": f"-Dderby.system.home={place / 'derby'} {QUICK}",
     }
 
