@@ -3,14 +3,15 @@
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from itertools import count
 from typing import Any
 
 import pyspark
 import pytest
 from support.joint_by_joint import QUICK
-from support.random_expressions import COLUMNS, ROWS, alone, query
+from support.random_expressions import COLUMNS, ROWS, alone, query, wide_query
 from support.spark import WITH_CODE
-from support.torture import TORTURE
+from support.torture import TORTURE, examples
 
 from rivet_dagster.engines.pyspark import PySparkEngine
 from rivet_dagster.engines.pyspark.session import PySparkSession
@@ -84,11 +85,51 @@ def test_they_are_the_same_where_spark_compiles_the_queries(usual_tables: PySpar
     assert compared(usual_tables, range(60, 63)) >= 2
 
 
+@pytest.mark.parametrize("width", [12, *([100, 300] if TORTURE else [])])
+def test_queries_of_many_expressions(tables: PySparkSession, width: int) -> None:
+    assert compared_queries(tables, [wide_query(tables, width, width)]) == 1
+
+
+OUTER = (
+    "SELECT x.id, x.v, u.g FROM {} AS x JOIN u ON x.id = u.k",
+    "SELECT u.k, x.v FROM u LEFT JOIN u AS w ON u.k = w.k CROSS JOIN {} AS x",
+    "SELECT id, v FROM {} UNION ALL SELECT k, NULL FROM u",
+    "SELECT count(*) AS n, count(v) AS vs, max(id) AS last FROM {}",
+    "SELECT id % 2 AS k, count(v) AS n FROM {} GROUP BY id % 2",
+    "SELECT id, v, row_number() OVER (ORDER BY id DESC) AS n FROM {}",
+    "WITH y AS (SELECT id, v FROM {}), z AS (SELECT * FROM y WHERE id > 2) SELECT z.id, v FROM z SEMI JOIN u ON id = k",
+)
+"""Queries that cannot fail, over the rows of another one."""
+
+
+def test_joins_unions_aggregates_and_windows_see_the_good_rows(tables: PySparkSession) -> None:
+    """And tell all errors of what they read, those of rows that they leave out, too."""
+    tried, seeds = 0, count(100)
+    while tried < examples(1, 40):
+        sql = query(next(seeds))
+        expected = alone(tables, sql)
+        if expected is None:
+            continue
+        rows = [row for one in expected.values() for row in one.rows]
+        tables.register("held", tables.spark.createDataFrame(rows, tables.spark.sql(sql).schema))
+        failing = {row for row, one in expected.items() if one.condition is not None}
+        for outer in OUTER:
+            good, errors = separated(tables, outer.format(f"({sql})"))
+            plain = tables.spark.sql(outer.format("held")).collect()
+            assert repr(good) == repr(sorted(map(tuple, plain), key=repr)), (outer, sql)
+            assert {json.loads(error["row"])["id"] for error in errors} == failing, (outer, sql)
+        tried += bool(failing)
+
+
 def compared(tables: PySparkSession, seeds: Iterable[int]) -> int:
     """Compare the random queries of some seeds; return how many of them Spark does not refuse."""
-    count = 0
-    for seed in seeds:
-        sql = query(seed)
+    return compared_queries(tables, map(query, seeds))
+
+
+def compared_queries(tables: PySparkSession, queries: Iterable[str]) -> int:
+    """Compare queries of the table t; return how many of them Spark does not refuse."""
+    number = 0
+    for sql in queries:
         expected = alone(tables, sql)
         if expected is None:
             continue
@@ -102,8 +143,8 @@ def compared(tables: PySparkSession, seeds: Iterable[int]) -> int:
         failing = {row: one.condition for row, one in expected.items() if one.condition is not None}
         assert set(codes) == set(failing), sql
         assert all(condition in codes[row] for row, condition in failing.items()), (sql, codes, failing)
-        count += 1
-    return count
+        number += 1
+    return number
 
 
 def sites(errors: list[dict[str, Any]]) -> Counter[tuple[Any, ...]]:

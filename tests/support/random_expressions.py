@@ -95,6 +95,21 @@ def query(seed: int) -> str:
     )
 
 
+def wide_query(session: PySparkSession, seed: int, width: int) -> str:
+    """Return a random query of the table ``t`` with ``width`` expressions whose types Spark accepts."""
+    from pyspark.errors import PySparkException
+
+    r, items = random.Random(seed), list[str]()
+    while len(items) < width:
+        item = f"{number(r, 1)} AS v{len(items)}"
+        try:
+            _ = session.spark.sql(f"SELECT {item} FROM t").schema
+        except PySparkException:
+            continue
+        items.append(item)
+    return f"SELECT id, {', '.join(items)} FROM t"
+
+
 def alone(session: PySparkSession, sql: str) -> Mapping[int, Alone] | None:
     """Return what the query gives of each row alone, by the row's id; None if Spark refuses the query."""
     from pyspark.errors import PySparkException
