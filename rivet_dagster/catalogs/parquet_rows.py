@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, TypeGuard
 
 from rivet_dagster.model.relations import Files, Relation
-from rivet_dagster.model.row_errors import ERROR_COLUMNS
+from rivet_dagster.model.row_errors import ERROR_SCHEMA, ERROR_TYPES
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -25,8 +25,9 @@ def no_errors() -> pa.RecordBatchReader:
     """Return the rows of an error table without errors: none, with its columns."""
     import pyarrow as pa
 
-    types = {"line": pa.int32()}
-    return pa.schema([(name, types.get(name, pa.string())) for name in ERROR_COLUMNS]).empty_table().to_reader()
+    types = {"int": pa.int32(), "string": pa.string(), "timestamp": pa.timestamp("us", "UTC")}
+    columns = [(name, types[kind]) for name, kind in ERROR_TYPES.items()]
+    return pa.schema(columns, {SPARK_SCHEMA: ERROR_SCHEMA}).empty_table().to_reader()
 
 
 def schema(relation: Files) -> pa.Schema:

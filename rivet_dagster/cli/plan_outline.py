@@ -12,6 +12,7 @@ from rivet_dagster.compiler.group_query import Incremental
 from rivet_dagster.compiler.plan import CompiledAssembly, CompiledJoint, FusedGroup
 from rivet_dagster.model.joint import PYTHON, SOURCE
 from rivet_dagster.model.partitions import Partitions
+from rivet_dagster.model.row_errors import ErrorTable
 from rivet_dagster.model.schema import NONE, PARTIAL
 from rivet_dagster.model.target import Target
 
@@ -112,7 +113,7 @@ def _of_group(assembly: CompiledAssembly, group: FusedGroup, target: Target, bou
     for text in _defaults(joints):
         yield Line("default", ((text, ""),))
     if target.errors is not None:
-        yield Line("errors", ((f"{target.catalog}.{target.errors.table}", PLACE),))
+        yield Line("errors", tuple(_errors(target.catalog, target.errors)))
     if target.with_run:
         how = f"all of '{target.catalog}' in one commit" if target.one_commit else "one after another"
         yield Line("readers", ((f"see it when the last step of the run publishes all tables, {how}", ""),))
@@ -158,6 +159,12 @@ def _writes(assembly: CompiledAssembly, target: Target, group: FusedGroup) -> It
     if target.retention == "run":
         readers = next((stored.evict_after for stored in assembly.materializations if stored.joint == group.exit), ())
         yield f", removed after {', '.join(readers) or 'the run'}", ""
+
+
+def _errors(catalog: str, errors: ErrorTable) -> Iterator[Part]:
+    yield f"{catalog}.{errors.table}", PLACE
+    if errors.max_age is not None:
+        yield f"  (for {errors.max_age} day{'' if errors.max_age == 1 else 's'})", ASIDE
 
 
 def _columns(joint: CompiledJoint) -> Part:

@@ -42,6 +42,7 @@ def with_errors_checks(
 
 def _check(joint: Joint, errors: ErrorTable, target: Target, shows_values: bool) -> CompiledCheck:
     limit = f"; more than {errors.max_errors} of them fail it" if errors.max_errors is not None else ""
+    age = f"; those found more than {errors.max_age} days ago are removed" if errors.max_age is not None else ""
     key = "on_error.max_errors" if errors.max_errors is not None else "on_error"
     return CompiledCheck(
         kind=CHECK,
@@ -53,7 +54,7 @@ def _check(joint: Joint, errors: ErrorTable, target: Target, shows_values: bool)
             counting=ByErrors(max_errors=errors.max_errors),
             shown=trees.text(trees.select(of=trees.relation(errors.table))),
         ),
-        description=f"The rows that could not be evaluated, published as {target.catalog}.{errors.table}{limit}.",
+        description=f"The rows that could not be evaluated, published as {target.catalog}.{errors.table}{limit}{age}.",
         remediation=REMEDIATIONS["RVT-520"].partition(",")[0] + ".",
         file=joint.origin.file,
         line=joint.origin.line_of(key),

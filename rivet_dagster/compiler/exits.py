@@ -42,7 +42,7 @@ def _check_on_error(joint: Joint, exit_joint: Joint, diagnostics: Diagnostics) -
     declared = joint.on_error
     if declared is None or declared == exit_joint.on_error:
         return
-    for key in ("max_errors", "errors_table"):
+    for key in ("max_errors", "errors_table", "max_age"):
         if getattr(declared, key) is not None:
             name = exit_joint.name
             message = f"`{key}` belongs to '{name}', which this joint runs in one step and shares an error table with"

@@ -154,6 +154,18 @@ def seconds(value: Any) -> float:
     return found
 
 
+def days(value: Any) -> int:
+    """Return the days of a duration in whole days.
+
+    >>> days("90d")
+    90
+    """
+    is_in_days = isinstance(value, str) and value.endswith("d") and DURATION.fullmatch(value)
+    if not is_in_days or seconds(value) % SECONDS["d"]:
+        raise ValueError(f"must be a number of whole days like 90d, not {show(value)}")
+    return int(seconds(value) // SECONDS["d"])
+
+
 def timezone(value: Any) -> str:
     """Return the name of a time zone."""
     name = text(value)

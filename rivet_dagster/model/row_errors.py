@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from fractions import Fraction
 from typing import Any, Literal
 
@@ -22,8 +24,26 @@ SUFFIX = "__errors"
 QUERY_COLUMNS = ("joint", "code", "expression", "file", "line", "message", "row", "key")
 """The columns of the queries of ``RowErrors``; ``line`` is an INT, all others are STRINGs."""
 
-ERROR_COLUMNS = (*QUERY_COLUMNS, "run_id", "version")
-"""The columns of an error table, both further ones STRINGs."""
+ERROR_TYPES = {**dict.fromkeys(QUERY_COLUMNS, "string"), "line": "int"} | {
+    "run_id": "string",
+    "version": "string",
+    "found_at": "timestamp",
+}
+"""The columns of an error table, in order, with their types as Spark's SQL writes them.
+
+Error tables of earlier releases lack ``found_at``, the time when the run began that found the error.
+"""
+
+ERROR_COLUMNS = tuple(ERROR_TYPES)
+
+ERROR_SCHEMA = json.dumps({
+    "type": "struct",
+    "fields": [
+        {"name": name, "type": "integer" if kind == "int" else kind, "nullable": True, "metadata": {}}
+        for name, kind in ERROR_TYPES.items()
+    ],
+})  # fmt: skip
+"""The same columns as Spark's JSON."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,12 +78,14 @@ class OnError:
     """What a joint declares for rows whose evaluation raises an error.
 
     With the mode ``fail`` the run fails. With ``quarantine`` the other rows are published, and the errors in
-    ``errors_table`` (default: the table's name and SUFFIX); with more than ``max_errors`` nothing is published.
+    ``errors_table`` (default: the table's name and SUFFIX); with more than ``max_errors`` nothing is published. Errors
+    that were found more than ``max_age`` days ago are left out of the next version.
     """
 
     mode: str = FAIL
     max_errors: MaxErrors | None = None
     errors_table: str | None = None
+    max_age: int | None = None
 
     @property
     def quarantines(self) -> bool:
@@ -74,17 +96,17 @@ class OnError:
         """Return the table of the errors of ``table``, None where they fail the run.
 
         >>> OnError(QUARANTINE).error_table("shop.orders")
-        ErrorTable(table='shop.orders__errors', max_errors=None)
+        ErrorTable(table='shop.orders__errors', max_errors=None, max_age=None)
         """
         name = self.errors_table or table.rstrip("/") + SUFFIX
-        return ErrorTable(name, self.max_errors) if self.quarantines else None
+        return ErrorTable(name, self.max_errors, self.max_age) if self.quarantines else None
 
 
 def parse_on_error(value: Any) -> OnError:
     """Parse a mode, or a mapping with ``mode``. Raise ValueError.
 
     >>> parse_on_error({"mode": "quarantine", "max_errors": "5%"})
-    OnError(mode='quarantine', max_errors=MaxErrors(count=None, percent=5.0), errors_table=None)
+    OnError(mode='quarantine', max_errors=MaxErrors(count=None, percent=5.0), errors_table=None, max_age=None)
     """
     if not isinstance(value, Mapping):
         return OnError(_mode(value))
@@ -132,15 +154,31 @@ _CONVERTERS: dict[str, Callable[[Any], Any]] = {
     "mode": _mode,
     "max_errors": _max_errors,
     "errors_table": convert.text,
+    "max_age": convert.days,
 }
 
 
 @dataclass(frozen=True, slots=True)
 class ErrorTable:
-    """The table of the same catalog in which the errors of a quarantining group are published with its rows."""
+    """The table of the same catalog in which the errors of a quarantining group are published with its rows.
+
+    Errors that were found more than ``max_age`` days ago, whole days in UTC, are not retained; None: all may be.
+    """
 
     table: str
     max_errors: MaxErrors | None = None
+    max_age: int | None = None
+
+    def oldest(self, now: datetime) -> datetime | None:
+        """Return the time before which an error was found too long ago to be retained at ``now``; None without one.
+
+        >>> ErrorTable("t__errors", max_age=90).oldest(datetime(2026, 4, 1, 12, tzinfo=UTC))
+        datetime.datetime(2026, 1, 1, 0, 0, tzinfo=datetime.timezone.utc)
+        """
+        if self.max_age is None:
+            return None
+        today = now.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
+        return today - timedelta(days=self.max_age)
 
 
 Proof = Literal["always", "with rows", "never"]

@@ -10,17 +10,18 @@ import pytest
 from rivet_dagster.catalogs.capabilities.error_tables import HasErrorTables
 from rivet_dagster.catalogs.capabilities.targets import HasTargets
 from rivet_dagster.catalogs.capabilities.versions import HasVersions, VersionTransaction
+from rivet_dagster.catalogs.parquet_rows import no_errors
 from rivet_dagster.engines.contract import EngineSession
 from rivet_dagster.errors import RivetError
 from rivet_dagster.model.relations import Relation
-from rivet_dagster.model.row_errors import ERROR_COLUMNS, SUFFIX
+from rivet_dagster.model.row_errors import ERROR_COLUMNS, ERROR_TYPES, SUFFIX
 from rivet_dagster.model.storage import Published
 from rivet_dagster.model.write_plan import Append, ReplaceAll
 from rivet_dagster.testing.tables import TABLE, fill, rows_of, write
 
 ERRORS = f"{TABLE}{SUFFIX}"
 
-COLUMNS = [(name, "int" if name == "line" else "string") for name in ERROR_COLUMNS]
+COLUMNS = [*ERROR_TYPES.items()]
 
 
 class ErrorTableConformance:
@@ -197,7 +198,7 @@ def _publish(
 
 def errors(messages: Sequence[str]) -> pa.Table:
     """Return errors with these messages; a file, a line and a key are not always known."""
-    schema = pa.schema([(name, pa.int32() if kind == "int" else pa.string()) for name, kind in COLUMNS])
+    schema = no_errors().schema
     rows = [dict.fromkeys(ERROR_COLUMNS[:3], "x") | {"message": message} for message in messages]
     return pa.Table.from_pylist(rows, schema)
 

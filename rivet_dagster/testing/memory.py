@@ -24,6 +24,7 @@ from rivet_dagster.errors import RivetError
 from rivet_dagster.model.inputs import Inputs
 from rivet_dagster.model.profile import CatalogSpec
 from rivet_dagster.model.relations import ArrowRows, Kinds
+from rivet_dagster.model.row_errors import ERROR_TYPES
 from rivet_dagster.model.schema import Field, Schema
 from rivet_dagster.model.storage import (
     CURRENT,
@@ -298,8 +299,7 @@ class MemoryTransaction(VersionTransaction, ErrorTransaction):
             if self.errors.table != table:
                 raise RivetError("RVT-404", f"'{self.table}' has the error table '{self.errors.table}' already")
             rows = pa.concat_tables([arrow_rows(self.errors.rows).batches().read_all(), rows])
-        kinds = [(name, "int" if name == "line" else "string") for name in rows.column_names]
-        statistics = Statistics(rows.num_rows, rows.nbytes, tuple(kinds))
+        statistics = Statistics(rows.num_rows, rows.nbytes, tuple(ERROR_TYPES.items()))
         self.errors = Errors(table, StoredRows(ArrowRows(rows.schema, rows.to_reader), statistics))
         return self.errors.rows
 

@@ -62,6 +62,7 @@ def test_an_error_table_is_an_asset_behind_its_table(shop):
     assert columns == [
         ("joint", "string"), ("code", "string"), ("expression", "string"), ("file", "string"), ("line", "int"),
         ("message", "string"), ("row", "string"), ("key", "string"), ("run_id", "string"), ("version", "string"),
+        ("found_at", "timestamp"),
     ]  # fmt: skip
     assert spec.metadata["dagster/table_name"] == "lake.reports__errors"
 

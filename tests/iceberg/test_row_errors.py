@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import json
+from datetime import timedelta
 
 import pyarrow as pa
+import pytest
+from support.error_retention import START, RunClock, retaining, write_as_before
 from support.folders import sink, source
-from support.iceberg import need_iceberg
+from support.iceberg import declared, need_iceberg
 from support.iceberg_folders import NAMESPACE, OPTIONS, IcebergFolder
+from support.iceberg_runs import APPEND, ERRORS, TABLE, Work, lake, run, written
 
 from rivet_dagster.catalogs.iceberg.settings.connection import connected
+from rivet_dagster.execution.reading.error_tables import errors_reference
 from rivet_dagster.execution.writing import joint
 
 
@@ -64,3 +69,96 @@ def test_appended_errors_share_the_files_of_the_earlier_ones(tmp_path, applicati
     assert told == [['{"id":"x"}', '{"id":"y"}', '{"id":"z"}'], 1, 3]
     third, *told = run("c", "id\n3\n")
     assert (first < second == third, told[1:]) == (True, [0, 3])
+
+
+def test_old_errors_are_removed_and_younger_ones_shared(tmp_path, application, monkeypatch):
+    """Those of an earlier release, which lack the time, stay, and are written again once, with it."""
+    need_iceberg()
+    folder, clock = IcebergFolder(tmp_path, retaining("append", "2d")), RunClock(monkeypatch)
+
+    def run(name: str, day: int) -> tuple[set[str], dict[str, object]]:
+        clock.now = START + timedelta(days=day)
+        folder.write({f"data/zone/{name}.csv": f"id\n1\n{name}\n"})
+        folder.run("out")
+        return seen()
+
+    def seen() -> tuple[set[str], dict[str, object]]:
+        table = folder.plain("out__errors")
+        rows = sorted(table.scan().to_arrow().to_pylist(), key=lambda row: row["row"])
+        files = table.inspect.files()["file_path"].to_pylist()
+        return set(files), {json.loads(row["row"])["id"]: row.get("found_at") for row in rows}
+
+    with monkeypatch.context() as earlier:
+        write_as_before(earlier)
+        old, found = run("old", 0)
+    assert found == {"old": None}
+    assert "found_at" not in folder.plain("out__errors").schema().column_names
+    assert errors_reference(folder.runtime, "out").to_arrow()["found_at"].to_pylist() == [None]
+    catalog = folder.runtime.target_catalog("lake")
+    first = catalog.current("out").version
+    rewritten, found = run("a", 0)
+    assert (old & rewritten, found) == (set(), {"a": START, "old": None})
+    with catalog.restage("out", first) as transaction:
+        transaction.commit("rollback")
+    assert seen() == (old, {"old": None})
+    rewritten, found = run("a", 0)
+    assert (old & rewritten, found) == (set(), {"a": START, "old": None})
+    shared, found = run("b", 2)
+    assert (rewritten < shared, found["b"]) == (True, START + timedelta(days=2))
+    fewer, found = run("c", 3)
+    assert (fewer & shared, [*found]) == (set(), ["b", "c", "old"])
+    assert run("d", 4)[0] > fewer
+    assert folder.state("out__errors")[0].keys() == {"main"}
+
+
+@pytest.mark.parametrize("end", ["commit", "abort", "withhold", "dropped", "stage", "merge"])
+def test_an_error_table_of_an_earlier_release_gets_its_columns_with_a_version(tmp_path, end):
+    """Which is staged in a table of its own, and not seen before: neither its errors nor its columns."""
+    catalog = lake(declared("hadoop", tmp_path / "lake"), tmp_path)
+    run(catalog, OLD, tmp_path)
+    with catalog._opened(ERRORS).load().update_schema() as change:
+        change.delete_column("found_at")
+
+    def seen() -> tuple[list[str], bool]:
+        table = catalog._opened(ERRORS).load()
+        assert catalog.current(TABLE) is not None
+        snapshot = catalog.errors_of(catalog.current(TABLE)).snapshot
+        messages = table.scan(snapshot_id=snapshot).to_arrow()["message"].to_pylist()
+        return messages, "found_at" in table.schema().column_names
+
+    assert seen() == (["old"], False)
+    if end == "merge":
+        catalog.use_environment("pr-7", "default")
+        run(catalog.in_environment("pr-7"), NEW, tmp_path)
+        assert seen() == (["old"], False)
+        catalog.merge("pr-7")
+    else:
+        transaction = written(catalog, NEW, tmp_path)
+        match end:
+            case "withhold" | "dropped":
+                transaction.withhold("new/orders")
+            case "stage":
+                transaction.stage("new/orders")
+        catalog.sweep()
+        assert seen() == (["old"], False)
+        match end:
+            case "commit":
+                transaction.commit("new/orders")
+            case "abort":
+                transaction.abort()
+            case "withhold":
+                catalog.take_up(TABLE, transaction.version).commit("by hand")
+            case "dropped":
+                catalog.take_up(TABLE, transaction.version).abort()
+            case "stage":
+                catalog.take_up_staged(TABLE, transaction.version, {}).commit("new/orders")
+    assert seen() == ((["old"], False) if end in ("abort", "dropped") else (["new"], True))
+    for name in (TABLE, ERRORS):
+        assert catalog._opened(name).load().metadata.refs.keys() == {"main"}
+    assert catalog._catalog.list_tables(NAMESPACE) == [(NAMESPACE, name) for name in (TABLE, ERRORS)]
+    run(catalog, NEW.having(errors=["later"], identity="later/orders"), tmp_path)
+    assert seen() == (["later"], True)
+
+
+OLD = Work([1], errors=["old"], identity="old/orders")
+NEW = Work([2], plan=APPEND, errors=["new"], identity="new/orders")

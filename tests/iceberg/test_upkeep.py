@@ -52,9 +52,8 @@ class Lake:
 
     def publish(self, number: int, plan: Any = APPEND, errors: bool = False) -> Published:
         catalog = self.catalog()
-        columns = ", ".join(
-            f"{'0' if name == 'line' else repr(f'{name} {number}')} AS {name}" for name in ERROR_COLUMNS
-        )
+        special = {"line": "0", "found_at": "current_timestamp()"}
+        columns = ", ".join(f"{special.get(name, repr(f'{name} {number}'))} AS {name}" for name in ERROR_COLUMNS)
         with catalog.begin("orders", self.session) as transaction:
             transaction.write(plan, self.session.query(f"SELECT {number} AS id, 'row {number}' AS text"))
             if errors:

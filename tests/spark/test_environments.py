@@ -55,7 +55,7 @@ def tables(folder: ProjectFolder) -> dict[str, list[dict]]:
     names = [*MODES, "amounts_table", "lately", "amounts_table__errors"]
     rows = {name: folder.rows(name) for name in names}
     rows["amounts_table__errors"] = in_order(
-        {key: value for key, value in row.items() if key not in ("run_id", "version")}
+        {key: value for key, value in row.items() if key not in ("run_id", "version", "found_at")}
         for row in rows["amounts_table__errors"]
     )
     return rows

@@ -52,7 +52,14 @@ def batch(*values: tuple[int | None, date | None]) -> pa.Table:
 
 
 def error(key: str | None, message: str = "", **fields: str | int | None) -> dict:
-    given = dict.fromkeys(COLUMNS, "x") | {"line": 1, "file": None, "key": key, "message": message, "version": message}
+    given = dict.fromkeys(COLUMNS, "x") | {
+        "line": 1,
+        "found_at": None,
+        "file": None,
+        "key": key,
+        "message": message,
+        "version": message,
+    }
     return given | fields
 
 

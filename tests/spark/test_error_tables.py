@@ -1,14 +1,22 @@
 """Error tables that Spark writes and reads, by the catalog and by their path."""
 
+import json
+from datetime import datetime, timedelta
+
+import pyarrow.parquet as pq
+import pytest
+from support.error_retention import START, RunClock, retaining, write_as_before
 from support.error_tables import COLUMNS, ERRORS
 from support.folders import sink, source
 
 from rivet_dagster.catalogs.filesystem.writes import staged_errors
+from rivet_dagster.execution.reading.error_tables import errors_reference
 from rivet_dagster.model.write_plan import ReplaceAll
 
 NEW = """
 SELECT 'orders' AS joint, 'DIVIDE_BY_ZERO' AS code, '1 / n' AS expression, 'joints/orders.sql' AS file, 3 AS line,
-  'Division by zero.' AS message, '0' AS row, CAST(NULL AS STRING) AS key, 'run' AS run_id, '{}' AS version
+  'Division by zero.' AS message, '0' AS row, CAST(NULL AS STRING) AS key, 'run' AS run_id, '{}' AS version,
+  TIMESTAMP '2026-01-01' AS found_at
 """
 
 
@@ -24,7 +32,8 @@ def test_plain_spark_reads_the_errors_of_the_published_version(quick_session, wa
         errors = spark.read.parquet(str(tmp_path / "warehouse" / ERRORS))
         assert (rows, [row.version for row in errors.collect()]) == ([(number,)], [published.version])
         assert errors.columns == list(COLUMNS)
-        assert dict(errors.dtypes) == {name: "int" if name == "line" else "string" for name in COLUMNS}
+        types = {"line": "int", "found_at": "timestamp"}
+        assert dict(errors.dtypes) == {name: types.get(name, "string") for name in COLUMNS}
     loaded = quick_session.load(warehouse.relation(ERRORS, {}))
     assert [row.version for row in loaded.collect()] == [published.version]
 
@@ -58,3 +67,58 @@ def test_appended_errors_share_the_files_of_the_earlier_ones(project, monkeypatc
     last, *told = run("d", "id\nx\n")
     assert (last & third, told[1:]) == (set(), [1, 4])
     assert [row["id"] for row in folder.rows("out")] == [1, 3]
+
+
+@pytest.mark.parametrize("strategy", ["append", {"mode": "merge", "key_columns": ["id"]}], ids=["append", "merge"])
+def test_old_errors_are_removed_and_younger_ones_shared(project, monkeypatch, strategy):
+    """Those of an earlier release, which lack the time, stay, and are written again once, with it.
+
+    A merge writes all of them again in each run.
+    """
+    folder, clock = project(retaining(strategy, "2d")), RunClock(monkeypatch)
+    errors = folder.root / "lake/out__errors"
+
+    def run(name: str, day: int) -> tuple[set[int], dict[str, datetime | None]]:
+        clock.now = START + timedelta(days=day)
+        folder.write({f"data/zone/{name}.csv": f"id\n1\n{name}\n"})
+        folder.run("out")
+        found = {json.loads(row["row"])["id"]: row.get("found_at") for row in folder.rows("out__errors")}
+        return {path.stat().st_ino for path in errors.iterdir()}, found
+
+    with monkeypatch.context() as earlier:
+        write_as_before(earlier)
+        old, found = run("old", 0)
+    assert (found, "found_at" in pq.read_schema(next(errors.iterdir())).names) == ({"old": None}, False)
+    assert errors_reference(folder.runtime, "out").to_arrow()["found_at"].to_pylist() == [None]
+    rewritten, found = run("a", 0)
+    assert (old & rewritten, found) == (set(), {"old": None, "a": START})
+    shared, found = run("b", 2)
+    assert (rewritten < shared, found["b"]) == (strategy == "append", START + timedelta(days=2))
+    fewer, found = run("c", 3)
+    assert (fewer & shared, [*found]) == (set(), ["b", "c", "old"])
+    last, found = run("d", 4)
+    assert (last > fewer, [*found]) == (strategy == "append", ["b", "c", "d", "old"])
+    assert max(errors_reference(folder.runtime, "out").to_arrow()["found_at"].drop_null().to_pylist()) == clock.now
+
+
+def test_long_messages_and_rows_are_cut_and_keys_are_not(project):
+    """Of expressions that fail, and of records that could not be parsed."""
+    key, text = "k" * 70_000, "é" * 70_000
+    folder = project({
+        "data/raw.csv": f"id,text,k\n{key},{text},1\nb,x,2\nc,y,{text}\n",
+        "sources/raw.yaml": source("raw.csv", "id STRING, text STRING, k INT"),
+        "joints/numbers.sql": "SELECT id, CAST(text AS INT) AS n FROM raw",
+        "sinks/out.yaml": sink(
+            "out", "numbers", on_error="quarantine", write_strategy={"mode": "merge", "key_columns": ["id"]}
+        ),
+    })  # fmt: skip
+    errors = folder.run("out").errors
+    record, long, short = sorted(folder.rows("out__errors"), key=lambda row: (row["key"] is not None, -len(row["row"])))
+    assert (short["row"], short["key"]) == ('{"id":"b","text":"x","k":2}', '{"id":"b"}')
+    assert short["message"].endswith("cannot be cast to INT.")
+    assert long["row"] == f'{{"id":"{key}'[:65_536] + "..."
+    assert long["message"] == f"The value '{text}"[:1_000] + "..."
+    assert json.loads(long["key"]) == {"id": key}
+    assert (record["code"], len(record["row"]), record["row"][-4:]) == ("MALFORMED_RECORD", 65_539, "é...")
+    samples = {sample.get("row", sample.get("id")) for site in errors.sites for sample in site.samples}
+    assert samples == {long["row"], record["row"], "b"}

@@ -18,8 +18,9 @@ from support.tables import fill
 
 ERRORS = "orders__errors"
 
-COLUMNS = ("joint", "code", "expression", "file", "line", "message", "row", "key", "run_id", "version")
-SCHEMA = pa.schema([(name, pa.int32() if name == "line" else pa.string()) for name in COLUMNS])
+COLUMNS = ("joint", "code", "expression", "file", "line", "message", "row", "key", "run_id", "version", "found_at")
+TYPES = {"line": pa.int32(), "found_at": pa.timestamp("us", "UTC")}
+SCHEMA = pa.schema([(name, TYPES.get(name, pa.string())) for name in COLUMNS])
 
 
 class Writer:
@@ -35,7 +36,7 @@ class Writer:
 
 def errors(messages: Sequence[str]) -> pa.Table:
     """Return errors with these messages."""
-    rows = [dict.fromkeys(COLUMNS, "x") | {"line": 7, "message": message} for message in messages]
+    rows = [dict.fromkeys(COLUMNS, "x") | {"line": 7, "message": message, "found_at": None} for message in messages]
     return pa.Table.from_pylist(rows, SCHEMA)
 
 

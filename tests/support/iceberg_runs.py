@@ -22,6 +22,7 @@ from rivet_dagster.catalogs.iceberg.catalog import IcebergTables
 from rivet_dagster.catalogs.iceberg.hadoop.hadoop_catalog import HadoopCatalog
 from rivet_dagster.catalogs.iceberg.nessie.server import NessieServer
 from rivet_dagster.catalogs.iceberg.writes.transaction import IcebergTransaction
+from rivet_dagster.catalogs.parquet_rows import no_errors
 from rivet_dagster.model.profile import CatalogSpec
 from rivet_dagster.model.row_errors import ERROR_COLUMNS
 from rivet_dagster.model.storage import Published
@@ -30,7 +31,7 @@ from support.iceberg_duckdb import session
 
 TABLE, ERRORS = "orders", "orders__errors"
 NAMESPACE = "shop"
-ERROR_SCHEMA = pa.schema([(name, pa.int32() if name == "line" else pa.string()) for name in ERROR_COLUMNS])
+ERROR_SCHEMA = no_errors().schema
 
 
 def lake(options: Mapping[str, Any], root: Path) -> IcebergCatalog:
@@ -78,7 +79,10 @@ def written(catalog: IcebergTables, work: Work, root: Path) -> IcebergTransactio
     frame = engine.from_value(work.rows)
     transaction.write(work.plan, frame, WriteContext(identity=work.identity))
     if work.errors is not None:
-        errors = [dict.fromkeys(ERROR_COLUMNS, "x") | {"line": 7, "message": message} for message in work.errors]
+        errors = [
+            dict.fromkeys(ERROR_COLUMNS, "x") | {"line": 7, "message": message, "found_at": None}
+            for message in work.errors
+        ]
         transaction.write_errors(f"{work.table}__errors", engine.from_value(pa.Table.from_pylist(errors, ERROR_SCHEMA)))
     return transaction
 

@@ -528,12 +528,17 @@ JOINT_FILES = {
     """),
     "on_error: an unknown key": sink("on_error:\n  mode: quarantine\n  max_error: 5\n", """
         RVT-203 sinks/report.yaml:7: joint report: `on_error` has the unknown key 'max_error'; did you mean
-        'max_errors'?
+        'max_errors' or 'max_age'?
             Remove the key or correct its name.
     """),
     "on_error: a negative limit": sql(f"-- rivet:on_error: {{mode: quarantine, max_errors: -1}}\n{QUERY}", """
         RVT-204 joints/orders.sql:1: joint orders: `on_error` has a wrong `max_errors`: it must be a whole number of at
         least 0 or a part from 0% to 100%, not -1
+            Correct the value.
+    """),
+    "on_error: an age in hours": sink("on_error:\n  mode: quarantine\n  max_age: 36h\n", """
+        RVT-204 sinks/report.yaml:7: joint report: `on_error` has a wrong `max_age`: it must be a number of whole days
+        like 90d, not '36h'
             Correct the value.
     """),
     "on_error: more than everything": sink("on_error:\n  mode: quarantine\n  max_errors: 101%\n", """

@@ -29,6 +29,7 @@ def declared(value) -> OnError | None:
         ({"mode": "quarantine", "max_errors": "5%"}, OnError(QUARANTINE, MaxErrors(percent=5.0))),
         ({"mode": "quarantine", "max_errors": "0.25 %"}, OnError(QUARANTINE, MaxErrors(percent=0.25))),
         (BOUNDED, BOUNDED),
+        ({"mode": "quarantine", "max_age": "90d"}, OnError(QUARANTINE, max_age=90)),
     ],
 )
 def test_what_may_be_declared(value, expected):
@@ -47,6 +48,17 @@ def test_what_may_be_declared(value, expected):
             ({"mode": "quarantine", "max_errors": limit}, "RVT-204", "wrong `max_errors`: it must be a whole number")
             for limit in (-1, 1.5, True, "5", "100.1%", "-1%", "many", "nan%", [1])
         ),
+        *(
+            (
+                {"mode": "quarantine", "max_age": age},
+                "RVT-204",
+                "wrong `max_age`: it must be a number of whole days like 90d",
+            )
+            for age in (90, True, "90", "36h", "48h", "1.5d", "0.5d", "-1d", "d", "90 d", ["90d"])
+        ),
+        ({"mode": "quarantine", "max_age": "0d"}, "RVT-204", "wrong `max_age`: it must be"),
+        ({"mode": "quarantine", "max_age": "99999d"}, "RVT-204", "wrong `max_age`: it must be at most a hundred years"),
+        ({"mode": "fail", "max_age": "90d"}, "RVT-204", "has `max_age`, which goes with the mode quarantine"),
     ],
 )
 def test_what_may_not(value, code, message):

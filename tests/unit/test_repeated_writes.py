@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 from uuid import uuid4
 
@@ -108,7 +109,7 @@ def test_a_version_whose_rows_were_written_twice_is_not_published(tmp_path, sess
     monkeypatch.setattr(session, "write", as_spark_does)
     if part == "join":
         monkeypatch.setattr("rivet_dagster.catalogs.filesystem.writes.staged_version.joined_count", lambda sizes: 1)
-    errors = pa.Table.from_pylist([dict.fromkeys(ERROR_COLUMNS, "x") | {"line": 1}])
+    errors = pa.Table.from_pylist([dict.fromkeys(ERROR_COLUMNS, "x") | {"line": 1, "found_at": datetime.now(UTC)}])
 
     def run() -> None:
         with lake.begin("orders", session) as transaction:

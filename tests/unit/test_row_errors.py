@@ -11,6 +11,7 @@ import pytest
 from support.duckdb_engine import DuckDBEngine
 
 from rivet_dagster.catalogs.capabilities.error_tables import HasErrorTables
+from rivet_dagster.catalogs.parquet_rows import no_errors
 from rivet_dagster.compiler.joints import SinkJoint
 from rivet_dagster.errors import Diagnostic, RivetError
 from rivet_dagster.execution.quality.row_errors import errors_result, published_errors, published_result
@@ -19,7 +20,7 @@ from rivet_dagster.execution.results import RowErrorCounts, SiteErrors
 from rivet_dagster.execution.row_error import RowError, SiteDiagnostic
 from rivet_dagster.model.check_plan import ByErrors, CheckQueries, CompiledCheck
 from rivet_dagster.model.relations import ArrowRows
-from rivet_dagster.model.row_errors import ERROR_COLUMNS, ErrorTable, MaxErrors
+from rivet_dagster.model.row_errors import ErrorTable, MaxErrors
 from rivet_dagster.model.storage import Published, Record, Statistics
 
 JOINT = SinkJoint(
@@ -85,7 +86,7 @@ def test_without_samples_no_value_of_a_row_is_shown():
 
 def record(code: str, line: int | None, row: str, version: str) -> dict[str, object]:
     values = {"joint": "paid", "code": code, "expression": "x", "file": "a.sql", "line": line, "message": f"of {row}"}
-    return values | {"row": row, "key": None, "run_id": "r", "version": version}
+    return values | {"row": row, "key": None, "run_id": "r", "version": version, "found_at": None}
 
 
 RECORDS = [
@@ -93,7 +94,7 @@ RECORDS = [
     record("DIVIDE_BY_ZERO", None, "no json", "2"),
     record("DIVIDE_BY_ZERO", 4, '{"id": 1}', "1"),
 ]
-SCHEMA = pa.schema([(name, pa.int32() if name == "line" else pa.string()) for name in ERROR_COLUMNS])
+SCHEMA = no_errors().schema
 PUBLISHED = Published("lake", "t", "2", "", Statistics(100, 0), 0, record=Record(30, 57))
 
 

@@ -7,7 +7,9 @@ from rivet_dagster.catalogs.rewriting.window import WindowOfTable
 from rivet_dagster.engines.contract import EngineSession, Frame
 from rivet_dagster.model.partitions import Window
 from rivet_dagster.model.relations import Relation
+from rivet_dagster.model.row_errors import ERROR_TYPES
 from rivet_dagster.model.write_plan import Append, AppendNewer, Refresh, ReplaceAll, WritePlan
+from rivet_dagster.sql.write_strategies.alignment import projection
 from rivet_dagster.sql.write_strategies.error_keys import key_columns
 from rivet_dagster.sql.write_strategies.error_retention import (
     ERRORS,
@@ -18,6 +20,19 @@ from rivet_dagster.sql.write_strategies.error_retention import (
     unplaced_once,
 )
 from rivet_dagster.sql.write_strategies.relations import BATCH
+
+_STORED = "rivet_stored_errors"
+
+
+def loaded_errors(session: EngineSession, relation: Relation) -> Frame:
+    """Return the rows of an error table with ERROR_COLUMNS; columns that an earlier release did not write are NULL."""
+    frame = session.load(relation)
+    columns, wanted = session.columns(frame), tuple(ERROR_TYPES.items())
+    if columns == wanted:
+        return frame
+    with session.views():
+        session.register(_STORED, frame)
+        return session.query(projection(wanted, columns, _STORED))
 
 
 def retained_errors(
@@ -44,9 +59,9 @@ def retained_errors(
     if base is None or (isinstance(plan, ReplaceAll | Refresh) and window is None):
         return None
     if isinstance(plan, Append | AppendNewer):
-        return session.load(base)
+        return loaded_errors(session, base)
     with session.views():
-        session.register(ERRORS, session.load(base))
+        session.register(ERRORS, loaded_errors(session, base))
         if not session.rows(f"SELECT 1 AS one FROM {ERRORS} LIMIT 1"):
             return None  # the keys of the batch are not computed
         session.register(NEW_ERRORS, new)

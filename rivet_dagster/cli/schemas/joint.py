@@ -166,4 +166,6 @@ def on_error() -> JsonSchema:
     """Return the schema of ``on_error``: a mode, or a mapping with one."""
     mode = one_of("fail", "quarantine")
     limit = {"anyOf": [whole(0), {"type": "string", "pattern": "%$"}]}
-    return {"anyOf": [mode, mapping({"mode": mode, "max_errors": limit, "errors_table": TEXT}, required=["mode"])]}
+    age = described({"type": "string", "pattern": "^[0-9.]+d$"}, "Errors found more days ago are removed, as 90d.")
+    known = {"mode": mode, "max_errors": limit, "errors_table": TEXT, "max_age": age}
+    return {"anyOf": [mode, mapping(known, required=["mode"])]}

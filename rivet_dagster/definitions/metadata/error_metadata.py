@@ -12,7 +12,7 @@ from rivet_dagster.definitions.metadata.sample_rows import bounded, short_text
 from rivet_dagster.errors import Diagnostic
 from rivet_dagster.execution.results import RowErrorCounts
 from rivet_dagster.execution.row_error import SiteDiagnostic, site_diagnostic
-from rivet_dagster.model.row_errors import ERROR_COLUMNS
+from rivet_dagster.model.row_errors import ERROR_TYPES
 from rivet_dagster.model.schema import Field
 
 ERRORS = "rivet/errors"
@@ -20,7 +20,7 @@ BY_SITE = "rivet/errors_by_site"
 TABLE = "rivet/errors_table"
 DIAGNOSTICS = "rivet/diagnostics"
 
-COLUMNS = tuple(Field(name, "int" if name == "line" else "string") for name in ERROR_COLUMNS)
+COLUMNS = tuple(Field(name, kind) for name, kind in ERROR_TYPES.items())
 """The columns of an error table."""
 
 _SITES, _SAMPLED, _SAMPLE_BYTES = 100, 20, 2_000

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from rivet_dagster.compiler.joints import SourceJoint
 from rivet_dagster.engines.contract import EngineSession, Frame
 from rivet_dagster.execution.reading.source_transforms import no_transforms, transforms
@@ -12,7 +10,7 @@ from rivet_dagster.model.relations import Relation
 MALFORMED_RECORD = "MALFORMED_RECORD"
 """The code of a record that does not fit the columns of its source."""
 
-_RECORDS, _ERRORS = "rivet_corrupt_records", "rivet_earlier_errors"
+_RECORDS = "rivet_corrupt_records"
 
 _OF_RECORDS = f"""
 SELECT
@@ -42,38 +40,3 @@ def errors_of_records(session: EngineSession, records: Frame, source: SourceJoin
     with session.views():
         session.register(_RECORDS, records)
         return session.query(_OF_RECORDS, place)
-
-
-@dataclass(frozen=True)
-class FoundAnew:
-    """Errors that this run has looked for again: all errors of ``sources``, and corrupt records of ``records_of``."""
-
-    sources: tuple[str, ...] = ()
-    records_of: tuple[str, ...] = ()
-
-    def among(self, session: EngineSession, errors: Frame) -> bool:
-        """Return whether there are any among the ``errors`` of an error table."""
-        condition, parameters = self._condition
-        with session.views():
-            session.register(_ERRORS, errors)
-            return bool(session.rows(f"SELECT 1 AS one FROM {_ERRORS} WHERE {condition} LIMIT 1", parameters))
-
-    def left_out(self, session: EngineSession, errors: Frame) -> Frame:
-        """Return the ``errors`` of an error table without them."""
-        condition, parameters = self._condition
-        with session.views():
-            session.register(_ERRORS, errors)
-            return session.query(f"SELECT * FROM {_ERRORS} WHERE NOT ({condition})", parameters)
-
-    def __bool__(self) -> bool:
-        return bool(self.sources or self.records_of)
-
-    @property
-    def _condition(self) -> tuple[str, dict[str, str]]:
-        parameters: dict[str, str] = {}
-        conditions: list[str] = []
-        for of, names in ("", self.sources), (f"code = '{MALFORMED_RECORD}' AND ", self.records_of):
-            own = {f"source_{number}": name for number, name in enumerate(names, len(parameters))}
-            conditions += [f"{of}joint IN ({', '.join(f':{name}' for name in own)})"] if own else []
-            parameters |= own
-        return " OR ".join(conditions), parameters

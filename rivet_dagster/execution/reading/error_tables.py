@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from rivet_dagster.catalogs.capabilities import capable
 from rivet_dagster.catalogs.capabilities.error_tables import HasErrorTables
+from rivet_dagster.catalogs.parquet_rows import needs_no_engine, schema
+from rivet_dagster.catalogs.rewriting.error_retention import loaded_errors
 from rivet_dagster.engines.contract import EngineSession, Frame
 from rivet_dagster.errors import RivetError
 from rivet_dagster.execution.reading.inputs import version_position
 from rivet_dagster.execution.reading.refs import MaterializedRef
 from rivet_dagster.execution.runtime import Runtime
-from rivet_dagster.model.row_errors import SUFFIX
+from rivet_dagster.model.relations import Relation
+from rivet_dagster.model.row_errors import ERROR_COLUMNS, SUFFIX
 
 
 def errors_reference(runtime: Runtime, name: str) -> MaterializedRef:
@@ -29,9 +32,15 @@ def errors_reference(runtime: Runtime, name: str) -> MaterializedRef:
     position = version_position(published)
 
     def load(session: EngineSession) -> Frame:
-        return session.load(relation)
+        return loaded_errors(session, relation)
 
-    return MaterializedRef(name + SUFFIX, open_session, load, stored=relation, position=lambda: position)
+    stored = relation if _has_columns(relation) else None
+    return MaterializedRef(name + SUFFIX, open_session, load, stored=stored, position=lambda: position)
+
+
+def _has_columns(relation: Relation) -> bool:
+    """Return whether the rows, where they are read without an engine, have the columns that ``loaded_errors`` gives."""
+    return not needs_no_engine(relation) or {*ERROR_COLUMNS} <= {*schema(relation).names}
 
 
 def _refuse(name: str, why: str) -> Frame:

@@ -9,20 +9,21 @@ from rivet_dagster.catalogs.capabilities import capable
 from rivet_dagster.catalogs.capabilities.error_tables import ErrorTransaction, HasErrorTables
 from rivet_dagster.catalogs.capabilities.targets import HasTargets
 from rivet_dagster.catalogs.capabilities.transaction import TableTransaction
-from rivet_dagster.catalogs.rewriting.error_retention import retained_errors
+from rivet_dagster.catalogs.rewriting.error_retention import loaded_errors, retained_errors
 from rivet_dagster.compiler.group_query import FusedQuery, GroupQuery
 from rivet_dagster.compiler.joints import QueryJoint, SourceJoint
 from rivet_dagster.compiler.plan import CompiledAssembly
 from rivet_dagster.compiler.row_errors import SourceQuery, separated
-from rivet_dagster.engines.contract import EngineSession, Frame
+from rivet_dagster.engines.contract import Frame, Typed
 from rivet_dagster.errors import RivetError
 from rivet_dagster.execution.quality.row_errors import counted_errors
-from rivet_dagster.execution.reading.corrupt_records import FoundAnew, errors_of_records
+from rivet_dagster.execution.reading.corrupt_records import errors_of_records
 from rivet_dagster.execution.reading.inputs import inputs, query_frame
 from rivet_dagster.execution.reading.rendering import Rendered
 from rivet_dagster.execution.results import RowErrorCounts
 from rivet_dagster.execution.row_error import CODE, RowError
 from rivet_dagster.execution.this_run import ThisRun
+from rivet_dagster.execution.writing.outdated_errors import OutdatedErrors, outdated_errors
 from rivet_dagster.model.external_assets import DAGSTER
 from rivet_dagster.model.partitions import Window
 from rivet_dagster.model.row_errors import QUERY_COLUMNS, Proof
@@ -32,8 +33,21 @@ from rivet_dagster.sql.row_errors.error_query import Place
 from rivet_dagster.sql.target import source_of
 
 _NEW = "rivet_new_errors"
+
+_LONGEST = {"message": 1_000, "row": 65_536}
+"""The most characters of a message, and of the JSON of a row, that an error has; of a longer one `...` follows them."""
+
+
+def _bounded(column: str) -> str:
+    most = _LONGEST.get(column)
+    if most is None:
+        return f"`{column}`"
+    return f"IF(char_length(`{column}`) > {most}, concat(left(`{column}`, {most}), '...'), `{column}`) AS `{column}`"
+
+
 _OF_RUN = (
-    f"SELECT {', '.join(f'`{name}`' for name in QUERY_COLUMNS)}, :run_id AS run_id, :version AS version FROM {_NEW}"
+    f"SELECT {', '.join(map(_bounded, QUERY_COLUMNS))}, :run_id AS run_id, :version AS version, :found_at AS found_at "
+    f"FROM {_NEW}"
 )
 _NOT_CERTAIN = "it is not certain that all rows can be evaluated"
 
@@ -59,10 +73,10 @@ def write_errors(
     published = catalog.current(target.table)
     replaces = window is None and isinstance(target.write, ReplaceAll | Refresh)
     base = catalog.errors_of(published) if published is not None and not replaces else None
-    anew = _found_anew(run, rendered, target)
+    outdated = _outdated(run, rendered, target)
     all_stay = base is not None and isinstance(target.write, Append | AppendNewer)
-    if all_stay and base is not None and anew:
-        all_stay = not anew.among(session, session.load(base))
+    if all_stay and base is not None:
+        all_stay = not outdated.among(session, loaded_errors(session, base))
     shared = transaction.share_errors(table) if all_stay else None
     stored = transaction.write_errors(table, None) if shared is None else shared
     parts = [errors_of_records(session, records, _source(run, name)) for name, records in corrupt.items()]
@@ -70,13 +84,12 @@ def write_errors(
         parts.append(query_frame(run.runtime, rendered, rendered.errors, session, run.window))
     if parts:
         errors = parts[0] if len(parts) == 1 else session.union_by_name(parts)
-        stored = transaction.write_errors(table, _of_run(session, errors, run.identity, version))
+        stored = transaction.write_errors(table, _of_run(run, errors, version))
     if shared is None:
         new = session.load(stored.relation)
         held = retained_errors(target.write, session, base, new, transaction.batch.relation, window)
         if held is not None:
-            held = anew.left_out(session, held) if anew else held
-            stored = transaction.write_errors(table, held)
+            stored = transaction.write_errors(table, outdated.left_out(session, held))
     if stored.statistics.rows == 0:
         return RowErrorCounts(table, 0, 0)
     return counted_errors(session, session.load(stored.relation), table, version)
@@ -145,18 +158,20 @@ def _proof(query: GroupQuery, incremental: Collection[str]) -> Proof:
     return "never" if "never" in proofs else "with rows" if "with rows" in proofs else "always"
 
 
-def _found_anew(run: ThisRun, rendered: Rendered, target: Target) -> FoundAnew:
-    """Return the earlier errors for whose sources this run has read all records.
+def _outdated(run: ThisRun, rendered: Rendered, target: Target) -> OutdatedErrors:
+    """Return the earlier errors that are too old, or for whose sources this run has read all records.
 
-    None if each run appends the rows of the whole sources; its errors are appended then, too.
+    None of the latter if each run appends the rows of the whole sources; its errors are appended then, too.
     """
+    assert target.errors is not None
+    before = target.errors.oldest(run.started)
     if isinstance(target.write, Append) and not rendered.incremental:
-        return FoundAnew()
+        return outdated_errors(before=before)
     names = {source_of(name) or name for query in rendered.queries for name in query.inputs}
     joints = [run.runtime.assembly.joint(name) for name in sorted(names)]
     read = [joint for joint in joints if isinstance(joint, SourceJoint) and joint.landing is None]
     whole = [source.name for source in read if _is_read_whole(source, run.window)]
-    return FoundAnew(tuple(whole), tuple(source.name for source in read))
+    return outdated_errors(whole, [source.name for source in read], before)
 
 
 def _is_read_whole(source: SourceJoint, window: Window | None) -> bool:
@@ -214,13 +229,16 @@ def _counted(run: ThisRun, rendered: Rendered, errors: FusedQuery) -> RowErrorCo
         for source, ref in refs.items():
             session.register(views[source], ref.frame_in(session))
         frame = query_frame(run.runtime, rendered, errors, session, run.window)
-        return counted_errors(session, _of_run(session, frame, run.identity, ""), "", "")
+        return counted_errors(session, _of_run(run, frame, ""), "", "")
 
 
-def _of_run(session: EngineSession, errors: Frame, run_id: str, version: str) -> Frame:
+def _of_run(run: ThisRun, errors: Frame, version: str) -> Frame:
+    """Return ``errors``, which have QUERY_COLUMNS, with ERROR_COLUMNS."""
+    session, run_id = run.session, run.identity.partition("/")[0]
     with session.views():
         session.register(_NEW, errors)
-        return session.query(_OF_RUN, {"run_id": run_id.partition("/")[0], "version": version})
+        found = {"run_id": run_id, "version": version, "found_at": Typed(run.started, "timestamp")}
+        return session.query(_OF_RUN, found)
 
 
 def _places(assembly: CompiledAssembly, name: str) -> tuple[Place, Place]:

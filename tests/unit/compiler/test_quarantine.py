@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 from support.projects import PLUGINS, codes, groups, profile, python, reasons, sink, source, sql
 
+from rivet_dagster.cli.plan_text import plan_text
 from rivet_dagster.compiler.compilation import compile_project
 from rivet_dagster.compiler.diagnostics import Diagnostics
 from rivet_dagster.compiler.graph import Graph
@@ -50,9 +51,9 @@ def test_the_mode_of_the_exit_is_that_of_its_group():
 
 
 def test_the_error_table_can_be_named_and_limited():
-    bounded = {"mode": "quarantine", "max_errors": "5%", "errors_table": "bad"}
+    bounded = {"mode": "quarantine", "max_errors": "5%", "errors_table": "bad", "max_age": "30d"}
     plan = compiled(RAW, a(), sink("out", "a", table="report", on_error=bounded), sink("two", "a", on_error="fail"))
-    assert error_tables(plan) == {"out": ErrorTable("bad", MaxErrors(percent=5.0))}
+    assert error_tables(plan) == {"out": ErrorTable("bad", MaxErrors(percent=5.0), 30)}
     named = compiled(RAW, a(), sink("out", "a", table="report", on_error="quarantine"))
     assert error_tables(named) == {"out": ErrorTable("report__errors")}
 
@@ -105,6 +106,9 @@ def test_a_limit_belongs_to_the_exit():
     assert (error.code, error.joint) == ("RVT-326", "a")
     assert error.message.startswith("`max_errors` belongs to 'out'")
     assert compiled(RAW, a(on_error=limited), sink("out", "a", on_error=limited)).success  # as a default would give it
+    aged = {"mode": "quarantine", "max_age": "7d"}
+    (error,) = compiled(RAW, a(on_error=aged), sink("out", "a", on_error="quarantine")).errors
+    assert error.message.startswith("`max_age` belongs to 'out'")
 
 
 def test_only_the_mode_is_part_of_the_code_version():
@@ -112,7 +116,8 @@ def test_only_the_mode_is_part_of_the_code_version():
         return compiled(RAW, a(eager=True, on_error=on_error)).joint("a").code_version
 
     assert version(None) == version("fail") != version("quarantine")
-    assert version({"mode": "quarantine", "max_errors": 5, "errors_table": "x"}) == version("quarantine")
+    details = {"max_errors": 5, "errors_table": "x", "max_age": "7d"}
+    assert version({"mode": "quarantine", **details}) == version("quarantine")
 
 
 # --- tables ---
@@ -256,6 +261,16 @@ def test_with_a_limit_it_blocks():
     assert check.blocking
     assert check.queries.counting == ByErrors(max_errors=MaxErrors(count=100))
     assert "more than 100 of them fail it" in (check.description or "")
+
+
+def test_the_greatest_age_of_errors_is_shown():
+    plan = compiled(RAW, sink("out", "raw", on_error={"mode": "quarantine", "max_age": "90d"}))
+    (check,) = plan.joint("out").checks
+    assert (check.description or "").endswith(
+        "published as lake.out__errors; those found more than 90 days ago are removed."
+    )
+    assert "lake.out__errors  (for 90 days)" in plan_text(plan)
+    assert not check.blocking
 
 
 def test_a_declared_check_of_its_name_is_renamed():

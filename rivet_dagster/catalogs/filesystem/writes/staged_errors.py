@@ -19,6 +19,7 @@ from rivet_dagster.catalogs.parquet_rows import no_errors
 from rivet_dagster.engines.contract import Frame
 from rivet_dagster.errors import RivetError
 from rivet_dagster.model.relations import Files
+from rivet_dagster.model.row_errors import ERROR_COLUMNS
 from rivet_dagster.model.storage import StoredRows
 
 MOST_SHARED = 200
@@ -60,13 +61,16 @@ class StagedErrors:
     def share(self, name: str) -> StoredRows | None:
         """Share the files of the base's error table, and return its rows; None if there are none, or too many files.
 
-        Raises what ``add`` does.
+        Files of an earlier release, which lack a column, are not shared: many readers of a folder expect the columns of
+        one of its files in all. Raises what ``add`` does.
         """
         staged = self.version
         with writing(staged.table.home), heartbeat.required(staged.table, staged.name):
             base = errors_folder(staged.table, staged.upon) if staged.upon is not None else None
             files = parquet_files(base) if base is not None else []
             if not 0 < len(files) <= MOST_SHARED:
+                return None
+            if not {*ERROR_COLUMNS} <= {name for name, _ in self._footers.statistics(files).columns}:
                 return None
             folder = make_errors_folder(staged.table, staged.name, name)
             for path in files:

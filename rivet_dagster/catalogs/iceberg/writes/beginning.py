@@ -111,15 +111,17 @@ def _take_up_errors(begin: Beginning, open: Opener, version: Withheld, heartbeat
     opened = open(name)
     place = place_of(opened)
     staging = opened.staged(version.key)
+    existing, found = place.existing, staging.load_if_any()
     staged: StagedBranch | StagedTable
     current: int | None
-    if place.existing is not None and version.key in place.existing.metadata.refs:
-        current = place.existing.metadata.refs[version.key].snapshot_id
+    if found is None and existing is not None and version.key in existing.metadata.refs:
+        current = existing.metadata.refs[version.key].snapshot_id
         staged = StagedBranch(opened, version.key, current)
     else:
-        found = staging.load_if_any()
         current = found.metadata.current_snapshot_id if found is not None else None
-        staged = StagedTable(staging, place, heartbeat, None, exists=True)
+        of_errors = replace(version, table=opened)
+        fence = _fence(opened, existing, of_errors) if found is not None and existing is not None else None
+        staged = StagedTable(staging, place, heartbeat, None, exists=True, fence=fence)
     judged = version.judged.errors
     begin.errors.adopt(name, place, staged, judged=current if judged is None else judged)
 

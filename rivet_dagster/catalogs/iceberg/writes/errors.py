@@ -23,7 +23,7 @@ from rivet_dagster.catalogs.iceberg.writes.withheld import Judged, withhold
 from rivet_dagster.engines.contract import EngineSession, Frame
 from rivet_dagster.errors import RivetError
 from rivet_dagster.model.relations import CatalogTable
-from rivet_dagster.model.row_errors import ERROR_COLUMNS
+from rivet_dagster.model.row_errors import ERROR_COLUMNS, ERROR_SCHEMA
 from rivet_dagster.model.storage import StoredRows
 
 if TYPE_CHECKING:
@@ -72,10 +72,13 @@ class StagedErrors:
         return stored
 
     def share(self, name: str, version: int, heartbeat: Heartbeat, session: EngineSession | None) -> StoredRows | None:
-        """Begin with the errors of the rows of ``version``, and return them; None if there are none."""
+        """Begin with the errors of the rows of ``version``, and return them; None if there are none.
+
+        None also where the table lacks a column, as one of an earlier release does.
+        """
         found = self.open(name).load_if_any()
         base = errors_of_rows(found, version) if found is not None else None
-        if base is None:
+        if found is None or base is None or not has_columns(found):
             return None
         self._begin(name, heartbeat, session, base)
         return self.add(name, None, heartbeat, session)
@@ -141,6 +144,8 @@ class StagedErrors:
         """Have no sweep remove what has been staged."""
         if self.staged is not None:
             withhold(self.staged.table, key, str(self.snapshot_id), None, None, Judged(self.judged))
+        if isinstance(self.staged, StagedTable) and self.staged.fence is not None:
+            self.staged.fence.remove()
 
     def _begin(self, name: str, heartbeat: Heartbeat, session: EngineSession | None, base: int | None = None) -> None:
         """Begin with the errors of the snapshot ``base`` of the table; without one, or if it is new, with none."""
@@ -149,13 +154,17 @@ class StagedErrors:
         self._refuse_another(opened, place)
         self.name, self._place, self._key = name, place, heartbeat.key
         remove_leftovers(opened, place.io, place.location)
-        if place.existing is None:
-            staged = StagedTable(opened.staged(heartbeat.key), place, heartbeat, session)
-            staged.make(_SCHEMA)
-            self.staged = staged
-        else:
-            self._upon = place.existing.metadata.current_snapshot_id
-            self.staged = begin_branch(opened, heartbeat.key, base or self._upon, emptied=base is None)
+        existing, key = place.existing, heartbeat.key
+        if existing is not None:
+            self._upon = existing.metadata.current_snapshot_id
+        if existing is not None and has_columns(existing):
+            self.staged = begin_branch(opened, key, base or self._upon, emptied=base is None)
+            return
+        staged = StagedTable(opened.staged(key), place, heartbeat, session)
+        staged.make(ERROR_SCHEMA)
+        self.staged = staged
+        if existing is not None:
+            staged.fence = begin_branch(opened, key, self._upon)
 
     def _refuse_another(self, opened: OpenedTable, place: Place) -> None:
         """Raise RVT-404 if the name is that of another table."""
@@ -240,10 +249,6 @@ def errors_snapshot(errors: Table, data_snapshot: int) -> int | None:
     return None
 
 
-def _field(name: str) -> str:
-    kind = "integer" if name == "line" else "string"
-    return f'{{"name": "{name}", "type": "{kind}", "nullable": true, "metadata": {{}}}}'
-
-
-_SCHEMA = f'{{"type": "struct", "fields": [{", ".join(map(_field, ERROR_COLUMNS))}]}}'
-"""The columns of an error table, as Spark's JSON."""
+def has_columns(errors: Table) -> bool:
+    """Return whether an error table has all of ERROR_COLUMNS, as it lacks some if an earlier release has made it."""
+    return {*ERROR_COLUMNS} <= {field.name for field in errors.schema().fields}
