@@ -2,6 +2,7 @@
 
 import os
 import random
+import re
 import signal
 from collections.abc import Callable
 from pathlib import Path
@@ -31,9 +32,15 @@ os.environ[VARIABLE] = "false"
 # Scripts for an environment of dbt, which has none of this project's packages.
 collect_ignore = ["dbt"]
 
-# How the names of files begin whose tests one worker runs: they look at the one run of the example, or need the same
-# servers, which each worker else would start.
-OF_ONE_WORKER = ("tests/e2e/test_example_", "tests/iceberg/")
+# Files whose tests one worker runs: they look at the one run of the example, or need a server of Nessie, which each
+# worker else would start.
+OF_ONE_WORKER = (
+    re.compile("tests/e2e/test_example_"),
+    re.compile(
+        "tests/iceberg/test_(conformance|connected|environment_branches|evicting|killed_at_random|nessie|publish"
+        "|readers_and_writers|rollback)"
+    ),
+)
 
 # The same examples each time, on busy machines as well.
 hypothesis.settings.register_profile(
@@ -79,7 +86,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
     class Scheduling(LoadFileScheduling):
         def _split_scope(self, nodeid: str) -> str:
-            together = next((names for names in OF_ONE_WORKER if nodeid.startswith(names)), None)
+            together = next((files.pattern for files in OF_ONE_WORKER if files.match(nodeid)), None)
             return together or super()._split_scope(nodeid)
 
     return Scheduling(config, log)
