@@ -148,6 +148,28 @@ def test_a_lost_manifest_is_restored_from_the_data(tmp_path, warehouse):
     assert publish(warehouse, [3]).rows_before == 2
 
 
+@pytest.mark.parametrize("rest", [0, 1], ids=["in whole", "in part"])
+def test_a_version_that_is_removed_while_it_is_looked_at_is_not_current(tmp_path, warehouse, monkeypatch, rest):
+    """A sweep removes first the manifest, then the files; the next version is published before that."""
+    first = publish(warehouse, [1, 2])
+    folder = Path(warehouse.read(first).paths[0])
+    shutil.copy(next(folder.glob("*.parquet")), folder / "part-00001.parquet")
+    read = lifecycle.read_statistics
+
+    def slowly(files):
+        monkeypatch.undo()
+        publish(catalog(tmp_path), [3])
+        (tmp_path / f"warehouse/.rivet/orders/{first.version}.json").unlink(missing_ok=True)
+        for file in files[rest:]:
+            file.unlink()
+        return read(files[: rest or None])
+
+    (tmp_path / f"warehouse/.rivet/orders/{first.version}.json").unlink()
+    monkeypatch.setattr(lifecycle, "read_statistics", slowly)
+    current = warehouse.current("orders")
+    assert (current.version != first.version, current.statistics.rows) == (True, 1)
+
+
 def test_a_table_with_removed_data_can_be_published_again(tmp_path, warehouse):
     publish(warehouse, [1, 2])
     shutil.rmtree(tmp_path / "warehouse/.rivet/orders")

@@ -82,10 +82,17 @@ def beat(table: TableLayout, version: str) -> None:
 
 def manifest_of(table: TableLayout, version: str) -> Manifest | None:
     """Return the manifest of a published version, rebuilt from the data if it is lost; None if both are lost."""
-    files = parquet_files(table.data(version))
-    if not files:
-        return None
-    return read_manifest(table.manifest(version)) or Manifest.now(version, None, "", read_statistics(files))
+    while files := parquet_files(table.data(version)):
+        manifest = read_manifest(table.manifest(version))
+        if manifest is not None:
+            return manifest
+        try:
+            return Manifest.now(version, None, "", read_statistics(files))
+        except RivetError:
+            if all(map(exists, files)):
+                raise
+            # The version is being removed: its manifest goes first.
+    return None
 
 
 def folder(table: TableLayout, version: str) -> Path:
@@ -103,8 +110,8 @@ def current(table: TableLayout) -> Manifest | None:
         version = table.published()
         with looking(table.link):
             manifest = manifest_of(table, version) if version else None
-        # Another version may have been published, and this one removed, since its name was read.
-        if manifest is not None or version == table.published():
+        # Another version may have been published, and this one removed in part or whole, since its name was read.
+        if version == table.published() or (manifest is not None and exists(table.manifest(manifest.version))):
             return manifest
 
 
