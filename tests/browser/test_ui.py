@@ -71,6 +71,7 @@ def test_an_asset_shows_its_columns_and_their_lineage(materialized, visit, pictu
     picture(upstream, "asset_lineage")
 
 
+@at_length
 def test_a_schedule_and_a_sensor_that_are_switched_on_tick(materialized, visit, picture, address, example):
     """Both at once, since each needs a minute to tick."""
     before = (example / "warehouse" / "reference_gaps").resolve()

@@ -16,6 +16,7 @@ import dagster as dg
 import pytest
 from support.folders import PROFILES, ProjectFolder, in_order, sink, source
 from support.spark import QUICK
+from support.torture import at_length
 
 from rivet_dagster.cli.doctor.dagster_cli import console_script, daemon_lives
 
@@ -108,6 +109,7 @@ def queries(file: Path) -> int:
     return len({properties.get("spark.sql.execution.id") for properties in jobs})
 
 
+@at_length
 def test_a_backfill_of_a_range_is_one_run_and_one_query(sales, environ, daemon, tmp_path):
     query = LAUNCH % json.dumps(DAYS)
     answer_file = tmp_path / "answer.json"

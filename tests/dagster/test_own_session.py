@@ -7,6 +7,7 @@ import sys
 
 from support.folders import PROFILES, ProjectFolder, sink, source
 from support.spark import QUICK
+from support.torture import at_length
 
 PROGRAM = """
 import json
@@ -42,6 +43,7 @@ print(json.dumps({"success": run.success, "name": spark.sparkContext.appName, "o
 """
 
 
+@at_length
 def test_a_session_that_was_handed_in_runs_the_groups_and_stays_as_it_was(tmp_path):
     profiles = copy.deepcopy(PROFILES)
     profiles["default"]["engines"][0]["master"] = "spark://no-such-host:7077"

@@ -5,6 +5,7 @@ from copy import deepcopy
 import dagster as dg
 import pytest
 from support.folders import GOES_ON, PROFILES, sink, source
+from support.torture import at_length
 
 from rivet_dagster import load_definitions
 
@@ -111,6 +112,7 @@ def test_no_event_contains_a_value_of_a_row(run_and_log):
     assert checks(results)["error"]["rivet/error"].value.startswith("[CAST_INVALID_INPUT]; ")
 
 
+@at_length
 def test_by_default_events_contain_values_of_rows(run_and_log):
     _, results = run_and_log()
     found = diagnostics(results)

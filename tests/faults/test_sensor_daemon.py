@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 from support.folders import MANIFEST, ProjectFolder, sink, source
 from support.small_shop import PROFILES, environ_with_duckdb, install_duckdb
+from support.torture import at_length
 
 from .conftest import wait_until
 
@@ -54,6 +55,7 @@ def land(folder: ProjectFolder, number: int) -> None:
     os.replace(folder.root / f"data/{number}", folder.root / f"data/landing/{number}.parquet")
 
 
+@at_length
 def test_a_landed_file_leads_to_one_run_even_if_the_daemon_is_killed(landing, start, tmp_path, monkeypatch):
     home = tmp_path / "home"
     home.mkdir()

@@ -135,7 +135,7 @@ def test_a_kill_before_each_step(tmp_path, kind, case):
         for at, step in enumerate(steps)
         if (matters(step, steps[at - 1]) if kind == "hadoop" else changes_the_database(step))
     ]
-    for at in some(differ, 4):
+    for at in some(differ, 2):
         step = steps[at]
         place.restore()
         done, code = killed(place, work, at)

@@ -163,7 +163,7 @@ def test_a_kill_before_each_step_of_the_last_step(iceberg_options, request, tmp_
     found = []
     matters = [at for at, step in enumerate(steps) if not step.endswith(".heartbeat") or step.startswith("delete")]
     assert len(matters) > 4
-    for at in some(matters, 5):
+    for at in some(matters, 3):
         place.restore()
         for table in staged:
             assert run.catalog("lake").keep_alive(table.table, table.version)

@@ -10,6 +10,7 @@ import pytest
 from support.folders import Files as ProjectFiles
 from support.folders import source
 from support.spark import WITH_CODE
+from support.torture import at_length
 
 from rivet_dagster.model.relations import ArrowRows
 
@@ -110,6 +111,7 @@ assert table.statistics.rows == int(sys.argv[2]), table.statistics.rows
 """
 
 
+@at_length
 def test_rows_pass_through_a_python_joint_with_little_memory(project, tmp_path: Path):
     files: ProjectFiles = {
         "joints/rows.sql": f"SELECT id, concat('{PADDING}', id) AS text FROM range(0, {BATCHES * ROWS}, 1, 4)",

