@@ -104,7 +104,11 @@ def test_the_plan_shows_the_error_table(cli):
     _, out, _ = cli(LIMITED, ERRORS, "--format", "json", command="compile")
     plan = json.loads(out)
     (group,) = plan["fused_groups"]
-    assert group["target"]["errors"] == {"table": "reports__errors", "max_errors": {"count": 2, "percent": None}}
+    assert group["target"]["errors"] == {
+        "table": "reports__errors",
+        "max_errors": {"count": 2, "percent": None},
+        "max_age": None,
+    }
     (joint,) = [joint for joint in plan["joints"] if joint["name"] == "report"]
     assert [(check["name"], check["queries"]["counting"]["by"]) for check in joint["checks"]] == [
         ("evaluation_errors", "errors")

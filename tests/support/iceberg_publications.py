@@ -73,7 +73,7 @@ def stage(
     with catalog.begin(table, engine) as transaction:
         transaction.write(plan or ReplaceAll(), engine.from_value(rows), WriteContext(identity=name))
         if errors:
-            bad = [dict.fromkeys(ERROR_SCHEMA.names, "x") | {"line": 7, "message": str(number)}]
+            bad = [dict.fromkeys(ERROR_SCHEMA.names, "x") | {"line": 7, "message": str(number), "found_at": None}]
             transaction.write_errors(ERRORS, engine.from_value(pa.Table.from_pylist(bad, ERROR_SCHEMA)))
         version = transaction.stage(name)
     return StagedTable(table, "lake", table, version.version, version.identity)

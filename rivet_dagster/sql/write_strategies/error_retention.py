@@ -28,7 +28,7 @@ def by_key(columns: Sequence[str]) -> str:
 
     >>> print(by_key(["id"]))
     WITH `replaced` AS (SELECT TO_JSON(...) AS `key` FROM `batch` UNION ALL SELECT `key` FROM `new_errors`)
-    SELECT `errors`.`joint` AS `joint`, ..., `errors`.`version` AS `version` FROM `errors`
+    SELECT `errors`.`joint` AS `joint`, ..., `errors`.`found_at` AS `found_at` FROM `errors`
       LEFT ANTI JOIN `replaced` ON `errors`.`key` = `replaced`.`key`
       LEFT ANTI JOIN `new_errors` ON `errors`.`key` IS NULL AND (`errors`.`joint` IS NOT DISTINCT FROM ...
     """
