@@ -19,7 +19,7 @@ from dagster._core.execution.api import execute_run
 from support.folders import MANIFEST, ProjectFolder, sink
 from support.plugins import install
 from support.sensors import Ticker, sensor_of
-from support.torture import examples
+from support.torture import at_length, examples
 
 from rivet_dagster import RivetProject, load_definitions, rivet_assets, rivet_resources
 from rivet_dagster.catalogs.filesystem.versions import heartbeat
@@ -295,6 +295,7 @@ def reconstructable(shop, tmp_path, monkeypatch):
     return job
 
 
+@at_length
 def test_a_re_execution_from_failure_joins_what_its_run_staged(shop, tmp_path, reconstructable):
     """Each step has a process of its own, which knows nothing of what others have staged."""
     given(shop, 300)

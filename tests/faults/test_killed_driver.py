@@ -11,6 +11,7 @@ from support.iceberg import PACKAGES, session_with
 from support.iceberg_folders import NAMESPACE, OPTIONS, IcebergFolder, profiles
 from support.iceberg_runs import TABLE, UPSERT, Work, expire_heartbeats, heartbeats, lake, run
 from support.maven import jars
+from support.torture import at_length
 
 from rivet_dagster.catalogs.iceberg import IcebergCatalog
 from rivet_dagster.model.profile import CatalogSpec
@@ -53,6 +54,7 @@ def files_of(folder: IcebergFolder) -> set[Path]:
     return {path for path in (folder.root / "lake" / NAMESPACE / TABLE / "data").rglob("*") if path.is_file()}
 
 
+@at_length
 def test_a_kill_in_the_middle_of_a_merge_leaves_the_old_rows_and_the_next_run_cleans_up(published, start, application):
     paths = jars(*PACKAGES)
     before, main = files_of(published), published.plain(TABLE).metadata.current_snapshot_id

@@ -22,6 +22,7 @@ from support.folders import PROFILES, ProjectFolder, sink, source
 from support.maven import are_there, jar, jars
 from support.slow import sleeping
 from support.spark import MASTER, QUICK
+from support.torture import at_length
 
 from rivet_dagster.cli.main import main
 from rivet_dagster.engines.pyspark.iceberg_runtime import runtime_package
@@ -207,6 +208,7 @@ def test_what_catalogs_need_of_a_start_is_there_and_no_session_is_left(project):
     assert project.sessions() == others
 
 
+@at_length
 def test_the_query_of_a_dead_client_ends_and_that_of_a_slow_one_does_not(project):
     with project.client("slow") as slow:
         # One after the other: no task of the endless query gives its core to another query.
