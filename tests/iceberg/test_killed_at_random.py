@@ -66,12 +66,13 @@ def settled(options: dict[str, Any], root: Path) -> Seen:
 
 def expected(old: Seen, work: Work) -> Seen:
     """Return what is there after a run."""
-    new = [(number, work.net) for number in work.ids]
-    if work.plan == UPSERT:
-        kept = [row for row in old[0] if row[0] not in work.ids]
-    else:
-        kept = old[0] if work.plan == APPEND else []
-    return sorted([*kept, *new]), None if work.errors is None else sorted(work.errors)
+    rows = old[0] if work.plan in (UPSERT, APPEND) else []
+    new = work.ids
+    if work.plan == UPSERT:  # of rows of one key, from an earlier append, each is updated
+        rows = [(number, work.net if number in work.ids else net) for number, net in rows]
+        new = sorted(set(work.ids) - {number for number, _ in rows})
+    rows = sorted([*rows, *[(number, work.net) for number in new]])
+    return rows, None if work.errors is None else sorted(work.errors)
 
 
 def works(chance: random.Random, count: int) -> Sequence[Work]:
