@@ -43,7 +43,7 @@ ERROR_SCHEMA = json.dumps({
         for name, kind in ERROR_TYPES.items()
     ],
 })  # fmt: skip
-"""The same columns as Spark's JSON."""
+"""Spark's JSON of the same columns."""
 
 
 @dataclass(frozen=True, slots=True)

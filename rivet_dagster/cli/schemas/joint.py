@@ -166,6 +166,6 @@ def on_error() -> JsonSchema:
     """Return the schema of ``on_error``: a mode, or a mapping with one."""
     mode = one_of("fail", "quarantine")
     limit = {"anyOf": [whole(0), {"type": "string", "pattern": "%$"}]}
-    age = described({"type": "string", "pattern": "^[0-9.]+d$"}, "Errors found more days ago are removed, as 90d.")
+    age = described({"type": "string", "pattern": "^[0-9]+d$"}, "Errors found more days ago are removed, as 90d.")
     known = {"mode": mode, "max_errors": limit, "errors_table": TEXT, "max_age": age}
     return {"anyOf": [mode, mapping(known, required=["mode"])]}

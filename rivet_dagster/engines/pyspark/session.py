@@ -106,11 +106,10 @@ class PySparkSession(EngineSession):
 
         def load() -> tuple[DataFrame, DataFrame] | None:
             separated = read_separated(self.spark, relation, projection)
-            return (
-                None
-                if separated is None
-                else (self._adapter.analyzed(separated[0]), self._adapter.analyzed(separated[1]))
-            )
+            if separated is None:
+                return None
+            rows, records = separated
+            return self._adapter.analyzed(rows), self._adapter.analyzed(records)
 
         return self._run(load, None, _OF_SOURCE)
 
