@@ -10,11 +10,15 @@ from typing import Any
 
 import hypothesis
 import pytest
+from alembic.config import Config
+from alembic.script import ScriptDirectory
 from support.class_archive import use_archive
+from support.example import example, example_run  # noqa: F401, these are fixtures
 from support.folders import Files, ProjectFolder
 from support.iceberg import iceberg_settings
 from support.servers import database, iceberg_rest, nessie, postgres, s3  # noqa: F401, these are fixtures
-from support.spark import MASTER, OF_PROCESSES, OF_SESSIONS, REMOTE, SqlExecutions, settings, where
+from support.spark import MASTER, OF_PROCESSES, OF_SESSIONS, REMOTE, SqlExecutions, settings, where, without_yarn
+from support.torture import TORTURE
 
 from rivet_dagster import redaction
 from rivet_dagster.engines.pyspark import PySparkEngine
@@ -35,12 +39,25 @@ collect_ignore = ["dbt"]
 # Files whose tests one worker runs: they look at the one run of the example, or need a server of Nessie, which each
 # worker else would start.
 OF_ONE_WORKER = (
-    re.compile("tests/e2e/test_example_"),
+    re.compile("tests/(e2e/test_example_|browser/)"),
     re.compile(
         "tests/iceberg/test_(conformance|connected|environment_branches|evicting|killed_at_random|nessie|publish"
         "|readers_and_writers|rollback)"
     ),
 )
+
+# Each of Dagster's storages reads all its revisions, which are files of Python, when it is made: here but once.
+_read_revisions, _revisions = ScriptDirectory.from_config, {}
+
+
+def _known_revisions(config: Config) -> ScriptDirectory:
+    key = config.config_file_name, config.get_main_option("script_location")
+    if key not in _revisions:
+        _revisions[key] = _read_revisions(config)
+    return _revisions[key]
+
+
+ScriptDirectory.from_config = _known_revisions  # type: ignore[assignment, method-assign]
 
 # The same examples each time, on busy machines as well.
 hypothesis.settings.register_profile(
@@ -120,7 +137,9 @@ def engine(tmp_path_factory: pytest.TempPathFactory) -> PySparkEngine:
 @pytest.fixture(scope="session")
 def application(engine: PySparkEngine) -> PySparkEngine:
     """Return the engine after starting it, so that its settings come before those of a test's own engines."""
-    engine.session().close()
+    with engine.session() as session:
+        if REMOTE not in os.environ and not TORTURE:
+            without_yarn(session.spark)
     return engine
 
 

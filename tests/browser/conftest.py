@@ -1,4 +1,4 @@
-"""Fixtures: the example project in `dagster dev`, with its daemon, and a browser that opens it."""
+"""Fixtures: the example project, which has run, in `dagster dev`, with its daemon, and a browser that opens it."""
 
 from __future__ import annotations
 
@@ -17,9 +17,8 @@ from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, Page, expect, sync_playwright
-from support.example import copy_of_the_example
+from support.example import ExampleRun
 
-SETTINGS = "telemetry: {enabled: false}\nnux: {enabled: false}\n"
 EVERY_MINUTE = """
 from pathlib import Path
 
@@ -54,9 +53,10 @@ def chromium() -> str | None:
 
 
 @pytest.fixture(scope="module")
-def example(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Copy the example with its data; its schedule, and its sensor, run but one group."""
-    place = copy_of_the_example(tmp_path_factory.mktemp("ui"))
+def project(example_run: ExampleRun, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Copy the example with its tables; its schedule, and its sensor, run but one group."""
+    place = tmp_path_factory.mktemp("ui") / example_run.project.name
+    shutil.copytree(example_run.project, place, symlinks=True)
     manifest = (place / "rivet.yaml").read_text()
     assert SENSORS in manifest
     (place / "rivet.yaml").write_text(manifest.replace(SENSORS, "target: 'key:\"reference_gaps\"'}"))
@@ -65,16 +65,15 @@ def example(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def address(example: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def address(project: Path, example_run: ExampleRun) -> Iterator[str]:
     """Yield the address of the UI; webserver, code server, daemon and their runs end with the tests."""
-    home = tmp_path_factory.mktemp("home")
-    (home / "dagster.yaml").write_text(SETTINGS)
+    home = example_run.home
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     server = subprocess.Popen(
         [sys.executable, "-m", "dagster", "dev", "-f", "definitions.py", "-h", "127.0.0.1", "-p", str(port)],
-        cwd=example,
+        cwd=project,
         env={**os.environ, "DAGSTER_HOME": str(home)},
         stdout=(home / "log").open("w"),
         stderr=subprocess.STDOUT,

@@ -56,6 +56,15 @@ def where() -> dict[str, str]:
     return {"remote": os.environ[REMOTE]} if REMOTE in os.environ else {"master": MASTER}
 
 
+def without_yarn(spark: Any) -> None:
+    """Forget the defaults of YARN in this JVM: each job sends all of Hadoop's settings, and half of them are these."""
+    jvm = spark._jvm
+    jvm.java.lang.Class.forName("org.apache.hadoop.mapred.JobConf")  # which loads them
+    hadoop = spark._jsc.hadoopConfiguration()
+    for name in list(hadoop.getPropsWithPrefix("yarn.")):
+        hadoop.unset(f"yarn.{name}")
+
+
 class SqlExecutions:
     """Counts SQL executions: an action is one, with any number of jobs; registering a view is none."""
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
@@ -195,11 +196,9 @@ class NessieServer:
     def _call(
         self, method: str, path: str, body: Mapping[str, Any] | None = None, /, **parameters: str
     ) -> dict[str, Any]:
-        import requests
-
         from rivet_dagster.catalogs.iceberg.rest_catalog import patience
 
-        answer = requests.request(
+        answer = _connections(os.getpid()).request(
             method,
             f"{self._uri}/{path}",
             params=parameters,
@@ -213,6 +212,14 @@ class NessieServer:
             return dict(answer.json()) if answer.content else {}
         except ValueError as error:
             raise NessieError(f"what answers at {self._uri} is not Nessie") from error
+
+
+@cache
+def _connections(process: int) -> requests.Session:
+    """Return what keeps the connections of a process open, which a process that is forked must not share."""
+    import requests
+
+    return requests.Session()
 
 
 def put(key: Key, content: Content) -> dict[str, Any]:
