@@ -73,13 +73,9 @@ COMMITS_OF_NESSIE = (  # and what it keeps in branches and in its own commits: e
     "test_of_tables_in_one_commit_none_is_published_if_one_was_overtaken",
     "test_a_table_that_was_not_built_there_is_the_bases",
     "test_readers_of_the_base_see_nothing_of_it",
-    "test_what_was_built_there_is_known",
     "test_the_base_it_was_built_upon_stays_readable",
     "test_a_failed_run_builds_nothing",
-    "test_no_merge_while_a_run_writes_there",
     "test_a_run_there_stages_for_its_last_step",
-    "test_what_is_done_there_leaves_the_base",
-    "test_abandoned_ones_are_swept",
 )
 OF_SERVERS = tuple(name for name in TESTS if name not in (*ROWS, *PROPERTIES))
 

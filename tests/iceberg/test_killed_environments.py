@@ -89,7 +89,7 @@ class Killed:
                 return steps, ended(process)
 
 
-@pytest.mark.parametrize("kind", ["hadoop", "sqlite"])
+@pytest.mark.parametrize("kind", some(["hadoop", "sqlite"], 1))
 def test_a_kill_of_a_merge_is_finished_by_the_same_command(tmp_path, kind):
     """Each table of the base is the old one or the new one; all are new in the end, and none is published twice."""
     place, found = Killed(tmp_path, kind, all_works), []
@@ -141,7 +141,7 @@ def test_a_merge_that_was_killed_can_be_dropped(tmp_path, monkeypatch):
     assert left
 
 
-@pytest.mark.parametrize("kind", ["hadoop", "sqlite"])
+@pytest.mark.parametrize("kind", some(["hadoop", "sqlite"], 1))
 def test_a_kill_of_a_drop_is_finished_by_the_next_command_or_the_sweep(tmp_path, kind):
     """It is listed or not, the base is never touched, and in the end nothing of it is left."""
     place, listed, ways = Killed(tmp_path, kind, all_works), [], 0

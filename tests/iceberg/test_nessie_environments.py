@@ -307,7 +307,7 @@ def test_a_kill_before_each_change_of_a_merge(nessie, tmp_path):
     assert (code, rows_of(options, tmp_path)) == (0, MERGED)
     assert tables(options, tmp_path).keys() == {"orders", "orders__errors", "more", "more__errors"}
     assert {change.split()[0] for change in changes} == {"POST", "DELETE"}
-    for at in some(range(len(changes)), 3):
+    for at in some(range(len(changes)), 2):
         options = built(str(at))
         commits = commits_of(nessie, options)
         steps, code = killed_merge(options, tmp_path, at)

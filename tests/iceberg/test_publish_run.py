@@ -14,7 +14,7 @@ import pytest
 from pyiceberg.table import StaticTable
 from support.folders import ProjectFolder, sink
 from support.plugins import install
-from support.torture import TORTURE
+from support.torture import at_length
 
 from rivet_dagster import load_definitions
 from rivet_dagster.catalogs.iceberg.settings.connection import connected
@@ -191,11 +191,13 @@ def test_a_run_over_two_catalogs_is_not_one_commit(shop, instance, capfd):
     assert (told.count("all of 'lake' in one commit"), told.count("all tables, one after another")) == (3, 1)
 
 
+@at_length
 @pytest.mark.parametrize(
     ("kind", "moment", "tables"),
     [
         ("nessie", "after the commit", TABLES),
-        *([("nessie", "before the commit", []), ("hadoop", "first iceberg table", ["orders"])] if TORTURE else []),
+        ("nessie", "before the commit", []),
+        ("hadoop", "first iceberg table", ["orders"]),
     ],
 )
 def test_a_last_step_that_is_killed_is_finished_by_a_re_execution(shop_on, tmp_path, monkeypatch, kind, moment, tables):
@@ -255,6 +257,7 @@ def test_a_run_that_was_overtaken_is_refused_whole(shop, instance):
     )
 
 
+@at_length
 def test_a_run_in_an_environment_publishes_there_in_one_commit(shop, capfd):
     shop.give(1, 2)
     assert main(["-p", str(shop.root), "run"]) == 0

@@ -29,7 +29,7 @@ from rivet_dagster.catalogs.iceberg.commits import committing
 from rivet_dagster.catalogs.iceberg.nessie.server import NessieServer
 from rivet_dagster.errors import RivetError
 
-RUNS = examples(6, 50)
+RUNS = examples(3, 50)
 OLD, NEW = {"orders": 1, "totals": 1}, {"orders": 2, "totals": 2}
 
 
@@ -237,7 +237,7 @@ def test_last_steps_at_the_same_moment(nessie, nessie_options, tmp_path):
     """Of two that publish the same tables one wins; what others stage, or publish beside, is no conflict."""
     run = runtime(nessie_options, tmp_path, "orders", "totals", "other")
     publish(run, [*stage_all(run, 0, "old"), stage(run, "other", 0, "old")])
-    for number in range(1, examples(2, 5) + 1):
+    for number in range(1, examples(1, 5) + 1):
         tables = [stage_all(run, number, f"one-{number}"), stage_all(run, 100 + number, f"two-{number}")]
         tables.append([stage(run, "other", number, f"other-{number}")])
         outcomes: dict[str, str] = {}

@@ -9,6 +9,7 @@ from uuid import uuid4
 
 import pytest
 from support.folders import PROFILES, ProjectFolder, sink, source
+from support.torture import at_length
 
 from rivet_dagster.cli.main import main
 from rivet_dagster.execution.environments import use_environment
@@ -199,6 +200,7 @@ def test_no_values_of_rows(project, diff):
     assert found["paid"]["samples"]["changed"] or found["paid"]["samples"]["added"]
 
 
+@at_length
 def test_no_values_of_rows_by_the_profile(project, diff):
     profiles = {"default": {**deepcopy(PROFILES["default"]), "row_values": False}}
     shop = project(SHOP | {"profiles.yaml": profiles})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from functools import cache
 from typing import Any
 
 import pytest
@@ -29,8 +30,9 @@ def test_the_lexer_agrees_with_that_of_spark(session: Any) -> None:
     chance = random.Random(4)
     texts = [*UNBALANCED, *BALANCED, "2*/* c */3", "/* a /*/ b */ c */ d", "/* a /*+ b */ c", "a1e-5r'\\' x"]
     texts += ["".join(chance.choices(PIECES, k=chance.randint(1, 10))) for _ in range(400)]
+    lexer = SparkLexer(session.spark._jvm)
     for text in texts:
-        spark, unread = _of_spark(session.spark._jvm, text)
+        spark, unread = lexer.read(text)
         try:
             ours = [(piece.kind, piece.start) for piece in pieces(text) if piece.text not in ("{", "}")]
         except SqlError:
@@ -40,17 +42,23 @@ def test_the_lexer_agrees_with_that_of_spark(session: Any) -> None:
         assert [one for one in ours if one[1] < unread] == [one for one in spark if one[1] < unread], text
 
 
-def _of_spark(jvm: Any, text: str) -> tuple[Found, int]:
-    """Return the tokens of Spark's lexer, and the position of the first character that no query can contain."""
-    characters = jvm.org.antlr.v4.runtime.CharStreams.fromString(text)
-    parser = jvm.org.apache.spark.sql.catalyst.parser
-    lexer = parser.SqlBaseLexer(parser.UpperCaseCharStream(characters))
-    lexer.removeErrorListeners()
-    names = lexer.getVocabulary()
-    tokens = [(names.getSymbolicName(token.getType()), token.getStartIndex()) for token in lexer.getAllTokens()]
-    unread = [start for name, start in tokens if name == "UNRECOGNIZED"]
-    unread += [0] if get_field(lexer, "has_unclosed_bracketed_comment") else []
-    return [(_KINDS[name], start) for name, start in tokens if name in _KINDS], min(unread, default=len(text))
+class SparkLexer:
+    """Spark's lexer, whose classes the JVM is asked for once."""
+
+    def __init__(self, jvm: Any) -> None:
+        parser = jvm.org.apache.spark.sql.catalyst.parser
+        self._lexer, self._upper_case = parser.SqlBaseLexer, parser.UpperCaseCharStream
+        self._streams = jvm.org.antlr.v4.runtime.CharStreams
+        self._name = cache(parser.SqlBaseLexer.VOCABULARY.getSymbolicName)
+
+    def read(self, text: str) -> tuple[Found, int]:
+        """Return the tokens of a text, and the position of the first character that no query can contain."""
+        lexer = self._lexer(self._upper_case(self._streams.fromString(text)))
+        lexer.removeErrorListeners()
+        tokens = [(self._name(token.getType()), token.getStartIndex()) for token in lexer.getAllTokens()]
+        unread = [start for name, start in tokens if name == "UNRECOGNIZED"]
+        unread += [0] if get_field(lexer, "has_unclosed_bracketed_comment") else []
+        return [(_KINDS[name], start) for name, start in tokens if name in _KINDS], min(unread, default=len(text))
 
 
 def test_a_joint_that_compiles_stays_within_its_parentheses(session: Any) -> None:

@@ -30,6 +30,14 @@ WITH_CODE = {"spark.sql.codegen.factoryMode": "FALLBACK", "spark.sql.codegen.who
 OF_PARSER = {"spark.sql.parser.manageParserCaches": True, "spark.sql.parser.parserDfaCacheFlushThreshold": 15_000}
 """Settings that bound what the parser of Spark 4.1 keeps, which grows with each random expression."""
 
+OF_STORES = {
+    "spark.sql.ui.retainedExecutions": 200,
+    "spark.ui.retainedJobs": 200,
+    "spark.ui.retainedStages": 200,
+    "spark.ui.retainedTasks": 1_000,
+}
+"""Settings that bound what Spark remembers of queries that have ended, which else is half of the heap."""
+
 OF_PROCESSES = QUICK if TORTURE else " ".join([QUICK, *(f"-D{name}={value}" for name, value in WITHOUT_CODE.items())])
 """The Java options of all drivers of Spark that tests start, for which system properties are settings."""
 
@@ -47,6 +55,7 @@ def settings(place: Path) -> dict[str, Any]:
         "spark.sql.warehouse.dir": str(place / "warehouse"),
         **({} if TORTURE else WITHOUT_CODE),
         **OF_PARSER,
+        **OF_STORES,
         "spark.driver.extraJavaOptions": f"-Dderby.system.home={place / 'derby'} {QUICK}",
     }
 
