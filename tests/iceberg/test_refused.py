@@ -401,7 +401,7 @@ def test_a_server_of_nessie_that_cannot_be_reached(tmp_path, iceberg_options, mo
     def refuses(*arguments: object, **options: object) -> None:
         raise gone
 
-    monkeypatch.setattr(requests, "request", refuses)
+    monkeypatch.setattr(requests.Session, "request", refuses)
     for call, code in ((place.catalog.current, "RVT-403"), (place.catalog.begin, "RVT-403")):
         error = refused(call, TABLE)
         assert (error.code, "cannot be reached: Connection refused" in str(error)) == (code, True), error
