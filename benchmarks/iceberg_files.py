@@ -98,7 +98,7 @@ class Benchmark:
         )
 
     def prepare(self) -> None:
-        """Publish the tables without rows, and add the files to all of them, as another program does."""
+        """Publish the tables with the rows of a batch, and add the files to all of them, as another program does."""
         self.write_batch(0)
         for table in TABLES:
             assert run(self.runtime, table).published is not None
