@@ -17,7 +17,16 @@ from support.example import example, example_run  # noqa: F401, these are fixtur
 from support.folders import Files, ProjectFolder
 from support.iceberg import iceberg_settings
 from support.servers import database, iceberg_rest, nessie, postgres, s3  # noqa: F401, these are fixtures
-from support.spark import MASTER, OF_PROCESSES, OF_SESSIONS, REMOTE, SqlExecutions, settings, where, without_yarn
+from support.spark import (
+    MASTER,
+    OF_PROCESSES,
+    OF_SESSIONS,
+    REMOTE,
+    SqlExecutions,
+    settings,
+    where,
+    without_unused_defaults,
+)
 from support.torture import TORTURE
 
 from rivet_dagster import redaction
@@ -42,7 +51,7 @@ OF_ONE_WORKER = (
     re.compile("tests/(e2e/test_example_|browser/)"),
     re.compile(
         "tests/iceberg/test_(conformance|connected|environment_branches|evicting|killed_at_random|nessie|publish"
-        "|readers_and_writers|rollback)"
+        "|readers_and_writers|refused|rollback)"
     ),
 )
 
@@ -139,7 +148,7 @@ def application(engine: PySparkEngine) -> PySparkEngine:
     """Return the engine after starting it, so that its settings come before those of a test's own engines."""
     with engine.session() as session:
         if REMOTE not in os.environ and not TORTURE:
-            without_yarn(session.spark)
+            without_unused_defaults(session.spark)
     return engine
 
 

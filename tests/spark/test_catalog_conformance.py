@@ -33,7 +33,7 @@ class TestFilesystem(CatalogConformance):
     def new_catalog(self, folder: Path) -> FilesystemCatalog:
         return FilesystemCatalog(CatalogSpec("lake", "filesystem", {"path": "lake"}), folder)
 
-    @pytest.mark.parametrize("case", some(CASES, 30), ids=lambda case: case.name)
+    @pytest.mark.parametrize("case", some(CASES, 20), ids=lambda case: case.name)
     def test_the_meaning_of_a_write_plan(
         self, catalog: FilesystemCatalog, session: PySparkSession, case: PlanCase
     ) -> None:

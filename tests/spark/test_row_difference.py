@@ -13,7 +13,7 @@ from support.torture import examples
 from rivet_dagster.execution.difference.keys import Key
 from rivet_dagster.execution.difference.rows import SAMPLES, difference_of_rows, rows_of_new_table
 
-EXAMPLES = examples(8, 120)
+EXAMPLES = examples(5, 120)
 
 
 def difference(session, old, new, *keys, samples=SAMPLES):

@@ -13,10 +13,10 @@ from time import sleep
 
 import pyarrow.parquet as pq
 import pytest
-from support.conformance import with_one_plan
+from support.conformance import TESTS, only, with_one_plan
 from support.folders import PROFILES, ProjectFolder, sink, source
 from support.hive import HiveSpark, database_of, publish, publish_in_a_killed_process
-from support.torture import TORTURE, some
+from support.torture import some
 
 from rivet_dagster.catalogs.inputs_json import positions_as_json
 from rivet_dagster.catalogs.spark import SparkCatalog
@@ -51,18 +51,34 @@ CASES_OF_THE_METASTORE = [
 ]
 
 
+HELD_BY_THE_METASTORE = (  # what is there, who is first, what is gone, and the columns
+    "test_nothing_is_published_at_first",
+    "test_what_is_written_is_seen_when_it_is_committed",
+    "test_another_process_sees_the_same",
+    "test_who_is_overtaken_does_not_publish",
+    "test_what_is_aborted_leaves_nothing",
+    "test_a_published_table_is_described_without_an_engine",
+    "test_the_table_that_is_evicted_is_gone",
+    "test_a_withheld_version_is_published_later",
+    "test_an_older_version_comes_back",
+    "test_the_first_version_of_a_table_is_staged",
+    "test_columns_without_null_take_null_later",
+    "test_the_meaning_of_a_write_plan",
+)
+
+
 @with_one_plan
+@only(HELD_BY_THE_METASTORE, TESTS)
 class TestHive(CatalogConformance):
     """A database for each test, in the test's own folder.
 
     Of the row cases each plan's first batch, and those that change columns, which the metastore holds: the others
-    depend on how files are rewritten alone, which is as in the filesystem catalog. ``make torture`` tries all plans.
+    depend on how files are rewritten alone, which is as in the filesystem catalog, and so do the other tests.
+    ``make torture`` tries them all.
     """
 
     test_a_batch_that_does_not_fit_is_refused = None
     test_the_meaning_of_a_history = None
-    if not TORTURE:
-        test_a_full_refresh_of_partitions = None
 
     @pytest.fixture(autouse=True)
     def spark(self, hive):

@@ -31,7 +31,7 @@ VALUES = {
     "val": st.sampled_from([None, "a", "b"]),
     "extra": st.sampled_from([None, 7]),
 }
-EXAMPLES = examples(7, 15)
+EXAMPLES = examples(5, 15)
 
 
 @st.composite

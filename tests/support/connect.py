@@ -25,6 +25,7 @@ from rivet_dagster.engines.pyspark.relations import arrow_rows
 from rivet_dagster.model.profile import EngineSpec
 from rivet_dagster.model.relations import ArrowRows, CatalogTable, JdbcTable
 from rivet_dagster.testing.engine import EngineConformance
+from support.class_archive import java_options
 from support.slow import sleeping
 from support.spark import MASTER, REMOTE, settings
 
@@ -39,6 +40,7 @@ def connect_server(folder: Path) -> Iterator[str]:
         port = free.getsockname()[1]
     config = {
         **settings(folder),
+        "spark.driver.extraJavaOptions": java_options(),
         "spark.connect.grpc.binding.port": port,
         "spark.connect.grpc.binding.address": "127.0.0.1",
     }

@@ -214,7 +214,7 @@ class DuckDBSession(EngineSession):
 def _database(process: int) -> duckdb.DuckDBPyConnection:
     """Start the one database of a process, which takes longer than most tests; all tables are temporary ones."""
     atexit.register(_database.cache_clear)  # at exit DuckDB complains of a connection that is still there
-    return duckdb.connect()
+    return duckdb.connect(config={"threads": 1})
 
 
 def _translated(sql: str) -> str:

@@ -38,6 +38,12 @@ OF_STORES = {
 }
 """Settings that bound what Spark remembers of queries that have ended, which else is half of the heap."""
 
+UNUSED_DEFAULTS = (
+    *("yarn.", "mapreduce.jobhistory.", "mapreduce.reduce.", "mapreduce.shuffle.", "mapreduce.map.", "ipc.", "ha."),
+    *("hadoop.http.", "hadoop.registry.", "hadoop.ssl.", "hadoop.zk.", "fs.viewfs.", "fs.ftp.", "fs.azure.", "fs.adl."),
+)
+"""Prefixes of Hadoop's settings, 759 of 1,076, that no file system and no format of these tests reads."""
+
 OF_PROCESSES = QUICK if TORTURE else " ".join([QUICK, *(f"-D{name}={value}" for name, value in WITHOUT_CODE.items())])
 """The Java options of all drivers of Spark that tests start, for which system properties are settings."""
 
@@ -50,13 +56,13 @@ def settings(place: Path) -> dict[str, Any]:
     return {
         "spark.ui.enabled": False,
         "spark.sql.shuffle.partitions": 2,
-        "spark.driver.memory": "1g",
+        "spark.driver.memory": "1500m",
         "spark.sql.session.timeZone": "Europe/Berlin",
         "spark.sql.warehouse.dir": str(place / "warehouse"),
         **({} if TORTURE else WITHOUT_CODE),
         **OF_PARSER,
         **OF_STORES,
-        "spark.driver.extraJavaOptions": f"-Dderby.system.home={place / 'derby'} {QUICK}",
+        "spark.driver.extraJavaOptions": f"-Dderby.system.home={place / 'derby'} {QUICK} -Xmn900m",
     }
 
 
@@ -65,13 +71,14 @@ def where() -> dict[str, str]:
     return {"remote": os.environ[REMOTE]} if REMOTE in os.environ else {"master": MASTER}
 
 
-def without_yarn(spark: Any) -> None:
-    """Forget the defaults of YARN in this JVM: each job sends all of Hadoop's settings, and half of them are these."""
+def without_unused_defaults(spark: Any) -> None:
+    """Forget defaults of Hadoop in this JVM: each job sends all its settings, most of which serve none of its work."""
     jvm = spark._jvm
     jvm.java.lang.Class.forName("org.apache.hadoop.mapred.JobConf")  # which loads them
     hadoop = spark._jsc.hadoopConfiguration()
-    for name in list(hadoop.getPropsWithPrefix("yarn.")):
-        hadoop.unset(f"yarn.{name}")
+    for prefix in UNUSED_DEFAULTS:
+        for name in list(hadoop.getPropsWithPrefix(prefix)):
+            hadoop.unset(f"{prefix}{name}")
 
 
 class SqlExecutions:
