@@ -111,7 +111,7 @@ def test_random_chains(tables: PySparkSession) -> None:
     for name, value in QUICK.items():
         tables.spark.conf.set(name, value)
     several = 0
-    for seed in range(examples(2, 300)):
+    for seed in range(examples(4, 300)):
         query = chain(seed)
         if query.not_separable() is not None or query.errors() is None or not accepted(tables, query):
             continue

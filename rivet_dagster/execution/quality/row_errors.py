@@ -80,13 +80,20 @@ def published_errors(
     return counted_errors(session, session.load(relation), table.table, published.version)
 
 
-def counted_errors(session: EngineSession, errors: Frame, table: str, version: str) -> RowErrorCounts:
-    """Return the errors of an error table, those of ``version`` by site."""
+def counted_errors(
+    session: EngineSession, errors: Frame, table: str, version: str, total: int | None = None
+) -> RowErrorCounts:
+    """Return the errors of an error table, those of ``version`` by site.
+
+    ``total`` is the number of rows of the table, where it is known.
+    """
     with session.views():
         session.register(_VIEW, errors)
-        total = int(session.rows(_TOTAL)[0]["errors"])
-        counts = session.rows(_COUNTS, {"version": version}) if total else []
-        samples = session.rows(_SAMPLES, {"version": version, "samples": SAMPLES}) if counts else []
+        if total is None:
+            total = int(session.rows(_TOTAL)[0]["errors"])
+        hint = _IN_ONE_TASK if total <= _FEW else ""
+        counts = session.rows(_COUNTS.format(hint=hint), {"version": version}) if total else []
+        samples = session.rows(_SAMPLES.format(hint=hint), {"version": version, "samples": SAMPLES}) if counts else []
     by_site = {site: list(group) for site, group in groupby(samples, key=itemgetter(*_SITE))}
     sites = tuple(_site(row["errors"], by_site[itemgetter(*_SITE)(row)]) for row in counts)
     return RowErrorCounts(table, sum(site.count for site in sites), total, sites)
@@ -132,16 +139,19 @@ def _row(text: str | None) -> Mapping[str, Any]:
 _VIEW = "rivet_published_errors"
 _SITE = ("joint", "code", "file", "line", "expression")
 _OF_SITE = "`joint`, `code`, `file`, `line`, `expression`"
+_FEW = 10_000
+"""As many errors are counted in one task, which takes less time than tasks that pass them on to others."""
+_IN_ONE_TASK = "/*+ COALESCE(1) */ "
 _TOTAL = f"SELECT COUNT(*) AS `errors` FROM `{_VIEW}`"
 _COUNTS = f"""
-SELECT {_OF_SITE}, COUNT(*) AS `errors` FROM `{_VIEW}` WHERE `version` = :version
+SELECT {_OF_SITE}, COUNT(*) AS `errors` FROM (SELECT {{hint}}* FROM `{_VIEW}` WHERE `version` = :version)
 GROUP BY {_OF_SITE} ORDER BY `errors` DESC, {_OF_SITE}
 """.strip()
 # A window with nothing but a row number is cut by Spark in each task, before the rows of a site come together in one.
 _SAMPLES = f"""
 SELECT {_OF_SITE}, `message`, `row` FROM (
   SELECT *, ROW_NUMBER() OVER (PARTITION BY {_OF_SITE} ORDER BY `row`) AS `number`
-  FROM `{_VIEW}` WHERE `version` = :version
+  FROM (SELECT {{hint}}* FROM `{_VIEW}` WHERE `version` = :version)
 ) WHERE `number` <= :samples
 ORDER BY {_OF_SITE}, `number`
 """.strip()

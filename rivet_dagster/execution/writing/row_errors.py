@@ -92,7 +92,7 @@ def write_errors(
             stored = transaction.write_errors(table, outdated.left_out(session, held))
     if stored.statistics.rows == 0:
         return RowErrorCounts(table, 0, 0)
-    return counted_errors(session, session.load(stored.relation), table, version)
+    return counted_errors(session, session.load(stored.relation), table, version, stored.statistics.rows)
 
 
 def refuse_by_types(run: ThisRun, rendered: Rendered, as_written: bool) -> None:

@@ -94,7 +94,7 @@ def aggregation_operators(
         if wrong is not None:
             groups.append(wrong)
         if own is not None:
-            text = value_or_null(own.text, wrong.failed if wrong is not None else own.failed)
+            text = own.attempt or value_or_null(own.text, wrong.failed if wrong is not None else own.failed)
         items.append(Edit(*place, text))
     rows += _failing_keys(rewrite, given)
     having = _having(rewrite)
@@ -159,7 +159,7 @@ def _having(rewrite: SelectRewrite) -> _Having:
         wrong = or_overflowing(own, guarded.expression, guarded.overflows)
         if wrong is not None:
             failing.append(wrong)
-            text = true_or_false(wrong.text, wrong.failed)
+            text = wrong.truth
         else:
             clean.append(text)
         if wrong is not None or guarded.arguments:
@@ -190,7 +190,7 @@ def _guarded(rewrite: SelectRewrite, expression: ExpressionText, values: Iterabl
                     raise RefusedError("the FILTER of an aggregate", expression.line)
                 wrong = only_where(wrong, f"coalesce(({only}), false)")
             failing.append(wrong)
-            edits.append(Edit(*place, value_or_null(wrong.text, wrong.failed)))
+            edits.append(Edit(*place, wrong.value))
         if not failing and not rewrite.only_certain:
             for place, text, wrong in _cast_arguments(expression, value):
                 failing.append(wrong)
@@ -240,7 +240,7 @@ def _failing_keys(rewrite: SelectRewrite, given: Sequence[Given]) -> list[Fallib
 def _as_written(expression: Fallible, arguments: Iterable[Fallible], overflows: Iterable[Overflow]) -> Fallible:
     """Return the expression with its author's text, without the guards and attempts of its aggregates."""
     written = {one.attempt: one.text for one in overflows}
-    written |= {value_or_null(argument.text, argument.failed): argument.text for argument in arguments}
+    written |= {argument.value: argument.text for argument in arguments}
 
     def plain(text: str) -> str:
         for guarded, original in written.items():

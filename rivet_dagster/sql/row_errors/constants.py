@@ -44,7 +44,7 @@ def fallible_with_constants(expression: ExpressionText, opaque: Collection[exp.E
         constant = {site.text for site in sites}
         failed.append(others.failed)
         sites += [site for site in _as_written(others.sites, written) if site.text not in constant]
-    return replace(found, text=text, failed=any_of(failed), sites=tuple(sites), complete=False)
+    return replace(found, text=text, failed=any_of(failed), sites=tuple(sites), complete=False, attempt=None)
 
 
 def _constants(node: exp.Expr, opaque: Collection[int]) -> Iterator[exp.Expr]:

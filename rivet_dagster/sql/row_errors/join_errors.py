@@ -11,7 +11,7 @@ from rivet_dagster.model.row_errors import ComparedTypes, Proof
 from rivet_dagster.sql.row_errors.clauses import Relation, conjuncts
 from rivet_dagster.sql.row_errors.code import Edit, Range
 from rivet_dagster.sql.row_errors.expression_text import ExpressionText
-from rivet_dagster.sql.row_errors.raising import literal, true_or_false, value_or_null
+from rivet_dagster.sql.row_errors.raising import literal, value_or_null
 from rivet_dagster.sql.row_errors.refusal import RefusedError
 from rivet_dagster.sql.row_errors.select_rewrite import Operator, SelectRewrite, refuse_inside
 from rivet_dagster.sql.row_errors.site import fill, shown, type_of
@@ -121,7 +121,7 @@ def _join_condition(
         others = rewrite.rendered(on_start, start), rewrite.rendered(end, rewrite.end_of(relations[-1].condition))
         joined = rewrite.rendered(before, on_start)
         rows = f"FROM {prefix} {joined} {others[0]} ({failing.failed}) {others[1]}"
-        rewrite.edits.append(Edit(start, end, true_or_false(failing.text, failing.failed)))
+        rewrite.edits.append(Edit(start, end, failing.truth))
         yield rewrite.operator([failing], relations, rows)
         return
     new = []
@@ -131,7 +131,7 @@ def _join_condition(
         wrong = rewrite.failing(text)
         values = text.text
         if wrong is not None:
-            values = f"({value_or_null(wrong.text, wrong.failed)})"
+            values = f"({wrong.value})"
             yield rewrite.operator([wrong], inside, f"FROM {here} WHERE {wrong.failed}")
         cast = _cast(expression, text.tree, values, compared)
         if cast is not None:

@@ -9,7 +9,7 @@ from rivet_dagster.sql.row_errors.aggregate_calls import windows
 from rivet_dagster.sql.row_errors.clauses import conjuncts
 from rivet_dagster.sql.row_errors.code import Edit, on_one_line
 from rivet_dagster.sql.row_errors.overflows import or_overflowing, overflow_of, with_attempts
-from rivet_dagster.sql.row_errors.raising import any_of, true_or_false, value_or_null
+from rivet_dagster.sql.row_errors.raising import any_of, true_or_false
 from rivet_dagster.sql.row_errors.refusal import RefusedError
 from rivet_dagster.sql.row_errors.select_rewrite import Given, Kept, Operator, SelectRewrite, refuse_inside
 from rivet_dagster.sql.row_errors.sites import Fallible
@@ -31,7 +31,7 @@ def conditions(rewrite: SelectRewrite) -> Kept:
             clean.append(text)
             continue
         failing.append(wrong)
-        rewrite.edits.append(Edit(start, end, true_or_false(wrong.text, wrong.failed)))
+        rewrite.edits.append(Edit(start, end, wrong.truth))
     return Kept(tuple(clean), tuple(failing))
 
 
@@ -64,9 +64,12 @@ def operator_of_rows(
     Its rows are those that fail if ``only_failing``, which no WHERE can tell of values of window functions.
     """
     expressions = failing_expressions(kept, failing)
-    conditions = [*kept.clean, *(true_or_false(one.text, one.failed, "true") for one in kept.failing)]
+    conditions = list(kept.clean)
     if only_failing:
+        # First, since it is true of few rows.
         conditions.append(any_of([one.failed for one in expressions]))
+    if not only_failing or len(expressions) > 1:
+        conditions += [true_or_false(one.text, one.failed, "true") for one in kept.failing]
     rows = [f"FROM {rewrite.rendered(rewrite.from_start, rewrite.from_end)}"] if rewrite.select.relations else []
     if conditions:
         rows.append(f"WHERE {' AND '.join(f'({condition})' for condition in conditions)}")
@@ -100,10 +103,10 @@ def window_operators(rewrite: SelectRewrite, given: Sequence[Given], kept: Kept)
         rewrite.refuse_aliases(one)
         unnamed |= one.item.alias is None
         failing.append(wrong)
-        places.append(Edit(*rewrite.code.place(one.item.part), value_or_null(wrong.text, wrong.failed)))
+        places.append(Edit(*rewrite.code.place(one.item.part), wrong.value))
     if kept.failing:
         yield operator_of_rows(rewrite, kept, ())
-    rows = Kept((*kept.clean, *(true_or_false(one.text, one.failed) for one in kept.failing)), ())
+    rows = Kept((*kept.clean, *(one.truth for one in kept.failing)), ())
     operator = operator_of_rows(rewrite, rows, failing, only_failing=False) if failing else None
     if failing:
         for clause in ("order", "limit", "qualify"):

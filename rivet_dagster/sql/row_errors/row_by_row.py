@@ -176,7 +176,7 @@ def _query(
     for item in items:
         text = item.text
         if item.wrong is not None:
-            text = value_or_null(item.wrong.text, any_of([had_failed, item.wrong.failed]))
+            text = item.wrong.attempt or value_or_null(item.wrong.text, any_of([had_failed, item.wrong.failed]))
         shown.append(f"{text} AS {quoted(item.name)}" if item.name else f"{alias}.* EXCEPT ({', '.join(own)})")
     first, *others = own
     shown.append(f"{alias}.{first}" if value is None else f"{value} AS {first}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -12,9 +12,10 @@ from sqlglot import exp
 from rivet_dagster.model.plugins import SPARK
 from rivet_dagster.sql.determinism import NON_DETERMINISTIC
 from rivet_dagster.sql.row_errors.calls import call_of
+from rivet_dagster.sql.row_errors.code import Edit, edited, on_one_line
 from rivet_dagster.sql.row_errors.conditions import site_of
 from rivet_dagster.sql.row_errors.expression_text import ExpressionText
-from rivet_dagster.sql.row_errors.raising import any_of, raises, true_or_false
+from rivet_dagster.sql.row_errors.raising import any_of, raises, true_or_false, value_or_null
 from rivet_dagster.sql.row_errors.refusal import RefusedError
 from rivet_dagster.sql.row_errors.site import Site, Unclassified, fill
 
@@ -27,9 +28,10 @@ _GENERATORS = frozenset(
 
 _RIGHT_FIRST = (exp.Div, exp.IntDiv, exp.Mod)
 
+_COMPARISONS = (exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE)
+
 _TRANSPARENT = (
-    exp.Alias, exp.Paren, exp.Cast, exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Mod, exp.EQ, exp.NEQ, exp.GT, exp.GTE,
-    exp.LT, exp.LTE,
+    exp.Alias, exp.Paren, exp.Cast, exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Mod, *_COMPARISONS,
 )  # fmt: skip
 """Nodes that raise, or are NULL, where an operand raises or is NULL: Spark evaluates them whenever it gets there."""
 
@@ -66,6 +68,18 @@ class Fallible:
     """Whether it has a site that its text shows, not only those that depend on the types of operands."""
     complete: bool = False
     """Whether one of the sites has failed wherever the expression has."""
+    attempt: str | None = None
+    """An expression that never raises an error, of the same value, and NULL where this one raises; None without one."""
+
+    @property
+    def value(self) -> str:
+        """An expression of the value, or of NULL where evaluating it raises an error."""
+        return value_or_null(self.text, self.failed) if self.attempt is None else self.attempt
+
+    @property
+    def truth(self) -> str:
+        """A condition for a clause that keeps rows where it is true; it is not where evaluating it raises an error."""
+        return true_or_false(self.text, self.failed) if self.attempt is None else self.attempt
 
 
 def fallible(expression: ExpressionText, opaque: Collection[exp.Expr] = ()) -> Fallible | None:
@@ -125,7 +139,10 @@ class _Walk:
         text = expression.of(expression.tree) or expression.text
         complete = len(self.found) == len(self._sites) and self._is_transparent
         failed = any_of([site.failed for site in self.found]) if complete else raises(text, guard)
-        return Fallible(text, expression.line, failed, tuple(self.found), expression.tree, self._is_certain, complete)
+        attempt = self._value(expression.tree) if complete else None
+        return Fallible(
+            text, expression.line, failed, tuple(self.found), expression.tree, self._is_certain, complete, attempt
+        )
 
     @cached_property
     def _sites(self) -> dict[int, Site]:
@@ -233,10 +250,28 @@ class _Walk:
         if isinstance(node, exp.Paren):
             return self._value(node.this)
         site = self._sites.get(id(node))
-        if not isinstance(node, exp.Cast) or site is None or not site.fails:
+        if isinstance(node, _COMPARISONS) and site is None:
+            return self._with_values(node, (node.left, node.right))
+        if not isinstance(node, exp.Cast) or site is None or not site.fails or self._is_to_timestamp(node):
             return None
         value = self._value(node.this)
         return None if value is None else f"try_cast({value} AS {node.to.sql(dialect=SPARK)})"
+
+    def _is_to_timestamp(self, node: exp.Cast) -> bool:
+        """Return whether a cast is written as to_timestamp, which fails for booleans, as a cast does not."""
+        text = self.expression.of(node)
+        return text is None or text[:12].lower() == "to_timestamp"
+
+    def _with_values(self, node: exp.Expr, operands: Sequence[exp.Expr]) -> str | None:
+        """Return the text of a node with what has the values of its operands in their place."""
+        edits = []
+        for operand in filter(self._has_sites, operands):
+            place, value = self.expression.place_of(operand), self._value(operand)
+            if place is None or value is None:
+                return None
+            edits.append(Edit(*place, value))
+        place = self.expression.place_of(node)
+        return None if place is None else on_one_line(edited(self.expression.text, edits, *place))
 
     def _visit_case(self, node: exp.Case, reached: tuple[str, ...]) -> None:
         if node.this is not None:
