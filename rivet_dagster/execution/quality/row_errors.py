@@ -93,10 +93,26 @@ def counted_errors(
             total = int(session.rows(_TOTAL)[0]["errors"])
         hint = _IN_ONE_TASK if total <= _FEW else ""
         counts = session.rows(_COUNTS.format(hint=hint), {"version": version}) if total else []
-        samples = session.rows(_SAMPLES.format(hint=hint), {"version": version, "samples": SAMPLES}) if counts else []
-    by_site = {site: list(group) for site, group in groupby(samples, key=itemgetter(*_SITE))}
+        by_site = _sampled(session, version, hint, _some_of_many(counts)) if counts else {}
+        if len(by_site) < len(counts):
+            by_site = _sampled(session, version, hint)
     sites = tuple(_site(row["errors"], by_site[itemgetter(*_SITE)(row)]) for row in counts)
     return RowErrorCounts(table, sum(site.count for site in sites), total, sites)
+
+
+def _sampled(session: EngineSession, version: str, hint: str, condition: str = "true") -> dict[Any, list[Any]]:
+    """Return the samples of each site, by its columns, among the errors for which ``condition`` is true."""
+    found = session.rows(_SAMPLES.format(hint=hint, condition=condition), {"version": version, "samples": SAMPLES})
+    return {site: list(group) for site, group in groupby(found, key=itemgetter(*_SITE))}
+
+
+def _some_of_many(counts: Sequence[Mapping[str, Any]]) -> str:
+    """Return a condition that leaves some errors of sites of many, since errors are sorted for samples."""
+    many = {row["hash"]: row["errors"] for row in counts if row["errors"] > _MANY}
+    if not many:
+        return "true"
+    others = f"xxhash64({_OF_SITE}) NOT IN ({', '.join(map(str, many))})"
+    return f"(pmod(xxhash64(`row`), {min(many.values()) // _SORTED}) = 0 OR {others})"
 
 
 def _samples(sites: Iterable[SiteErrors]) -> Iterator[Mapping[str, Any]]:
@@ -141,17 +157,20 @@ _SITE = ("joint", "code", "file", "line", "expression")
 _OF_SITE = "`joint`, `code`, `file`, `line`, `expression`"
 _FEW = 10_000
 """As many errors are counted in one task, which takes less time than tasks that pass them on to others."""
+_MANY, _SORTED = 100_000, 1_000
+"""Of sites with more errors than the first, samples are taken from about as many of them as the second."""
 _IN_ONE_TASK = "/*+ COALESCE(1) */ "
 _TOTAL = f"SELECT COUNT(*) AS `errors` FROM `{_VIEW}`"
 _COUNTS = f"""
-SELECT {_OF_SITE}, COUNT(*) AS `errors` FROM (SELECT {{hint}}* FROM `{_VIEW}` WHERE `version` = :version)
+SELECT {_OF_SITE}, xxhash64({_OF_SITE}) AS `hash`, COUNT(*) AS `errors`
+FROM (SELECT {{hint}}* FROM `{_VIEW}` WHERE `version` = :version)
 GROUP BY {_OF_SITE} ORDER BY `errors` DESC, {_OF_SITE}
 """.strip()
 # A window with nothing but a row number is cut by Spark in each task, before the rows of a site come together in one.
 _SAMPLES = f"""
 SELECT {_OF_SITE}, `message`, `row` FROM (
   SELECT *, ROW_NUMBER() OVER (PARTITION BY {_OF_SITE} ORDER BY `row`) AS `number`
-  FROM (SELECT {{hint}}* FROM `{_VIEW}` WHERE `version` = :version)
+  FROM (SELECT {{hint}}* FROM `{_VIEW}` WHERE `version` = :version AND {{condition}})
 ) WHERE `number` <= :samples
 ORDER BY {_OF_SITE}, `number`
 """.strip()
