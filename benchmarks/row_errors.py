@@ -78,14 +78,6 @@ class Case:
 WIDE = 100
 WIDE_ROWS = "SELECT id, {columns} FROM range(0, {rows}, 1, 8)"
 WIDE_COLUMN = "CASE WHEN id % 10000 = {i} AND {dirty} THEN 'x' ELSE CAST((id * 31 + {i}) % 1000 AS STRING) END AS c{i}"
-THIRD_ROWS = """
-SELECT id, CASE WHEN id * 7 % 10 < 3 THEN 'x' ELSE CAST(id % 1000 AS STRING) END AS s,
-       CASE WHEN id * 3 % 10 < 3 THEN 'y' ELSE CAST(DATE '2020-01-01' + CAST(id % 1500 AS INT) AS STRING) END AS d,
-       CASE WHEN id * 9 % 10 < 3 THEN 'z' ELSE CAST(id % 997 / 4 AS STRING) END AS m
-FROM range(0, {rows}, 1, 8)
-"""
-THIRD = {"n": ("s", "INT"), "day": ("d", "DATE"), "amount": ("m", "DECIMAL(10, 2)")}
-HAND = "by hand"
 
 
 def casts(number: int) -> str:
