@@ -15,6 +15,9 @@ from rivet_dagster.sql.row_errors.select_rewrite import Given, Kept, Operator, S
 from rivet_dagster.sql.row_errors.sites import Fallible
 
 _FLAG = "rivet_failed"
+_FLAGS = "rivet_flags"
+"""The column that tells which expressions fail for a row, each by a bit."""
+_MOST_FLAGS = 62
 
 
 def conditions(rewrite: SelectRewrite) -> Kept:
@@ -65,18 +68,40 @@ def operator_of_rows(
     """
     expressions = failing_expressions(kept, failing)
     conditions = list(kept.clean)
-    if only_failing:
+    rows = [f"FROM {rewrite.rendered(rewrite.from_start, rewrite.from_end)}"] if rewrite.select.relations else []
+    several = bool(rows) and not kept.failing and 1 < len(failing) <= _MOST_FLAGS
+    flagged = only_failing and several and all(one.complete for one in failing)
+    if flagged:
+        rows.append(_view_of_flags(failing))
+        conditions.append(f"{_FLAGS} <> 0")
+        expressions = [replace(one, failed=f"{_FLAGS} & {bit} <> 0") for bit, one in _bits(failing)]
+    elif only_failing:
         # First, since it is true of few rows.
         conditions.append(any_of([one.failed for one in expressions]))
     if not only_failing or len(expressions) > 1:
         conditions += [true_or_false(one.text, one.failed, "true") for one in kept.failing]
-    rows = [f"FROM {rewrite.rendered(rewrite.from_start, rewrite.from_end)}"] if rewrite.select.relations else []
     if conditions:
         rows.append(f"WHERE {' AND '.join(f'({condition})' for condition in conditions)}")
     names = rewrite.select.clause("window")
     if names is not None:
         rows.append(f"WINDOW {on_one_line(rewrite.code.of_range(names))}")
-    return rewrite.operator(expressions, rewrite.select.relations, " ".join(rows))
+    added = _FLAGS if flagged else ""
+    return rewrite.operator(expressions, rewrite.select.relations, " ".join(rows), added=added)
+
+
+def _view_of_flags(failing: Sequence[Fallible]) -> str:
+    """Return the LATERAL VIEW that adds the flags of a row to it.
+
+    So Spark evaluates each expression once for a row, and moves no copy of one to below the view, whose value is not
+    deterministic. An attempt that fails throws and catches a Java exception, which counts where many values are bad.
+    """
+    flags = " + ".join(f"IF({one.failed}, {bit}, 0L)" for bit, one in _bits(failing))
+    return f"LATERAL VIEW explode(array(IF(spark_partition_id() < 0, NULL, {flags}))) {_FLAGS} AS {_FLAGS}"
+
+
+def _bits(failing: Sequence[Fallible]) -> Iterator[tuple[str, Fallible]]:
+    for number, one in enumerate(failing):
+        yield f"{2**number}L", one
 
 
 def failing_expressions(kept: Kept, failing: Sequence[Fallible]) -> list[Fallible]:

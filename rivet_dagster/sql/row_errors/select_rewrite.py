@@ -87,12 +87,16 @@ class SelectRewrite:
         relations: Sequence[Relation],
         rows: str,
         among_others: bool = False,
+        added: str = "",
     ) -> Operator:
-        """Return the operator of expressions over the ``relations``, which are ``among_others`` in ``rows``."""
-        row, key = self.row(relations, among_others), self.key(relations)
+        """Return the operator of expressions over the ``relations``, which are ``among_others`` in ``rows``.
+
+        ``added`` is a column of ``rows`` that none of the relations has.
+        """
+        row, key = self.row(relations, among_others, added), self.key(relations)
         return Operator(error_query(self.place, expressions, row, key, rows), self.line)
 
-    def row(self, relations: Sequence[Relation], among_others: bool = False) -> str:
+    def row(self, relations: Sequence[Relation], among_others: bool = False, added: str = "") -> str:
         """Return the JSON of the row of these relations: of several by the name of each."""
         if not relations:
             return literal("{}")
@@ -100,7 +104,7 @@ class SelectRewrite:
         if among_others and len(names) == 1 and names[0] is not None:
             return json_of(f"struct({quoted(names[0])}.*)")
         if len(relations) == 1 or None in names or any(relation.lateral for relation in relations):
-            return json_of("struct(*)")
+            return json_of(f"struct(* EXCEPT ({added}))" if added else "struct(*)")
         fields = ", ".join(f"{literal(name)}, struct({quoted(name)}.*)" for name in names if name is not None)
         return json_of(f"named_struct({fields})")
 
