@@ -197,8 +197,8 @@ def test_a_commit_with_an_answer_that_says_nothing(place, monkeypatch, name, fau
     path = PATHS[name]
     path.prepare(place)
     if fault == "late":
-        place.catalog = lake({**place.options, "rest.client.socket-timeout-ms": "500"}, place.root)
-        place.options["rest.client.socket-timeout-ms"] = "500"
+        place.catalog = lake({**place.options, "rest.client.socket-timeout-ms": "2000"}, place.root)
+        place.options["rest.client.socket-timeout-ms"] = "2000"
     place.proxy.strikes, place.proxy.fault = publishes(path.table, path.ref), fault
     code = ""
     if fault in UNKNOWN:

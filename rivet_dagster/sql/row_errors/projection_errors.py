@@ -69,12 +69,13 @@ def operator_of_rows(
     expressions = failing_expressions(kept, failing)
     conditions = list(kept.clean)
     rows = [f"FROM {rewrite.rendered(rewrite.from_start, rewrite.from_end)}"] if rewrite.select.relations else []
-    several = bool(rows) and not kept.failing and 1 < len(failing) <= _MOST_FLAGS
-    flagged = only_failing and several and all(one.complete for one in failing)
+    # A condition of WHERE would be evaluated below the flags, too.
+    several = bool(rows) and 1 < len(expressions) <= _MOST_FLAGS and not any(one.certain for one in kept.failing)
+    flagged = only_failing and several
     if flagged:
-        rows.append(_view_of_flags(failing))
+        rows.append(_view_of_flags(expressions))
         conditions.append(f"{_FLAGS} <> 0")
-        expressions = [replace(one, failed=f"{_FLAGS} & {bit} <> 0") for bit, one in _bits(failing)]
+        expressions = [replace(one, failed=f"{_FLAGS} & {bit} <> 0") for bit, one in _bits(expressions)]
     elif only_failing:
         # First, since it is true of few rows.
         conditions.append(any_of([one.failed for one in expressions]))
