@@ -69,9 +69,9 @@ def operator_of_rows(
     expressions = failing_expressions(kept, failing)
     conditions = list(kept.clean)
     rows = [f"FROM {rewrite.rendered(rewrite.from_start, rewrite.from_end)}"] if rewrite.select.relations else []
-    # A condition of WHERE would be evaluated below the flags, too.
-    several = bool(rows) and 1 < len(expressions) <= _MOST_FLAGS and not any(one.certain for one in kept.failing)
-    flagged = only_failing and several
+    # Spark moves no condition of a WHERE to below the view of the flags.
+    has_conditions = bool(kept.clean or kept.failing)
+    flagged = only_failing and bool(rows) and not has_conditions and 1 < len(failing) <= _MOST_FLAGS
     if flagged:
         rows.append(_view_of_flags(expressions))
         conditions.append(f"{_FLAGS} <> 0")
