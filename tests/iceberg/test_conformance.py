@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.conformance import READ_BY_ENGINES, ROWS, TESTS, only, with_one_plan
+from support.conformance import COMMITS, READ_BY_ENGINES, ROWS, TESTS, only, with_one_plan
 from support.iceberg import declared
 from support.iceberg_duckdb import session as duckdb_session
 from support.joint_by_joint import QUICK
@@ -38,18 +38,6 @@ PROPERTIES = (  # which errors belong to which rows, by properties of snapshots
     "test_a_reader_of_errors_finishes_with_them",
     "test_another_table_is_no_error_table",
     "test_an_older_version_comes_back_with_its_errors",
-)
-COMMITS = (  # what the metadata's keeper decides: who is first, what is there, and what is gone
-    "test_nothing_is_published_at_first",
-    "test_what_is_written_is_seen_when_it_is_committed",
-    "test_another_process_sees_the_same",
-    "test_who_is_overtaken_does_not_publish",
-    "test_what_is_aborted_leaves_nothing",
-    "test_a_published_table_is_described_without_an_engine",
-    "test_the_table_that_is_evicted_is_gone",
-    "test_a_withheld_version_is_published_later",
-    "test_who_is_overtaken_publishes_no_errors",
-    "test_a_staged_version_is_published_as_it_was_staged",
 )
 COMMITS_OF_REST = (  # what databases do as well, of which the suite has another
     *COMMITS,

@@ -93,6 +93,13 @@ def test_casts(tables: PySparkSession) -> None:
     texts = [text for text in all_casts if fallible(ExpressionText(text, 1)) and allowed(tables, text, "t")]
     failing, wrong = differences(tables, texts, "t")
     assert (failing > 200, wrong) == (True, [])
+    attempts = {text: found.attempt for text in texts if (found := fallible(ExpressionText(text, 1))) is not None}
+    assert None not in attempts.values()
+    for first in range(0, len(texts), 60):
+        some = texts[first : first + 60]
+        values = [f"({attempts[text]}) <=> CASE WHEN {raises(text)} THEN NULL ELSE {text} END AS same" for text in some]
+        rows = tables.spark.sql(f"SELECT {', '.join(values)} FROM t").collect()
+        assert [attempts[text] for text, *same in zip(some, *rows, strict=True) if not all(same)] == []
 
 
 @pytest.mark.parametrize("symbol", "+-*/%")

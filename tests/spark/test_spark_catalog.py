@@ -13,7 +13,7 @@ from time import sleep
 
 import pyarrow.parquet as pq
 import pytest
-from support.conformance import TESTS, only, with_one_plan
+from support.conformance import COMMITS, TESTS, only, with_one_plan
 from support.folders import PROFILES, ProjectFolder, sink, source
 from support.hive import HiveSpark, database_of, publish, publish_in_a_killed_process
 from support.torture import some
@@ -51,15 +51,8 @@ CASES_OF_THE_METASTORE = [
 ]
 
 
-HELD_BY_THE_METASTORE = (  # what is there, who is first, what is gone, and the columns
-    "test_nothing_is_published_at_first",
-    "test_what_is_written_is_seen_when_it_is_committed",
-    "test_another_process_sees_the_same",
-    "test_who_is_overtaken_does_not_publish",
-    "test_what_is_aborted_leaves_nothing",
-    "test_a_published_table_is_described_without_an_engine",
-    "test_the_table_that_is_evicted_is_gone",
-    "test_a_withheld_version_is_published_later",
+HELD_BY_THE_METASTORE = (  # what its keeper decides, and the columns
+    *COMMITS,
     "test_an_older_version_comes_back",
     "test_the_first_version_of_a_table_is_staged",
     "test_columns_without_null_take_null_later",

@@ -33,6 +33,18 @@ READ_BY_ENGINES = (  # states of a table that an engine writes and reads
     "test_the_batch_is_readable_by_itself",
     "test_a_full_refresh_is_a_version_like_others",
 )
+COMMITS = (  # what the metadata's keeper decides: who is first, what is there, and what is gone
+    "test_nothing_is_published_at_first",
+    "test_what_is_written_is_seen_when_it_is_committed",
+    "test_another_process_sees_the_same",
+    "test_who_is_overtaken_does_not_publish",
+    "test_what_is_aborted_leaves_nothing",
+    "test_a_published_table_is_described_without_an_engine",
+    "test_the_table_that_is_evicted_is_gone",
+    "test_a_withheld_version_is_published_later",
+    "test_who_is_overtaken_publishes_no_errors",
+    "test_a_staged_version_is_published_as_it_was_staged",
+)
 
 MOST = 8
 """As many cases of a test as are tried: what they mean is tried on another catalog."""

@@ -158,7 +158,7 @@ _OF_SITE = "`joint`, `code`, `file`, `line`, `expression`"
 _FEW = 10_000
 """As many errors are counted in one task, which takes less time than tasks that pass them on to others."""
 _MANY, _SORTED = 100_000, 1_000
-"""Of sites with more errors than the first, samples are taken from about as many of them as the second."""
+"""Samples of sites with more errors than the first are taken from a part of them, the second for the least of these."""
 _IN_ONE_TASK = "/*+ COALESCE(1) */ "
 _TOTAL = f"SELECT COUNT(*) AS `errors` FROM `{_VIEW}`"
 _COUNTS = f"""

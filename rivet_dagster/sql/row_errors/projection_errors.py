@@ -18,6 +18,7 @@ _FLAG = "rivet_failed"
 _FLAGS = "rivet_flags"
 """The column that tells which expressions fail for a row, each by a bit."""
 _MOST_FLAGS = 62
+"""A BIGINT has 63 bits beside its sign."""
 
 
 def conditions(rewrite: SelectRewrite) -> Kept:
