@@ -1,4 +1,4 @@
-"""Runs that are killed at random instants, on each kind of catalog: two in ``make test``, 200 in ``make torture``.
+"""Runs that are killed at random instants, on each kind of catalog: one in ``make test``, 200 in ``make torture``.
 
 Which steps there are, and a kill before each, is tests/iceberg/test_killed_runs.py. Here nothing is known of the code:
 a process is killed between its first and its last moment, and readers must find the version before or the new one.
@@ -32,7 +32,7 @@ from support.torture import examples
 from rivet_dagster.catalogs.iceberg.settings.connection import connected
 from rivet_dagster.model.write_plan import ReplaceAll
 
-KILLS = examples(2, 200)
+KILLS = examples(1, 200)
 Rows = list[tuple[int, int]]
 Seen = tuple[Rows, list[str] | None]
 

@@ -12,6 +12,9 @@ from support.folders import sink, source
 from support.iceberg import declared, need_iceberg
 from support.iceberg_folders import NAMESPACE, OPTIONS, IcebergFolder
 from support.iceberg_runs import APPEND, ERRORS, TABLE, Work, lake, run, written
+from support.random_expressions import COLUMNS, ROWS, query
+from support.separated import compared_queries, with_tables
+from support.torture import examples
 
 from rivet_dagster.catalogs.iceberg.settings.connection import connected
 from rivet_dagster.execution.reading.error_tables import errors_reference
@@ -162,3 +165,13 @@ def test_an_error_table_of_an_earlier_release_gets_its_columns_with_a_version(tm
 
 OLD = Work([1], errors=["old"], identity="old/orders")
 NEW = Work([2], plan=APPEND, errors=["new"], identity="new/orders")
+
+
+def test_rows_of_iceberg_tables_are_separated_as_those_of_files(tmp_path, iceberg_session):
+    """Random queries, as in tests/spark/test_separation.py."""
+    session = iceberg_session(lake=declared("hadoop", tmp_path / "lake"))
+    rows = f"SELECT * FROM VALUES {', '.join(ROWS)} AS t({COLUMNS})"
+    session.spark.sql(f"CREATE TABLE lake.shop.t USING iceberg AS {rows}")
+    with with_tables(session, session.spark.table("lake.shop.t")) as tables:
+        number = examples(2, 60)
+        assert compared_queries(tables, map(query, range(200, 200 + number))) >= number / 2

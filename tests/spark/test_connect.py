@@ -24,6 +24,7 @@ SAME = {
     "test_incremental_reading.py": ["test_this_means_the_published_rows_of_the_target"],
     "test_landing.py": ["test_changed_files_are_merged"],
     "test_partitioned_writes.py": ["test_a_merge_works_inside_the_window"],
+    "test_separation.py": ["test_they_are_the_same_where_spark_compiles_the_queries", "test_rules"],
     "test_small_files.py": [],
 }
 """Files whose tests run on a server as they do on Spark in this process, with those of them that always do (empty: all

@@ -6,23 +6,18 @@ from collections.abc import Iterable, Iterator
 from itertools import count
 from typing import Any
 
-import pyspark
 import pytest
 from support.joint_by_joint import QUICK
 from support.random_expressions import COLUMNS, ROWS, alone, query, wide_query
+from support.separated import PLACE, compared_queries, separated, with_tables
 from support.spark import WITH_CODE
 from support.torture import TORTURE, examples
 
 from rivet_dagster.engines.pyspark import PySparkEngine
 from rivet_dagster.engines.pyspark.session import PySparkSession
-from rivet_dagster.engines.pyspark.spark_home import minor
-from rivet_dagster.model.row_errors import QUERY_COLUMNS, NotSeparable, RowErrors
+from rivet_dagster.model.row_errors import NotSeparable, RowErrors
 from rivet_dagster.sql.row_errors.error_query import Place
 from rivet_dagster.sql.row_errors.separation import separate
-
-PLACE = Place("j", "joints/j.sql", 3)
-OF_SPARK = {"REMAINDER_BY_ZERO": "DIVIDE_BY_ZERO"} if minor(pyspark.__version__) < (4, 1) else {}
-"""What Spark 4.0 calls a condition that has a name of its own since."""
 
 
 @pytest.fixture(scope="module")
@@ -41,7 +36,8 @@ def tables(application: PySparkEngine, folder: str) -> Iterator[PySparkSession]:
     with application.session() as session:
         for name, value in QUICK.items():
             session.spark.conf.set(name, value)
-        yield from with_tables(session, folder)
+        with with_tables(session, session.spark.read.parquet(folder)) as ready:
+            yield ready
 
 
 @pytest.fixture
@@ -49,31 +45,8 @@ def usual_tables(session: PySparkSession, folder: str) -> Iterator[PySparkSessio
     """Yield a session with Spark's usual settings, where queries are compiled, with the tables."""
     for name, value in WITH_CODE.items():
         session.spark.conf.set(name, value)
-    yield from with_tables(session, folder)
-
-
-def with_tables(session: PySparkSession, folder: str) -> Iterator[PySparkSession]:
-    """Yield the session with the tables t (its rows one by one: t1, t2...) and u, read from files as in a run."""
-    spark = session.spark
-    with session.views(), session.separating_errors():
-        rows = spark.read.parquet(folder)
-        session.register("t", rows)
-        for row in range(1, len(ROWS) + 1):
-            session.register(f"t{row}", rows.where(f"id = {row}"))
-        session.register("u", spark.sql("SELECT * FROM VALUES (1, 0, 'one'), (3, 2, 'three') AS u(k, n, g)"))
-        yield session
-
-
-def separated(session: PySparkSession, sql: str) -> tuple[list[tuple[Any, ...]], list[dict[str, Any]]]:
-    """Return the good rows and the errors of a query."""
-    found = separate(sql, PLACE, ["id"])
-    assert not isinstance(found, NotSeparable), found
-    good = session.spark.sql(found.good if found is not None else sql)
-    plain = session.spark.sql(sql)
-    assert [(f.name, f.dataType) for f in good.schema] == [(f.name, f.dataType) for f in plain.schema]
-    errors = [row.asDict() for text in (found.queries if found else ()) for row in session.spark.sql(text).collect()]
-    assert all(tuple(error) == QUERY_COLUMNS for error in errors)
-    return sorted((tuple(row) for row in good.collect()), key=repr), errors
+    with with_tables(session, session.spark.read.parquet(folder)) as ready:
+        yield ready
 
 
 @pytest.mark.parametrize("first", range(0, 60, 10) if TORTURE else [0])
@@ -124,27 +97,6 @@ def test_joins_unions_aggregates_and_windows_see_the_good_rows(tables: PySparkSe
 def compared(tables: PySparkSession, seeds: Iterable[int]) -> int:
     """Compare the random queries of some seeds; return how many of them Spark does not refuse."""
     return compared_queries(tables, map(query, seeds))
-
-
-def compared_queries(tables: PySparkSession, queries: Iterable[str]) -> int:
-    """Compare queries of the table t; return how many of them Spark does not refuse."""
-    number = 0
-    for sql in queries:
-        expected = alone(tables, sql)
-        if expected is None:
-            continue
-        good, errors = separated(tables, sql)
-        assert repr(good) == repr(sorted((row for one in expected.values() for row in one.rows), key=repr)), sql
-        codes: dict[int, list[str]] = {}
-        for error in errors:
-            code = OF_SPARK.get(error["code"], error["code"])
-            codes.setdefault(json.loads(error["row"])["id"], []).append(code)
-            assert error["message"], sql
-        failing = {row: one.condition for row, one in expected.items() if one.condition is not None}
-        assert set(codes) == set(failing), sql
-        assert all(condition in codes[row] for row, condition in failing.items()), (sql, codes, failing)
-        number += 1
-    return number
 
 
 def sites(errors: list[dict[str, Any]]) -> Counter[tuple[Any, ...]]:

@@ -34,7 +34,7 @@ from support.projects import sink, sql
 TABLES = ("orders", "totals")
 ERRORS = "orders__errors"
 _ENGINE = EngineTraits(frozenset(), reads=frozenset({Files, CatalogTable}), writes=frozenset({Files, CatalogTable}))
-_PLUGINS = Plugins(
+PLUGINS = Plugins(
     {"iceberg": traits_of(IcebergCatalog), "filesystem": traits_of(FilesystemCatalog)}, {"duckdb": _ENGINE}
 )
 
@@ -50,7 +50,7 @@ def runtime(options: Mapping[str, Any], root: Path, *tables: str, environment: s
     engines = (EngineSpec("duck", "duckdb", ("lake", "folder")),)
     profile = Profile(name="default", catalogs=catalogs, engines=engines, default_engine="duck")
     joints = (sql("n", "SELECT 1 AS id"), *(sink(name, "n") for name in tables or TABLES))
-    plan = compile_project(Project(profile, joints, {}), _PLUGINS).raise_errors()
+    plan = compile_project(Project(profile, joints, {}), PLUGINS).raise_errors()
     return Runtime(plan, root, environment=environment)
 
 

@@ -28,7 +28,7 @@ from support.torture import some
 # A process forked after these imports needs no time for them.
 PROCESSES = multiprocessing.get_context("forkserver")
 PROCESSES.set_forkserver_preload(
-    ["__main__", __name__, "pandas", "rivet_dagster.catalogs.filesystem", "support.iceberg_runs"]
+    ["__main__", __name__, "pandas", "rivet_dagster.catalogs.filesystem", "support.iceberg_groups"]
 )
 
 _CHANGES = ("os.mkdir", "os.rename", "os.remove", "os.rmdir", "os.symlink", "os.utime", "fcntl.flock")
@@ -91,6 +91,12 @@ def announced_run(test: Connection, root: Path, ids: Sequence[int], violations: 
 
 def run_killed_around_a_phase(root: Path, ids: Sequence[int], violations: int, phase: str, moment: str) -> None:
     """Run, and die ``before`` or ``after`` one of the phases."""
+    die_around_a_phase(phase, moment)
+    run(root, ids, violations)
+
+
+def die_around_a_phase(phase: str, moment: str) -> None:
+    """Let this process die ``before`` or ``after`` one of the phases of its run."""
     count = PhaseClock.phase
 
     @contextmanager
@@ -103,7 +109,6 @@ def run_killed_around_a_phase(root: Path, ids: Sequence[int], violations: int, p
             _die()
 
     PhaseClock.phase = killed  # type: ignore[method-assign]
-    run(root, ids, violations)
 
 
 def run_killed_after_a_step(root: Path, ids: Sequence[int], module: str, function: str) -> None:
