@@ -322,6 +322,7 @@ def test_a_server_is_examined_without_java(no_proxy, monkeypatch):
         assert found == Finding(OK, "engine far", f"Spark Connect at 127.0.0.1:{port}")
     found = only(engine.examine())
     assert (found.status, found.code) == (FAIL, "RVT-502")
+    assert f"no Spark server answers at 127.0.0.1:{port}: Connection refused" in found.text
     assert "hunter2" not in found.text
 
 

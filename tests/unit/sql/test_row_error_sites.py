@@ -226,6 +226,15 @@ def test_other_conditions_may_leave_out_a_row_whose_key_fails(conditions, proof,
     assert [one.is_separated for one in found.compared] == [True] * compared
 
 
+def test_a_place_is_told_with_the_line_where_it_begins():
+    """Also a cast that is written as the call of a function."""
+    found = separate("SELECT id,\n 1 + CAST(\n s\n AS INT) AS n, int(s) AS i FROM t", Place("j", "j.sql", 1), [])
+    assert isinstance(found, RowErrors)
+    (errors,) = found.queries
+    assert "array('CAST( s AS INT)', '1 + CAST( s AS INT)', 'int(s)')[e.site] AS expression" in errors
+    assert "array(2, 2, 4)[e.site] AS line" in errors
+
+
 def test_what_no_driver_can_plan_is_refused_with_its_number():
     def found(places: int) -> RowErrors | NotSeparable | None:
         total = " + ".join(f"CAST(c{place} AS INT)" for place in range(places))
