@@ -124,7 +124,7 @@ def read_report(
     steps: dict[str, str] = {}
     last_step = SKIPPED
     missing = SKIPPED
-    planned: list[str] = []
+    planned: set[str | None] = set()
     rows: dict[str, dict[str, Any]] = {}
     checks: list[CheckReport] = []
     errors: list[Diagnostic] = []
@@ -137,8 +137,7 @@ def read_report(
         step = groups_by_step.get(event.step_key or "", "")
         if event.event_type == dg.DagsterEventType.ASSET_MATERIALIZATION_PLANNED:
             name = _joint_name(event.asset_key)
-            group = assembly.joint(name).group if name in known else None  # None for an error table
-            planned += [group] if group is not None and group not in planned else []
+            planned.add(assembly.joint(name).group if name in known else None)  # None for an error table
         elif event.event_type == dg.DagsterEventType.STEP_SUCCESS:
             steps[step] = SUCCESS
         elif event.event_type == dg.DagsterEventType.STEP_FAILURE and was_not_started(event):

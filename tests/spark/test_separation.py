@@ -161,6 +161,11 @@ CASES = {
         [(3, 1), (12, 1)],
         [(2, CAST, "CAST(s AS INT)")],
     ),
+    "a bad key that is not selected": (
+        "SELECT count(*) AS n FROM t WHERE id IN (1, 2, 5) GROUP BY CAST(s AS INT)",
+        [(1,), (1,)],
+        [(2, CAST, "CAST(s AS INT)")],
+    ),
     "HAVING": (
         "SELECT f, count(*) AS n FROM t GROUP BY f HAVING sum(id) / (count(*) - 3) > 0",
         [],

@@ -211,6 +211,15 @@ def test_plain_readers_see_one_version_wholly_while_columns_change(hive, session
     assert numbers == sorted(numbers)
 
 
+def test_properties_that_others_gave_a_table_stay_while_its_columns_change(hive, session, catalog, rows, tmp_path):
+    name = f"{database_of(tmp_path)}.{TABLE}"
+    publish(catalog, session, "SELECT 1 AS id", "one")
+    session.spark.sql(f"ALTER TABLE {name} SET TBLPROPERTIES ('team' = 'sales')")
+    publish(catalog, session, "SELECT 'b' AS name, 2 AS id", "two")
+    assert rows() == [(("name", "b"), ("id", 2))]
+    assert [row.value for row in session.spark.sql(f"SHOW TBLPROPERTIES {name} ('team')").collect()] == ["sales"]
+
+
 def test_of_two_writers_that_begin_a_table_one_publishes(hive, session, tmp_path, rows):
     first, second = hive.catalog(tmp_path), hive.catalog(tmp_path)
     with first.begin(TABLE, session) as slow:

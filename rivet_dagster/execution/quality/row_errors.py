@@ -91,18 +91,29 @@ def counted_errors(
         session.register(_VIEW, errors)
         if total is None:
             total = int(session.rows(_TOTAL)[0]["errors"])
-        hint = _IN_ONE_TASK if total <= _FEW else ""
-        counts = session.rows(_COUNTS.format(hint=hint), {"version": version}) if total else []
-        by_site = _sampled(session, version, hint, _some_of_many(counts)) if counts else {}
-        if len(by_site) < len(counts):
-            by_site = _sampled(session, version, hint)
-    sites = tuple(_site(row["errors"], by_site[itemgetter(*_SITE)(row)]) for row in counts)
+        if not total:
+            return RowErrorCounts(table, 0, 0)
+        sites = _sites_of_few(session, version) if total <= _FEW else _sites_of_many(session, version)
     return RowErrorCounts(table, sum(site.count for site in sites), total, sites)
 
 
-def _sampled(session: EngineSession, version: str, hint: str, condition: str = "true") -> dict[Any, list[Any]]:
+def _sites_of_few(session: EngineSession, version: str) -> tuple[SiteErrors, ...]:
+    found = session.rows(_OF_FEW, {"version": version, "samples": SAMPLES})
+    by_site = (list(records) for _, records in groupby(found, key=itemgetter(*_SITE)))
+    return tuple(_site(records[0]["errors"], records) for records in by_site)
+
+
+def _sites_of_many(session: EngineSession, version: str) -> tuple[SiteErrors, ...]:
+    counts = session.rows(_COUNTS, {"version": version})
+    by_site = _sampled(session, version, _some_of_many(counts)) if counts else {}
+    if len(by_site) < len(counts):
+        by_site = _sampled(session, version)
+    return tuple(_site(row["errors"], by_site[itemgetter(*_SITE)(row)]) for row in counts)
+
+
+def _sampled(session: EngineSession, version: str, condition: str = "true") -> dict[Any, list[Any]]:
     """Return the samples of each site, by its columns, among the errors for which ``condition`` is true."""
-    found = session.rows(_SAMPLES.format(hint=hint, condition=condition), {"version": version, "samples": SAMPLES})
+    found = session.rows(_SAMPLES.format(condition=condition), {"version": version, "samples": SAMPLES})
     return {site: list(group) for site, group in groupby(found, key=itemgetter(*_SITE))}
 
 
@@ -156,21 +167,28 @@ _VIEW = "rivet_published_errors"
 _SITE = ("joint", "code", "file", "line", "expression")
 _OF_SITE = "`joint`, `code`, `file`, `line`, `expression`"
 _FEW = 10_000
-"""As many errors are counted in one task, which takes less time than tasks that pass them on to others."""
+"""As many errors are counted by one query in one task, which takes less time than two whose tasks pass them on."""
 _MANY, _SORTED = 100_000, 1_000
 """Samples of sites with more errors than the first are taken from a part of them, the second for the least of these."""
-_IN_ONE_TASK = "/*+ COALESCE(1) */ "
 _TOTAL = f"SELECT COUNT(*) AS `errors` FROM `{_VIEW}`"
+_OF_FEW = f"""
+SELECT {_OF_SITE}, `message`, `row`, `errors` FROM (
+  SELECT *, ROW_NUMBER() OVER (PARTITION BY {_OF_SITE} ORDER BY `row`) AS `number`,
+    COUNT(*) OVER (PARTITION BY {_OF_SITE}) AS `errors`
+  FROM (SELECT /*+ COALESCE(1) */ * FROM `{_VIEW}` WHERE `version` = :version)
+) WHERE `number` <= :samples
+ORDER BY `errors` DESC, {_OF_SITE}, `number`
+""".strip()
 _COUNTS = f"""
 SELECT {_OF_SITE}, xxhash64({_OF_SITE}) AS `hash`, COUNT(*) AS `errors`
-FROM (SELECT {{hint}}* FROM `{_VIEW}` WHERE `version` = :version)
+FROM `{_VIEW}` WHERE `version` = :version
 GROUP BY {_OF_SITE} ORDER BY `errors` DESC, {_OF_SITE}
 """.strip()
 # A window with nothing but a row number is cut by Spark in each task, before the rows of a site come together in one.
 _SAMPLES = f"""
 SELECT {_OF_SITE}, `message`, `row` FROM (
   SELECT *, ROW_NUMBER() OVER (PARTITION BY {_OF_SITE} ORDER BY `row`) AS `number`
-  FROM (SELECT {{hint}}* FROM `{_VIEW}` WHERE `version` = :version AND {{condition}})
+  FROM `{_VIEW}` WHERE `version` = :version AND {{condition}}
 ) WHERE `number` <= :samples
 ORDER BY {_OF_SITE}, `number`
 """.strip()
