@@ -240,6 +240,7 @@ a LIKE b ESCAPE '/'           | 'x' | '/a'
 a RLIKE b                     | 'x' | '('
 regexp_replace(a, b, 'y')     | 'x' | '('
 regexp_replace(a, '(x)', b)   | 'x' | '$9'
+regexp_replace(a, '(x)', '$2') | 'x'
 regexp_extract(a, b)          | 'x' | '('
 regexp_extract(a, b)          | 'x' | 'x'
 regexp_extract(a, '(x)', b)   | 'x' | 2
