@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 from difflib import get_close_matches
 from typing import Any
 
-from rivet_dagster.redaction import redacted
+from rivet_dagster.secrets.redaction import redacted
 
 REMEDIATIONS: dict[str, str] = {
     # 1xx: configuration; the command line exits with 10

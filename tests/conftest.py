@@ -29,10 +29,10 @@ from support.spark import (
 )
 from support.torture import TORTURE
 
-from rivet_dagster import redaction
 from rivet_dagster.engines.pyspark import PySparkEngine
 from rivet_dagster.engines.pyspark.class_archive.place import VARIABLE
 from rivet_dagster.model.profile import EngineSpec
+from rivet_dagster.secrets import redaction
 
 # A shell lets background processes ignore SIGINT, which some tests send.
 signal.signal(signal.SIGINT, signal.default_int_handler)

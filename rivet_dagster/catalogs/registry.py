@@ -17,8 +17,7 @@ from rivet_dagster.catalogs.contract import Catalog
 from rivet_dagster.compiler.targets import modes_of
 from rivet_dagster.entry_points import CATALOGS, ByType, plugin_class
 from rivet_dagster.model.plugins import CatalogTraits
-from rivet_dagster.model.profile import CatalogSpec
-from rivet_dagster.project.environment import expand
+from rivet_dagster.model.profile import CatalogSpec, expand_variables
 
 
 def catalog_class(type_: str) -> type[Catalog]:
@@ -35,7 +34,7 @@ def open_catalog(spec: CatalogSpec, root: Path, environ: Mapping[str, str]) -> C
 
     Raises RVT-103, RVT-104, RVT-105, RVT-107, RVT-109.
     """
-    return catalog_class(spec.type)(replace(spec, options=expand(spec.options, environ)), root)
+    return catalog_class(spec.type)(replace(spec, options=expand_variables(spec.options, environ)), root)
 
 
 def catalog_traits() -> Mapping[str, CatalogTraits]:

@@ -11,8 +11,8 @@ from rivet_dagster.catalogs.registry import catalog_class
 from rivet_dagster.errors import RivetError
 from rivet_dagster.model.joint import SOURCE
 from rivet_dagster.model.location import Location, Resolved
+from rivet_dagster.model.profile import expand_variables
 from rivet_dagster.model.project import Project
-from rivet_dagster.project.environment import expand
 
 _Catalog = tuple[type[TellsLocations], Mapping[str, Any]]
 
@@ -42,7 +42,7 @@ def resolved_locations(project: Project, root: Path, environ: Mapping[str, str])
 def _resolved(project: Project, root: Path, environ: Mapping[str, str]) -> Iterator[tuple[str, _Catalog]]:
     for spec in project.profile.catalogs:
         try:
-            class_, options = catalog_class(spec.type), expand(spec.options, environ)
+            class_, options = catalog_class(spec.type), expand_variables(spec.options, environ)
         except RivetError:
             continue  # an error of the profile, which compiling reports
         if issubclass(class_, TellsLocations) and not class_.check(options):

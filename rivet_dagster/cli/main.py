@@ -25,7 +25,7 @@ from rivet_dagster.cli.error_text import show_diagnostics
 from rivet_dagster.cli.exit_codes import FAILURE, INTERRUPTED
 from rivet_dagster.cli.stdout import discard_output, open_closed_streams, readers_are_gone
 from rivet_dagster.errors import RivetError
-from rivet_dagster.redaction import redacted
+from rivet_dagster.secrets.redaction import redacted
 from rivet_dagster.version import __version__
 
 SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 120}

@@ -25,7 +25,6 @@ from rivet_dagster.model import convert
 from rivet_dagster.model.finding import FAIL, Finding
 from rivet_dagster.model.profile import CatalogSpec, EngineSpec
 from rivet_dagster.model.project import Project
-from rivet_dagster.model.secret_options import masked
 from rivet_dagster.project.load import load_project
 from rivet_dagster.project.manifest import read_manifest
 from rivet_dagster.project.profile_edit import with_entry
@@ -34,7 +33,8 @@ from rivet_dagster.project.replaced_file import replace_file
 from rivet_dagster.project.settings_file import read_settings
 from rivet_dagster.project.text_file import read_text
 from rivet_dagster.project.yaml_text import YamlError, plain, read_yaml
-from rivet_dagster.redaction import MASK
+from rivet_dagster.secrets.options import masked
+from rivet_dagster.secrets.redaction import MASK
 
 
 def list_catalogs(root: Path, profile: str | None, as_json: bool) -> int:

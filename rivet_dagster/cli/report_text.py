@@ -27,7 +27,7 @@ from rivet_dagster.compiler.plan import CompiledAssembly
 from rivet_dagster.execution.runtime import Runtime
 from rivet_dagster.model.convert import shortened
 from rivet_dagster.model.row_errors import CHECK as ROW_ERRORS
-from rivet_dagster.redaction import redacted
+from rivet_dagster.secrets.redaction import redacted
 
 _STYLES = {SUCCESS: "green", FAILED: "bold red", SKIPPED: "yellow", CANCELED: "yellow"}
 _SLOWEST_OF_GROUP, _SLOWEST_OF_RUN = 2, 3

@@ -14,8 +14,8 @@ from rivet_dagster.compiler.plan_json import read, write
 from rivet_dagster.errors import Diagnostic, RivetError
 from rivet_dagster.model.profile import CatalogSpec, EngineSpec
 from rivet_dagster.model.project import DagsterSettings
-from rivet_dagster.model.secret_options import literal_secrets, masked
 from rivet_dagster.model.target import Target
+from rivet_dagster.secrets.options import literal_secrets, masked
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

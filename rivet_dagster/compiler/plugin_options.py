@@ -12,9 +12,9 @@ from rivet_dagster.model.landing import landing_options
 from rivet_dagster.model.origin import Origin
 from rivet_dagster.model.plugins import CatalogTraits, EngineTraits, Plugins
 from rivet_dagster.model.profile import CatalogSpec, EngineSpec, Profile
-from rivet_dagster.model.secret_options import literal_secrets
 from rivet_dagster.model.step_options import step_options
 from rivet_dagster.model.target import PUBLISH
+from rivet_dagster.secrets.options import literal_secrets
 
 _OWN_KEYS = {
     "catalog": frozenset({"type"}),

@@ -20,7 +20,7 @@ from rivet_dagster.dbt.translation.project import translate
 from rivet_dagster.dbt.translation.result import Refused, Translation
 from rivet_dagster.errors import Diagnostic, RivetError
 from rivet_dagster.loading import compile_directory
-from rivet_dagster.project.environment import variables_in
+from rivet_dagster.secrets.variables import variables_in
 
 
 def import_dbt_project(directory: Path, target: Path) -> Report:

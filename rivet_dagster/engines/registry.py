@@ -12,9 +12,8 @@ from typing import Any, cast
 from rivet_dagster.engines.contract import Engine
 from rivet_dagster.entry_points import ENGINES, ByType, plugin_class
 from rivet_dagster.model.plugins import EngineTraits
-from rivet_dagster.model.profile import EngineSpec
+from rivet_dagster.model.profile import EngineSpec, expand_variables
 from rivet_dagster.model.session_needs import SessionNeeds
-from rivet_dagster.project.environment import expand
 
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")
 
@@ -41,7 +40,7 @@ def open_engine(
     Its paths start at ``root``. Raises RVT-103, RVT-104, RVT-105, RVT-107, RVT-109, RVT-126.
     """
     class_ = engine_class(spec.type)
-    options = expand(spec.options, environ)
+    options = expand_variables(spec.options, environ)
     paths = {key: _absolute(options[key], root) for key in class_.path_options & options.keys()}
     engine = class_(replace(spec, options=options | paths), connect, check_interrupt, needs)
     engine.root = root

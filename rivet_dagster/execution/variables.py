@@ -7,7 +7,7 @@ from typing import Any
 
 from rivet_dagster.compiler.plan import CompiledAssembly
 from rivet_dagster.engines.contract import Typed
-from rivet_dagster.project.environment import expand
+from rivet_dagster.model.profile import expand_variables
 from rivet_dagster.sql.target import variable_of
 
 
@@ -19,4 +19,4 @@ def values_of_variables(
     Raises RVT-107.
     """
     texts = {variable_of(name): text for name, text in assembly.variables.items()}
-    return {name: Typed(expand(texts[name], environ), "string") for name in parameters if name in texts}
+    return {name: Typed(expand_variables(texts[name], environ), "string") for name in parameters if name in texts}

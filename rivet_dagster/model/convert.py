@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from rivet_dagster.redaction import redacted
+from rivet_dagster.secrets.redaction import redacted
 
 NAME = re.compile(r"^[a-z][a-z0-9_]*\Z")
 LONGEST_NAME = 128

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from rivet_dagster.errors import RivetError
-from rivet_dagster.redaction import redacted
+from rivet_dagster.secrets.redaction import redacted
 
 OK, WARN, FAIL = "ok", "warn", "fail"
 

@@ -12,11 +12,11 @@ from rivet_dagster.model import convert
 from rivet_dagster.model.external_assets import DAGSTER
 from rivet_dagster.model.origin import Origin
 from rivet_dagster.model.profile import WORKSPACE, CatalogSpec, EngineSpec, Profile
-from rivet_dagster.model.secret_options import remember_literals
-from rivet_dagster.project.environment import MalformedReferenceError, references
 from rivet_dagster.project.settings_file import Section, boolean, located, read_settings, text, texts, what
 from rivet_dagster.project.variables import VARS, read_variables
 from rivet_dagster.project.yaml_text import Located, plain
+from rivet_dagster.secrets.options import remember_literals
+from rivet_dagster.secrets.variables import MalformedReferenceError, references
 
 VARIABLE = "RIVET_PROFILE"
 DEFAULT = "default"

@@ -8,10 +8,10 @@ from typing import Any
 from rivet_dagster.errors import Diagnostic, RivetError, nearest
 from rivet_dagster.model.variables import Variables
 from rivet_dagster.project.annotation_value import annotation_value
-from rivet_dagster.project.environment import MalformedReferenceError, references
 from rivet_dagster.project.settings_file import Section
 from rivet_dagster.project.yaml_scalar import written_scalar
 from rivet_dagster.project.yaml_text import plain
+from rivet_dagster.secrets.variables import MalformedReferenceError, references
 
 VARS = "vars"
 _LITERAL = "$${"

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from rivet_dagster.model.convert import shortened
-from rivet_dagster.redaction import redacted
+from rivet_dagster.secrets.redaction import redacted
 
 _WIDEST = 40
 

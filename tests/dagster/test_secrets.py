@@ -11,7 +11,7 @@ from support.folders import GOES_ON, PROFILES, sink, source
 from rivet_dagster import load_definitions
 from rivet_dagster.cli.main import main
 from rivet_dagster.definitions.runs.failure import secrets_redacted
-from rivet_dagster.redaction import remember
+from rivet_dagster.secrets.redaction import remember
 
 TOKEN, LITERAL = "hun/ter+2=", "literal-secret"
 SPELT = "concat('hun/', 'ter+2=')"  # so that no text of the project itself contains it

@@ -21,7 +21,7 @@ from rivet_dagster.catalogs.iceberg.settings.spark_settings import packages, spa
 from rivet_dagster.entry_points import refuse_wrong_options
 from rivet_dagster.errors import RivetError
 from rivet_dagster.model.profile import CatalogSpec
-from rivet_dagster.model.secret_options import masked
+from rivet_dagster.secrets.options import masked
 
 VALID = {
     "hadoop": {"warehouse": "lake"},

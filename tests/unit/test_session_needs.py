@@ -17,7 +17,7 @@ from rivet_dagster.errors import RivetError
 from rivet_dagster.execution.runtime import Runtime
 from rivet_dagster.model.profile import EngineSpec
 from rivet_dagster.model.session_needs import SessionNeeds
-from rivet_dagster.redaction import redacted
+from rivet_dagster.secrets.redaction import redacted
 
 
 class LakeCatalog(FilesystemCatalog):

@@ -26,7 +26,7 @@ from rivet_dagster.model.finding import FAIL, OK
 from rivet_dagster.model.inputs import LandedFile
 from rivet_dagster.model.profile import CatalogSpec
 from rivet_dagster.model.schema import Field
-from rivet_dagster.redaction import redacted
+from rivet_dagster.secrets.redaction import redacted
 
 __all__ = ["bucket", "s3_url"]
 

@@ -42,7 +42,7 @@ from rivet_dagster.model.relations import Files
 from rivet_dagster.model.schema import Schema
 from rivet_dagster.model.session_needs import SessionNeeds
 from rivet_dagster.model.storage import Published, Version
-from rivet_dagster.redaction import redacted
+from rivet_dagster.secrets.redaction import redacted
 
 if TYPE_CHECKING:
     from rivet_dagster.catalogs.filesystem.writes.transaction import FilesystemTransaction

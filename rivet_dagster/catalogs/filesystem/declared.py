@@ -15,7 +15,7 @@ from rivet_dagster.errors import RivetError, nearest
 from rivet_dagster.model.convert import show
 from rivet_dagster.model.plugins import Wrong
 from rivet_dagster.model.step_options import STEP_OPTIONS
-from rivet_dagster.redaction import redacted
+from rivet_dagster.secrets.redaction import redacted
 
 WRITER_OPTIONS = ("compression", "maxRecordsPerFile")
 """Writer options of Spark itself, in any letter case."""

@@ -13,7 +13,7 @@ from rivet_dagster.errors import RivetError
 from rivet_dagster.model.finding import Finding, broken, in_order
 from rivet_dagster.model.profile import CatalogSpec, EngineSpec, Profile
 from rivet_dagster.model.project import Project
-from rivet_dagster.project.environment import variables_in
+from rivet_dagster.secrets.variables import variables_in
 
 SECONDS = 60.0
 """The seconds for which an examination may give no finding; clients of servers that say nothing may wait for ever."""

@@ -9,7 +9,7 @@ from typing import Any
 from rivet_dagster.dbt.declared import DbtProject
 from rivet_dagster.dbt.translation.draft import SEEDS, SESSION, WAREHOUSE, Draft
 from rivet_dagster.dbt.translation.writing import scalar, yaml_lines
-from rivet_dagster.secret_names import names_secret
+from rivet_dagster.secrets.names import names_secret
 
 FOLDERS = ("sources", "joints", "sinks")
 

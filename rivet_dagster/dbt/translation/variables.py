@@ -17,7 +17,7 @@ from rivet_dagster.dbt.report import CHANGED, LEFT_OUT, Entry
 from rivet_dagster.dbt.template import TemplateError, constant, read_template
 from rivet_dagster.dbt.values import UnknownValueError, rendered, value_context
 from rivet_dagster.dbt.yaml_file import line_of
-from rivet_dagster.project.environment import references
+from rivet_dagster.secrets.variables import references
 
 _ENVIRONMENT_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _CALLED = re.compile(r"\bvar\(\s*(?:'([^']*)'|\"([^\"]*)\"|(\S))")

@@ -10,7 +10,7 @@ from rivet_dagster.definitions.metadata.code_block import sql_markdown
 from rivet_dagster.definitions.metadata.error_metadata import check_metadata
 from rivet_dagster.definitions.metadata.sample_rows import bounded, samples_table
 from rivet_dagster.execution.results import CheckResult
-from rivet_dagster.redaction import redacted
+from rivet_dagster.secrets.redaction import redacted
 
 
 def asset_check_result(

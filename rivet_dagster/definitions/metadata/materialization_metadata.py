@@ -18,7 +18,7 @@ from rivet_dagster.model.partitions import Window
 from rivet_dagster.model.schema import Field, Schema
 from rivet_dagster.model.storage import ColumnStatistics, Published
 from rivet_dagster.model.target import Target
-from rivet_dagster.redaction import redacted
+from rivet_dagster.secrets.redaction import redacted
 
 ROW_COUNT, PARTITION_ROW_COUNT = "dagster/row_count", "dagster/partition_row_count"
 """Dagster's own keys for the row count of a table, and of one partition of it."""

@@ -8,7 +8,7 @@ from typing import Any
 import dagster as dg
 
 from rivet_dagster.model.convert import shortened
-from rivet_dagster.redaction import redacted
+from rivet_dagster.secrets.redaction import redacted
 
 CHARACTERS, BYTES = 200, 10_000
 """The maximum length of a value in a sample, and of all samples of a check together."""

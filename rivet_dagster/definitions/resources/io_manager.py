@@ -29,7 +29,7 @@ from rivet_dagster.execution.writing.external_assets import external_reference, 
 from rivet_dagster.model.external_assets import Part, external_table
 from rivet_dagster.model.partitions import Window
 from rivet_dagster.model.schema import Field
-from rivet_dagster.redaction import redacted
+from rivet_dagster.secrets.redaction import redacted
 
 
 class RivetIOManager(dg.IOManager):

@@ -15,7 +15,7 @@ from rivet_dagster.errors import RivetError
 from rivet_dagster.execution.quality.row_values import error_without_values, text_without_values
 from rivet_dagster.execution.time_limit import out_of_time_as_error
 from rivet_dagster.model.step_options import StepOptions
-from rivet_dagster.redaction import without_secrets
+from rivet_dagster.secrets.redaction import without_secrets
 
 
 @contextmanager

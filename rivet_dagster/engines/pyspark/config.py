@@ -11,8 +11,8 @@ from rivet_dagster.entry_points import is_unexpanded
 from rivet_dagster.model import convert
 from rivet_dagster.model.profile import EngineSpec
 from rivet_dagster.model.session_needs import SessionNeeds, merged
-from rivet_dagster.redaction import secrets_in
-from rivet_dagster.secret_names import names_secret
+from rivet_dagster.secrets.names import names_secret
+from rivet_dagster.secrets.redaction import secrets_in
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

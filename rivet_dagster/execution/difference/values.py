@@ -9,7 +9,7 @@ from typing import Any
 
 from rivet_dagster.execution.difference.results import Row, Value
 from rivet_dagster.model.convert import shortened
-from rivet_dagster.redaction import redacted
+from rivet_dagster.secrets.redaction import redacted
 
 CHARACTERS = 200
 """The maximum length of a value, as in the samples of checks."""

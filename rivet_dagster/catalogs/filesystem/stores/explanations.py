@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 
 from rivet_dagster.catalogs.filesystem.stores.store_uri import StoreUri
-from rivet_dagster.redaction import redacted
+from rivet_dagster.secrets.redaction import redacted
 
 _AWS = re.compile(r"AWS Error (?P<code>[A-Z_]+)(?: \(HTTP status (?P<status>\d+)\))? during (?P<call>\w+) operation")
 _CURL = re.compile(r"curlCode: \d+, ([^;]+)")

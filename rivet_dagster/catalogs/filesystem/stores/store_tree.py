@@ -14,7 +14,7 @@ from rivet_dagster.catalogs.filesystem.sources.file_tree import FileStatus, File
 from rivet_dagster.catalogs.filesystem.stores.explanations import explained
 from rivet_dagster.catalogs.filesystem.stores.store import Store
 from rivet_dagster.catalogs.filesystem.stores.store_uri import StoreUri
-from rivet_dagster.redaction import redacted
+from rivet_dagster.secrets.redaction import redacted
 
 _FOLDER = FileStatus(0, 0, is_folder=True)
 _SECOND = 10**9

@@ -8,7 +8,7 @@ from pathlib import PurePosixPath
 
 from rivet_dagster.catalogs.filesystem.catalog_location import is_remote, scheme
 from rivet_dagster.errors import nearest
-from rivet_dagster.redaction import redacted
+from rivet_dagster.secrets.redaction import redacted
 
 OPTIONS: Mapping[str, tuple[str, ...]] = {
     "s3a": ("endpoint", "access_key", "secret_key", "region"),

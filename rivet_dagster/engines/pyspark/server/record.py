@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, field
 
 from rivet_dagster.engines.pyspark.server.files import ServerFiles
 from rivet_dagster.engines.pyspark.server.identity import process_state
-from rivet_dagster.redaction import remember
+from rivet_dagster.secrets.redaction import remember
 
 HOST = "localhost"
 """Spark's client sends a token without TLS to a host of this name alone."""

@@ -23,7 +23,7 @@ from rivet_dagster.engines.pyspark.server.stopping import stop_server
 from rivet_dagster.engines.pyspark.spark_home import distribution, refuse_unfit_server
 from rivet_dagster.engines.pyspark.spark_version import spark_version
 from rivet_dagster.errors import RivetError
-from rivet_dagster.redaction import redacted
+from rivet_dagster.secrets.redaction import redacted
 
 _POLL_SECONDS = 0.1
 _LOG_LINES = 5

@@ -12,8 +12,8 @@ import pytest
 from rivet_dagster.errors import Diagnostic, RivetError
 from rivet_dagster.model.convert import show
 from rivet_dagster.model.finding import broken, doubtful
-from rivet_dagster.project.environment import expand
-from rivet_dagster.redaction import Redactor, redacted, remember, without_secrets
+from rivet_dagster.secrets.redaction import Redactor, redacted, remember, without_secrets
+from rivet_dagster.secrets.variables import expand
 
 SECRET = "hun/ter+2 é="
 

@@ -1,7 +1,8 @@
 import pytest
 
 from rivet_dagster.errors import RivetError
-from rivet_dagster.project.environment import MalformedReferenceError, expand, references
+from rivet_dagster.model.profile import expand_variables
+from rivet_dagster.secrets.variables import MalformedReferenceError, expand, references
 
 
 @pytest.mark.parametrize(
@@ -33,6 +34,6 @@ def test_expand_handles_nested_values_and_leaves_others_unchanged() -> None:
 
 def test_expand_names_all_missing_variables() -> None:
     with pytest.raises(RivetError, match="variable A, B is not set") as caught:
-        expand({"a": "${B}", "b": ["${A}", "${C}"]}, {"C": "s3cret"})
+        expand_variables({"a": "${B}", "b": ["${A}", "${C}"]}, {"C": "s3cret"})
     assert caught.value.code == "RVT-107"
     assert "s3cret" not in str(caught.value)

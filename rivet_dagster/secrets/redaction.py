@@ -16,7 +16,7 @@ import json
 import re
 from threading import Lock
 
-from rivet_dagster.secret_names import names_secret_parameter
+from rivet_dagster.secrets.names import names_secret_parameter
 
 MASK = "***"
 """The text shown instead of a secret; the value of a ``${VAR}`` is shown as ``${VAR}``."""

@@ -9,15 +9,18 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from rivet_dagster.errors import RivetError
-from rivet_dagster.model.secret_options import leaves, remember_literals
-from rivet_dagster.redaction import remember, secrets_in
-from rivet_dagster.secret_names import names_secret
+from rivet_dagster.secrets.names import names_secret
+from rivet_dagster.secrets.options import leaves, remember_literals
+from rivet_dagster.secrets.redaction import remember, secrets_in
 
 _PLACES = ("path", "dir", "warehouse", "jars")
 """The suffixes of options whose variables are part of a path, which must stay readable in messages."""
 
 _REFERENCE = re.compile(r"\$\$\{|\$\{([A-Za-z_][A-Za-z0-9_]*)\}|\$\{")
+
+
+class UnsetVariablesError(LookupError):
+    """Variables that a text refers to and that are not set; the message names all of them."""
 
 
 class MalformedReferenceError(ValueError):
@@ -52,15 +55,15 @@ def expand(value: Any, environ: Mapping[str, str]) -> Any:
     """Return ``value`` with every reference in its texts replaced, also inside lists and mappings, except mapping keys.
 
     From now on the values of the variables and the literal secrets in ``value`` are redacted in all texts of this
-    process, except variables of a ``path`` which neither have the name of a secret nor look like one. Raise RVT-107
-    with all variables that are not set.
+    process, except variables of a ``path`` which neither have the name of a secret nor look like one. Raise
+    UnsetVariablesError.
 
     >>> expand({"url": "jdbc://${HOST}", "literal": "$${HOST}"}, {"HOST": "db"})
     {'url': 'jdbc://db', 'literal': '${HOST}'}
     """
     missing = [name for name in variables_in(value) if name not in environ]
     if missing:
-        raise RivetError("RVT-107", f"the environment variable {', '.join(missing)} is not set")
+        raise UnsetVariablesError(f"the environment variable {', '.join(missing)} is not set")
     _redact(value if isinstance(value, Mapping) else {"": value}, environ)
     return _expanded(value, environ)
 
