@@ -174,4 +174,4 @@ CELLS ?=
 
 .PHONY: test-matrix
 test-matrix: $(TOOLS)
-	@$(BIN)/python tests/matrix.py $(CELLS)
+	@WORKERS=$(WORKERS) $(BIN)/python tests/matrix.py $(CELLS)

@@ -31,7 +31,7 @@ import install as installation  # noqa: E402
 HOME = ROOT / ".matrix"
 LOCKED_PYTHON = "3.11"
 EXTRAS = ("connect", "fast", "pandas", "ui")
-TOOLS = ("duckdb", "hypothesis", "polars", "pyiceberg[sql-postgres]", "pytest")
+TOOLS = ("duckdb", "hypothesis", "polars", "pyiceberg[sql-postgres]", "pytest", "pytest-xdist")
 """What the tests below import besides the package and its extras."""
 SHOWN = """
 pyspark dagster dagster-pyspark pyarrow pandas numpy sqlglot click rich jinja2 packaging pathspec pyyaml grpcio
@@ -135,7 +135,9 @@ def run(name: str, cell: Cell) -> Outcome:
     report = HOME / f"{name}.xml"
     report.unlink(missing_ok=True)
     paths = [path for group in TESTS.values() for path in group]
-    command = [str(python), "-m", "pytest", "-o", f"cache_dir={HOME / name}-cache", f"--junitxml={report}", *paths]
+    workers = ["-n", os.environ.get("WORKERS", "2"), "--dist", "loadfile", "--no-loadscope-reorder"]
+    cache = f"cache_dir={HOME / name}-cache"
+    command = [str(python), "-m", "pytest", *workers, "-o", cache, f"--junitxml={report}", *paths]
     environ = {**os.environ, "JAVA_HOME": str(java), "PATH": f"{python.parent}{os.pathsep}{os.environ['PATH']}"}
     environ.pop("SPARK_HOME", None)
     code = subprocess.run(command, cwd=ROOT, env=environ, check=False).returncode

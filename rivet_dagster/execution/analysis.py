@@ -8,7 +8,7 @@ are judged if the compiler knows its columns and types, and are left out otherwi
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
@@ -18,7 +18,7 @@ from rivet_dagster.compiler.plan import CompiledAssembly
 from rivet_dagster.compiler.table_columns import may_differ, table_columns
 from rivet_dagster.engines.contract import EngineSession, Frame, Typed
 from rivet_dagster.errors import Diagnostic, RivetError
-from rivet_dagster.execution.reading.inputs import at_joint
+from rivet_dagster.execution.error_location import locating_errors
 from rivet_dagster.execution.runtime import Runtime
 from rivet_dagster.model.check_plan import BoundQuery, ByQuery, CompiledCheck, InOnePass, one_pass
 from rivet_dagster.model.partitions import PARTITION_END, PARTITION_KEYS, PARTITION_START
@@ -152,7 +152,7 @@ class _Judge:
             return None
         if isinstance(joint, SinkJoint):
             frames = [self._of_joint(name) for name in joint.upstream]
-            with _at(joint):
+            with locating_errors(joint):
                 return self._session.columns(frames[0] if len(frames) == 1 else self._session.union_by_name(frames))
         return self._of_query(joint, joint.sql, {})
 
@@ -169,7 +169,7 @@ class _Judge:
         if read is None:
             return None
         self._session.register(joint.name, self._empty(read))
-        with _at(joint):
+        with locating_errors(joint):
             return self._session.columns(self._session.query(joint.sql))
 
     def _of_query(self, joint: QueryJoint, text: str, parameters: Mapping[str, Any]) -> Columns:
@@ -265,14 +265,6 @@ class _Judge:
     def _empty(self, columns: Columns) -> Frame:
         """Return an empty relation with these columns."""
         return self._session.query(empty_relation(columns))
-
-
-@contextmanager
-def _at(joint: CompiledJoint) -> Iterator[None]:
-    try:
-        yield
-    except RivetError as error:
-        raise at_joint(error, joint) from error.__cause__
 
 
 def _at_text(error: RivetError, joint: QueryJoint, text: str) -> RivetError:

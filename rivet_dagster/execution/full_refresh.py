@@ -9,7 +9,7 @@ from rivet_dagster.catalogs.capabilities.targets import HasTargets
 from rivet_dagster.compiler.joints import SourceJoint
 from rivet_dagster.compiler.plan import CompiledAssembly, FusedGroup
 from rivet_dagster.errors import Diagnostic, RivetError
-from rivet_dagster.execution.reading.inputs import placed
+from rivet_dagster.execution.error_location import locating_errors
 from rivet_dagster.execution.reading.landing import landing_sources, landing_zone
 from rivet_dagster.execution.runtime import Runtime
 from rivet_dagster.model.target import Target
@@ -110,7 +110,7 @@ def _left_out(supplying: FusedGroup, group: FusedGroup) -> Iterator[Diagnostic]:
 def _archived(runtime: Runtime, source: SourceJoint) -> Iterator[Diagnostic]:
     if source.landing is None or not source.landing.archive:
         return
-    with placed(source):
+    with locating_errors(source):
         file = landing_zone(runtime, source).archived()
     if file is not None:
         message = f"a full refresh would lose the rows of files that have been archived, such as {file}"

@@ -11,9 +11,9 @@ from functools import partial
 from rivet_dagster.compiler.plan import CompiledAssembly, FusedGroup
 from rivet_dagster.errors import RivetError
 from rivet_dagster.execution.clean_up.archiving import archive_read_files
+from rivet_dagster.execution.error_location import locating_errors
 from rivet_dagster.execution.phases import BRANCH, CLEAN_UP, PhaseClock
 from rivet_dagster.execution.quality.judging import check_source, judge_source
-from rivet_dagster.execution.reading.inputs import placed
 from rivet_dagster.execution.reading.refs import MaterializedRef
 from rivet_dagster.execution.results import CheckResult, GroupResult
 from rivet_dagster.execution.runtime import Runtime
@@ -47,10 +47,10 @@ def run_group(
     one_session = OneSession(runtime.engine(group.engine), runtime.assembly.joint(group.exit).step.config)
     run = ThisRun(runtime, group, given or {}, clock, datetime.now(UTC), one_session, identity, window, full_refresh)
     with closing(one_session):
-        return _run(run, set(selected), identity, unjudged_sources)
+        return _run(run, set(selected), unjudged_sources)
 
 
-def _run(run: ThisRun, selected: set[str], identity: str, unjudged_sources: Iterable[str]) -> GroupResult:
+def _run(run: ThisRun, selected: set[str], unjudged_sources: Iterable[str]) -> GroupResult:
     runtime, group, clock = run.runtime, run.group, run.clock
     exit_names = exits(runtime, group, selected)
     read = reads(runtime.assembly, group, exit_names)
@@ -58,9 +58,9 @@ def _run(run: ThisRun, selected: set[str], identity: str, unjudged_sources: Iter
     counted: dict[str, int] = {}
     result = GroupResult(group.name, clock.seconds)
     for exit_name in exit_names:
-        with placed(runtime.assembly.joint(exit_name)):
+        with locating_errors(runtime.assembly.joint(exit_name)):
             if exit_name == group.exit:
-                result = publish_exit(run, identity)
+                result = publish_exit(run)
                 # A full refresh of another reader may follow in this run, and needs the files where they are.
                 if not result.gate_failed and not result.staged and not run.full_refresh:
                     with clock.phase(CLEAN_UP):

@@ -18,15 +18,15 @@ from rivet_dagster.catalogs.external_assets import ExternalAssets
 from rivet_dagster.catalogs.registry import open_catalog
 from rivet_dagster.compiler.materialization import ARROW_PASSTHROUGH
 from rivet_dagster.compiler.plan import CompiledAssembly
-from rivet_dagster.engines.contract import Engine, EngineSession, Progress
+from rivet_dagster.engines.contract import Engine, EngineSession, Progress, Typed
 from rivet_dagster.engines.registry import open_engine
 from rivet_dagster.errors import RivetError
 from rivet_dagster.execution.code_versions import CodeVersions
 from rivet_dagster.execution.progress import ProgressListener
 from rivet_dagster.execution.staged_tables import StagedBy, version_of
-from rivet_dagster.execution.variables import values_of_variables
-from rivet_dagster.model.profile import EngineSpec
+from rivet_dagster.model.profile import EngineSpec, expand_variables
 from rivet_dagster.model.storage import Published
+from rivet_dagster.sql.target import variable_of
 
 
 class Runtime:
@@ -198,3 +198,14 @@ def reached(assembly: CompiledAssembly, engine: EngineSpec) -> list[str]:
     """Return the names of the catalogs that an engine reaches: its own, and the workspace."""
     names = {*engine.catalogs, assembly.workspace}
     return [spec.name for spec in assembly.catalogs if spec.name in names]
+
+
+def values_of_variables(
+    assembly: CompiledAssembly, parameters: Collection[str], environ: Mapping[str, str]
+) -> dict[str, Any]:
+    """Return the values of those of ``parameters`` that are variables of the plan: texts, from now on redacted.
+
+    Raises RVT-107.
+    """
+    texts = {variable_of(name): text for name, text in assembly.variables.items()}
+    return {name: Typed(expand_variables(texts[name], environ), "string") for name in parameters if name in texts}

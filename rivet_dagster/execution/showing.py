@@ -18,10 +18,11 @@ from rivet_dagster.compiler.joints import FunctionJoint, SinkJoint, SourceJoint
 from rivet_dagster.compiler.plan import CompiledAssembly
 from rivet_dagster.engines.contract import EngineSession, Frame, Typed
 from rivet_dagster.errors import RivetError
+from rivet_dagster.execution.error_location import locate_in_query, locating_errors
 from rivet_dagster.execution.reading.first_rows import differing, first_rows
 from rivet_dagster.execution.reading.held_rows import held_source_frame
-from rivet_dagster.execution.reading.inputs import at_joint, at_line, source_frame
 from rivet_dagster.execution.reading.refs import MaterializedRef
+from rivet_dagster.execution.reading.sources import source_frame
 from rivet_dagster.execution.reading.windows import bound
 from rivet_dagster.execution.runtime import Runtime
 from rivet_dagster.execution.writing.python_joint import call, load_function
@@ -55,10 +56,8 @@ def shown_rows(runtime: Runtime, name: str, limit: int, where: str | None = None
             session.configure(settings)
         with session.separating_errors() if computing.quarantines(name) else nullcontext():
             session.register(_SHOWN, computing.batch(name))
-            try:
+            with locating_errors(runtime.assembly.joint(name)):
                 rows = session.rows(query)
-            except RivetError as error:
-                raise at_joint(error, runtime.assembly.joint(name)) from error.__cause__
             return ShownRows(session.columns(session.query(query)), tuple(rows))
 
 
@@ -138,7 +137,7 @@ class _Computing:
         try:
             return session.query(query.sql, values)
         except RivetError as error:
-            raise at_line(error, query, self._assembly) from error.__cause__
+            raise locate_in_query(error, query, self._assembly) from error.__cause__
 
     def _ctes(self, name: str, engine: str) -> tuple[Cte, ...]:
         """Return the SQL joints of an engine that a joint is computed from, and itself, in topological order.

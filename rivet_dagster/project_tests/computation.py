@@ -11,8 +11,8 @@ from rivet_dagster.compiler.group_query import FusedQuery
 from rivet_dagster.compiler.plan import CompiledAssembly
 from rivet_dagster.engines.contract import EngineSession, Frame
 from rivet_dagster.errors import RivetError
+from rivet_dagster.execution.error_location import locate_at_joint, locate_in_query
 from rivet_dagster.execution.reading.first_rows import first_rows
-from rivet_dagster.execution.reading.inputs import at_joint, at_line
 from rivet_dagster.execution.reading.refs import MaterializedRef
 from rivet_dagster.execution.writing.python_joint import call, load_function
 from rivet_dagster.project_tests.arrow_rows import Table
@@ -145,8 +145,8 @@ def at_place(error: RivetError, query: FusedQuery | None, prepared: Prepared, as
     own = {name for name, _ in query.ctes if name in prepared.texts} if query is not None else set()
     located = locate(query.ctes, first.line) if query is not None and first.line is not None else None
     if query is not None and located is not None and located[0] in own:
-        return at_line(error, query, assembly)
-    return at_joint(error, assembly.joint(prepared.target))
+        return locate_in_query(error, query, assembly)
+    return locate_at_joint(error, assembly.joint(prepared.target))
 
 
 def _rows(relation: str, table: Table) -> str:

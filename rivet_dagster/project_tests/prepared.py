@@ -14,7 +14,7 @@ from rivet_dagster.compiler.plan import CompiledAssembly
 from rivet_dagster.engines.contract import Typed
 from rivet_dagster.errors import Diagnostic, RivetError, nearest
 from rivet_dagster.execution.reading.first_rows import differing
-from rivet_dagster.execution.variables import values_of_variables
+from rivet_dagster.execution.runtime import values_of_variables
 from rivet_dagster.model.check_plan import CompiledCheck
 from rivet_dagster.model.spark_type import SparkType
 from rivet_dagster.model.write_plan import History, Upsert

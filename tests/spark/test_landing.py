@@ -20,7 +20,8 @@ from rivet_dagster.catalogs.filesystem.sources.landing import FilesystemLandingZ
 from rivet_dagster.catalogs.filesystem.writes.transaction import FilesystemTransaction
 from rivet_dagster.errors import RivetError
 from rivet_dagster.execution.quality.judging import check_source
-from rivet_dagster.execution.reading.inputs import data_version, reference
+from rivet_dagster.execution.reading.inputs import reference
+from rivet_dagster.execution.reading.sources import data_version
 from rivet_dagster.execution.writing import publish as transaction
 
 ORDERS = "-- rivet:description: as they come\nSELECT * FROM incoming"

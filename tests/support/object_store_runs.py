@@ -15,7 +15,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from rivet_dagster.execution.reading.inputs import data_version, reference
+from rivet_dagster.execution.reading.inputs import reference
+from rivet_dagster.execution.reading.sources import data_version
 from support.folders import ProjectFolder, sink
 from support.object_store import Bucket, new_bucket, rights_enforced, s3_url
 from support.spark import MASTER, settings

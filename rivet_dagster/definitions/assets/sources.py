@@ -12,7 +12,7 @@ from rivet_dagster.definitions.project import RivetProject
 from rivet_dagster.definitions.runs.environment import mark_run
 from rivet_dagster.definitions.runs.failure import rivet_failures
 from rivet_dagster.definitions.runs.names import step_name
-from rivet_dagster.execution.reading.inputs import data_version
+from rivet_dagster.execution.reading.sources import data_version
 from rivet_dagster.execution.runtime import Runtime
 from rivet_dagster.model.external_assets import is_external
 

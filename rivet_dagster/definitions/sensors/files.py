@@ -23,8 +23,8 @@ from rivet_dagster.definitions.sensors.sources_and_targets import (
     target_job,
 )
 from rivet_dagster.errors import RivetError
-from rivet_dagster.execution.reading.inputs import data_version, source_files
 from rivet_dagster.execution.reading.landing import version_of
+from rivet_dagster.execution.reading.sources import data_version, source_files
 from rivet_dagster.execution.runtime import Runtime
 from rivet_dagster.model.inputs import LandedFile
 from rivet_dagster.model.origin import Origin

@@ -17,7 +17,7 @@ from rivet_dagster.definitions.sensors.sources_and_targets import (
     target_job,
 )
 from rivet_dagster.errors import Diagnostic, RivetError
-from rivet_dagster.execution.reading.inputs import data_version
+from rivet_dagster.execution.reading.sources import data_version
 from rivet_dagster.execution.runtime import Runtime
 from rivet_dagster.model.origin import Origin
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rivet_dagster.compiler.plan import FusedGroup
 from rivet_dagster.errors import Diagnostic, RivetError
-from rivet_dagster.execution.reading.inputs import at_joint
+from rivet_dagster.execution.error_location import locate_at_joint
 from rivet_dagster.execution.reading.landing import consumed, landing_sources_before, landing_zone, last_version
 from rivet_dagster.execution.runtime import Runtime
 
@@ -29,5 +29,5 @@ def archive_read_files(runtime: Runtime, group: FusedGroup) -> RivetError | None
             files = frozenset.intersection(*(reading.known for reading in consumed(runtime, source)))
             landing_zone(runtime, source).archive(sorted(files), version.version)
         except RivetError as error:
-            failed += at_joint(error, source).diagnostics
+            failed += locate_at_joint(error, source).diagnostics
     return RivetError.of(failed) if failed else None

@@ -14,7 +14,7 @@ from rivet_dagster.catalogs.registry import catalog_class
 from rivet_dagster.compiler.plan import CompiledAssembly
 from rivet_dagster.engines.contract import EngineSession
 from rivet_dagster.errors import Diagnostic, RivetError
-from rivet_dagster.execution.reading.inputs import at_joint
+from rivet_dagster.execution.error_location import locate_at_joint
 from rivet_dagster.execution.runtime import Runtime
 
 
@@ -85,7 +85,7 @@ def _kept(runtime: Runtime, table: OwnTable, session: EngineSession) -> Kept:
         catalog = capable(runtime.catalog(table.catalog), HasUpkeep)
         return Kept(table, catalog.upkeep(table.table, session))
     except RivetError as error:
-        return Kept(table, None, at_joint(error, runtime.assembly.joint(table.joint)).diagnostics)
+        return Kept(table, None, locate_at_joint(error, runtime.assembly.joint(table.joint)).diagnostics)
 
 
 def errors_of(tables: Iterable[Kept]) -> tuple[Diagnostic, ...]:

@@ -13,8 +13,8 @@ from rivet_dagster.execution.difference.keys import candidate_keys
 from rivet_dagster.execution.difference.results import EnvironmentDifference, RowDifference, TableDifference
 from rivet_dagster.execution.difference.rows import SAMPLES, difference_of_rows, rows_of_new_table
 from rivet_dagster.execution.difference.verdicts import changed_verdicts
+from rivet_dagster.execution.error_location import locating_errors
 from rivet_dagster.execution.quality.row_values import error_without_values
-from rivet_dagster.execution.reading.inputs import placed
 from rivet_dagster.execution.runtime import Runtime
 from rivet_dagster.model.storage import Published
 
@@ -66,7 +66,7 @@ class _Tables:
         joint = plan.joint(name)
         shows_values = plan.shows_row_values(name)
         try:
-            with placed(joint):
+            with locating_errors(joint):
                 return self._difference(name, table, SAMPLES if shows_values else 0)
         except RivetError as error:
             raise (error if shows_values else error_without_values(error)) from error.__cause__

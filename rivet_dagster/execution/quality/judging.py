@@ -12,7 +12,7 @@ from rivet_dagster.execution.quality.row_errors import is_errors_check, publishe
 from rivet_dagster.execution.quality.row_values import text_without_values
 from rivet_dagster.execution.quality.verdicts import judge, proven
 from rivet_dagster.execution.reading.held_rows import held_source_frame, rows_are_held
-from rivet_dagster.execution.reading.inputs import crossed, published_reference, reference
+from rivet_dagster.execution.reading.inputs import passed_to_group, published_reference, reference
 from rivet_dagster.execution.reading.refs import MaterializedRef
 from rivet_dagster.execution.results import CheckResult
 from rivet_dagster.execution.runtime import Runtime
@@ -127,4 +127,6 @@ def _others(
     runtime: Runtime, joint: CompiledJoint, session: EngineSession, given: Mapping[str, MaterializedRef]
 ) -> Callable[[str], Frame]:
     """Return a function that gives the rows of another joint, which the checks of ``joint`` read."""
-    return lambda name: crossed(runtime, given.get(name) or reference(runtime, name), joint.group).frame_in(session)
+    return lambda name: passed_to_group(runtime, given.get(name) or reference(runtime, name), joint.group).frame_in(
+        session
+    )

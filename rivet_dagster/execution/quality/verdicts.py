@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from rivet_dagster.engines.contract import EngineSession, Frame
 from rivet_dagster.errors import RivetError
-from rivet_dagster.execution.quality.columns_that_differ import columns_that_differ
 from rivet_dagster.execution.results import CheckResult
 from rivet_dagster.model.check_plan import ByColumns, ByQuery, CompiledCheck, InOnePass, one_pass
 from rivet_dagster.model.proof import proven_violations
@@ -124,3 +124,22 @@ def _aggregate(check: CompiledCheck) -> InOnePass | None:
 
 def _result(joint: str, check: CompiledCheck, violations: int | None, seconds: float = 0.0) -> CheckResult:
     return CheckResult(joint, check, violations == 0, violations, check.queries.shown, seconds)
+
+
+def columns_that_differ(
+    expected: Iterable[tuple[str, str]], found: Iterable[tuple[str, str]]
+) -> tuple[Mapping[str, Any], ...]:
+    """Return one row for each column that differs; letter case and order make no difference.
+
+    >>> columns_that_differ([("id", "bigint"), ("net", "double")], [("ID", "bigint"), ("net", "string"), ("x", "int")])
+    ({'column': 'net', 'expected': 'double', 'found': 'string'}, {'column': 'x', 'expected': None, 'found': 'int'})
+    """
+    wanted = {name.lower(): (name, type_) for name, type_ in expected}
+    actual = {name.lower(): (name, type_.lower()) for name, type_ in found}
+    rows = []
+    for key in (*wanted, *(key for key in actual if key not in wanted)):
+        name = wanted.get(key, actual.get(key, ("", "")))[0]
+        types = {"expected": wanted.get(key, (name, None))[1], "found": actual.get(key, (name, None))[1]}
+        if types["expected"] != types["found"]:
+            rows.append({"column": name, **types})
+    return tuple(rows)

@@ -8,8 +8,8 @@ from rivet_dagster.catalogs.parquet_rows import needs_no_engine, schema
 from rivet_dagster.catalogs.rewriting.error_retention import loaded_errors
 from rivet_dagster.engines.contract import EngineSession, Frame
 from rivet_dagster.errors import RivetError
-from rivet_dagster.execution.reading.inputs import version_position
 from rivet_dagster.execution.reading.refs import MaterializedRef
+from rivet_dagster.execution.reading.sources import version_position
 from rivet_dagster.execution.runtime import Runtime
 from rivet_dagster.model.relations import Relation
 from rivet_dagster.model.row_errors import ERROR_COLUMNS, SUFFIX

@@ -7,8 +7,10 @@ from collections.abc import Iterator
 from rivet_dagster.compiler.joints import SourceJoint
 from rivet_dagster.compiler.plan import CompiledAssembly, FusedGroup
 from rivet_dagster.engines.contract import EngineSession, Frame
-from rivet_dagster.execution.reading.inputs import placed, reference, source_frame
+from rivet_dagster.execution.error_location import locating_errors
+from rivet_dagster.execution.reading.inputs import reference
 from rivet_dagster.execution.reading.refs import MaterializedRef
+from rivet_dagster.execution.reading.sources import source_frame
 from rivet_dagster.execution.runtime import Runtime
 from rivet_dagster.sql.target import source_view
 
@@ -29,7 +31,7 @@ def held_source_frame(runtime: Runtime, source: SourceJoint, session: EngineSess
     ctes = [cte for group in _readers(runtime.assembly, source) for cte in group.ctes if cte.joint == source.name]
     if not ctes or ref.untransformed is None:
         return _without_records(ref, session)
-    with placed(source):
+    with locating_errors(source):
         session.register(source_view(source.name), _without_records(ref.untransformed, session))
         return session.query(ctes[0].good_for(incremental=False))
 

@@ -2,44 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Container, Iterable, Mapping
 from functools import cache
 
-from rivet_dagster.catalogs.capabilities import capable
-from rivet_dagster.catalogs.capabilities.listing import ListsFiles
 from rivet_dagster.compiler.group_query import FusedQuery
-from rivet_dagster.compiler.joints import CompiledJoint, QueryJoint, SourceJoint
-from rivet_dagster.compiler.plan import CompiledAssembly
+from rivet_dagster.compiler.joints import CompiledJoint, SourceJoint
 from rivet_dagster.engines.contract import EngineSession, Frame
-from rivet_dagster.errors import RivetError, is_configuration
-from rivet_dagster.execution.reading.corrupt_records import load_separated
-from rivet_dagster.execution.reading.external_rows import external_source_frame
-from rivet_dagster.execution.reading.landing import all_files, holds_new_rows, landing_zone, version_of
+from rivet_dagster.errors import RivetError
+from rivet_dagster.execution.error_location import locate_in_query
+from rivet_dagster.execution.reading.landing import holds_new_rows
 from rivet_dagster.execution.reading.refs import MaterializedRef
 from rivet_dagster.execution.reading.rendering import Rendered, render_whole
-from rivet_dagster.execution.reading.source_transforms import no_transforms, transforms
+from rivet_dagster.execution.reading.sources import (
+    current_relation,
+    source_frame,
+    source_frames_apart,
+    source_position,
+    version_position,
+)
 from rivet_dagster.execution.reading.windows import bound, within, within_untransformed
 from rivet_dagster.execution.runtime import Runtime
-from rivet_dagster.model.external_assets import DAGSTER
 from rivet_dagster.model.inputs import (
-    FilesPosition,
-    LandedFile,
     Position,
-    SnapshotPosition,
-    UnknownPosition,
-    VersionPosition,
     combined,
     passed_on,
 )
 from rivet_dagster.model.partitions import Window
-from rivet_dagster.model.relations import CatalogTable, Relation
 from rivet_dagster.model.storage import Published
 from rivet_dagster.model.target import Target
-from rivet_dagster.sql.fuse import locate
 from rivet_dagster.sql.target import source_of
-
-OF_THE_ENGINE = frozenset({"RVT-502", "RVT-506"})
 
 
 def reference(runtime: Runtime, name: str, window: Window | None = None) -> MaterializedRef:
@@ -59,7 +50,7 @@ def _whole(runtime: Runtime, joint: CompiledJoint, window: Window | None) -> Mat
     engine = runtime.engine(joint.engine)
     if isinstance(joint, SourceJoint):
         # Determined once, so that the position is that of the snapshot that is read.
-        relation = cache(lambda: _relation(runtime, joint))
+        relation = cache(lambda: current_relation(runtime, joint))
 
         def handle(untransformed: bool) -> MaterializedRef:
             return MaterializedRef(
@@ -67,7 +58,7 @@ def _whole(runtime: Runtime, joint: CompiledJoint, window: Window | None) -> Mat
                 engine.session,
                 lambda session: source_frame(runtime, joint, session, window, relation, untransformed),
                 position=lambda: source_position(runtime, joint, window, relation),
-                separated=lambda session: _source_separated(runtime, joint, session, relation, untransformed),
+                separated=lambda session: source_frames_apart(runtime, joint, session, relation, untransformed),
                 untransformed=None if untransformed else handle(True),
             )
 
@@ -94,93 +85,6 @@ def published_reference(runtime: Runtime, name: str, published: Published) -> Ma
     )
 
 
-def version_position(*published: Published) -> VersionPosition:
-    """Return the position of an input that consists of these versions, all of one catalog."""
-    versions = {version.table: version.version for version in published}
-    return VersionPosition(published[0].catalog, versions, published[0].environment)
-
-
-def source_position(
-    runtime: Runtime,
-    joint: SourceJoint,
-    window: Window | None = None,
-    relation: Callable[[], Relation] | None = None,
-) -> Position:
-    """Return the current position of a source; unknown if only an engine could determine it.
-
-    ``relation`` returns the relation that is read, by default the current one.
-    """
-    try:
-        if joint.catalog == DAGSTER:
-            own = window if joint.partitions is None else None
-            return version_position(*runtime.external_assets.read(joint.table, own))
-        if CatalogTable in runtime.catalog(joint.catalog).gives:
-            found = relation() if relation is not None else _relation(runtime, joint)
-            if isinstance(found, CatalogTable) and found.snapshot is not None:
-                return SnapshotPosition(joint.catalog, ".".join(found.identifier[1:]), found.snapshot)
-        return FilesPosition(data_version(runtime, joint))
-    except RivetError:
-        return UnknownPosition()  # reading the source reports the error, if there is one
-
-
-def source_frame(
-    runtime: Runtime,
-    joint: SourceJoint,
-    session: EngineSession,
-    window: Window | None = None,
-    relation: Callable[[], Relation] | None = None,
-    untransformed: bool = False,
-) -> Frame:
-    """Return the source's rows, read in place with its inline transforms; of a landing zone those of all files.
-
-    Of an external asset that has the partitions of ``window``, only those are read, unless the source has partitions of
-    its own. ``relation`` returns the relation that is read, by default the current one. The inline transforms are not
-    applied if ``untransformed``.
-    """
-    try:
-        if joint.catalog == DAGSTER:
-            own = window if joint.partitions is None else None
-            rows = runtime.external_assets.source(joint.table, own)
-            return external_source_frame(session, rows, joint, untransformed)
-        found = relation() if relation is not None else _relation(runtime, joint)
-        applied = no_transforms(joint, session, found) if untransformed else transforms(joint)
-        return session.load(found, applied)
-    except RivetError as error:
-        raise at_joint(error, joint) from error.__cause__
-
-
-def _source_separated(
-    runtime: Runtime,
-    joint: SourceJoint,
-    session: EngineSession,
-    relation: Callable[[], Relation],
-    untransformed: bool,
-) -> tuple[Frame, Frame] | None:
-    """Return the source's rows without corrupt records, and these; None if there can be none."""
-    if joint.catalog == DAGSTER:
-        return None
-    with placed(joint):
-        return load_separated(session, relation(), joint, untransformed)
-
-
-def _relation(runtime: Runtime, joint: SourceJoint) -> Relation:
-    if joint.landing:
-        return all_files(runtime, joint)
-    return runtime.catalog(joint.catalog).relation(joint.table, joint.options)
-
-
-def data_version(runtime: Runtime, joint: SourceJoint) -> str:
-    """Return a short text that changes when the source's data changes. It takes no engine. Raises RVT-403."""
-    try:
-        if joint.catalog == DAGSTER:
-            return runtime.external_assets.data_version(joint.table, joint.options)
-        if joint.landing:
-            return version_of(landing_zone(runtime, joint).files())
-        return runtime.catalog(joint.catalog).data_version(joint.table, joint.options)
-    except RivetError as error:
-        raise at_joint(error, joint) from error.__cause__
-
-
 def inputs(
     runtime: Runtime,
     group: str,
@@ -203,10 +107,10 @@ def inputs(
             refs[name] = within_untransformed(ref.untransformed, joint, window)
         else:
             refs[name] = within(ref, joint, window)
-    return {name: crossed(runtime, ref, group) for name, ref in refs.items()}
+    return {name: passed_to_group(runtime, ref, group) for name, ref in refs.items()}
 
 
-def crossed(runtime: Runtime, ref: MaterializedRef, group: str) -> MaterializedRef:
+def passed_to_group(runtime: Runtime, ref: MaterializedRef, group: str) -> MaterializedRef:
     """Return the handle as ``group`` reads it by the plan: from storage, or as Arrow rows of this process."""
     return ref.passed_as_arrow() if runtime.passes_arrow(ref.joint, group) else ref
 
@@ -258,51 +162,7 @@ def query_frame(
         variables = runtime.values_of(rendered.variables)
         return session.query(query.sql, {**values, **variables, **rendered.parameters})
     except RivetError as error:
-        raise at_line(error, query, runtime.assembly) from error.__cause__
-
-
-def at_line(error: RivetError, query: FusedQuery, assembly: CompiledAssembly) -> RivetError:
-    """Return an error whose line is one of the text of ``query``, at the joint and the line in the joint's file."""
-    first = error.diagnostics[0]
-    location = locate(query.ctes, first.line) if first.joint is None and first.line is not None else None
-    name, line_of_text = location if location is not None else (query.result, 1)
-    if all(joint.name != name for joint in assembly.joints):
-        return error  # of a part of the query that is no joint's own text, such as the errors of rows
-    joint = assembly.joint(name)
-    if location is None:
-        return at_joint(error, joint)
-    if not isinstance(joint, QueryJoint):
-        return at_joint(error, joint)
-    at = joint.place(line_of_text, dict(query.ctes)[name])
-    message = f"{first.message}{at.note}"
-    return RivetError(first.code, message, joint=name, file=at.file, line=at.line, remediation=first.remediation)
-
-
-def at_joint(error: RivetError, joint: CompiledJoint) -> RivetError:
-    """Return the error with the joint, its file and line, unless it is an error of the engine or the configuration."""
-    first = error.diagnostics[0]
-    if first.joint is not None or first.code in OF_THE_ENGINE or is_configuration(first.code):
-        return error
-    return RivetError(
-        first.code, first.message, joint=joint.name, file=joint.file, line=joint.line, remediation=first.remediation
-    )
-
-
-def source_files(runtime: Runtime, joint: SourceJoint) -> tuple[LandedFile, ...]:
-    """Return the current files of the source. It takes no engine. Raises RVT-321, RVT-403."""
-    with placed(joint):
-        if joint.landing:
-            return landing_zone(runtime, joint).files()
-        return capable(runtime.catalog(joint.catalog), ListsFiles).files(joint.table, joint.options)
-
-
-@contextmanager
-def placed(joint: CompiledJoint) -> Iterator[None]:
-    """Add the joint, its file and line to RivetErrors of the block that name no joint."""
-    try:
-        yield
-    except RivetError as error:
-        raise at_joint(error, joint) from error.__cause__
+        raise locate_in_query(error, query, runtime.assembly) from error.__cause__
 
 
 def _view(runtime: Runtime, joint: CompiledJoint, session: EngineSession, window: Window | None) -> Frame:

@@ -9,8 +9,7 @@ from rivet_dagster.compiler.joints import SourceJoint
 from rivet_dagster.compiler.plan import FusedGroup
 from rivet_dagster.engines.contract import EngineSession, Frame
 from rivet_dagster.errors import RivetError
-from rivet_dagster.execution.reading.corrupt_records import load_separated
-from rivet_dagster.execution.reading.inputs import placed
+from rivet_dagster.execution.error_location import locating_errors
 from rivet_dagster.execution.reading.landing import (
     appends,
     consumed_by,
@@ -20,7 +19,7 @@ from rivet_dagster.execution.reading.landing import (
     with_schema,
 )
 from rivet_dagster.execution.reading.refs import MaterializedRef
-from rivet_dagster.execution.reading.source_transforms import no_transforms, transforms
+from rivet_dagster.execution.reading.sources import load_separated, no_transforms, transforms
 from rivet_dagster.execution.runtime import Runtime
 from rivet_dagster.model.inputs import ConsumedFiles, LandedFile
 from rivet_dagster.model.relations import Relation
@@ -59,7 +58,7 @@ class NewFiles:
         return ConsumedFiles(self.files, self.earlier, self.schema)
 
     def _frame(self, session: EngineSession, untransformed: bool) -> Frame:
-        with placed(self.source):
+        with locating_errors(self.source):
             relation = self._relation(session, session.load)
             applied = no_transforms(self.source, session, relation) if untransformed else transforms(self.source)
             return session.load(relation, applied)
@@ -71,7 +70,7 @@ class NewFiles:
             separated = load_separated(session, relation, self.source, untransformed)
             return session.load(relation) if separated is None else separated[0]
 
-        with placed(self.source):
+        with locating_errors(self.source):
             return load_separated(session, self._relation(session, load), self.source, untransformed)
 
     def _relation(self, session: EngineSession, load: Callable[[Relation], Frame]) -> Relation:
@@ -115,7 +114,7 @@ def consumed_files(zones: Sequence[NewFiles]) -> Mapping[str, ConsumedFiles]:
 def _new_files(runtime: Runtime, group: FusedGroup, source: SourceJoint, all_are_new: bool) -> NewFiles:
     # Published versions first: if another one follows while the files are listed, this one will not be published.
     consumed = _consumed(runtime, group, source, all_are_new)
-    with placed(source):
+    with locating_errors(source):
         present = landing_zone(runtime, source).files()
     schemas = [files.schema for files in consumed.values()]
     known: frozenset[LandedFile] = frozenset()

@@ -15,9 +15,8 @@ from rivet_dagster.engines.arrow_values import arrow_rows, convertible, untyped
 from rivet_dagster.engines.contract import EngineSession, Frame
 from rivet_dagster.errors import RivetError
 from rivet_dagster.execution.environments import refuse_external_assets_without_environments
-from rivet_dagster.execution.reading.external_rows import external_frame
-from rivet_dagster.execution.reading.inputs import version_position
 from rivet_dagster.execution.reading.refs import MaterializedRef
+from rivet_dagster.execution.reading.sources import external_frame, version_position
 from rivet_dagster.execution.runtime import Runtime
 from rivet_dagster.execution.writing.publish import PAUSES
 from rivet_dagster.model.external_assets import Part, external_table

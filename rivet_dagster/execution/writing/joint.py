@@ -7,18 +7,22 @@ from contextlib import contextmanager, nullcontext
 from functools import partial
 
 from rivet_dagster.catalogs.capabilities.transaction import TableTransaction, WriteContext
+from rivet_dagster.catalogs.forgotten import forgotten
 from rivet_dagster.compiler.joints import ComputedJoint, FunctionJoint
+from rivet_dagster.compiler.plan import CompiledAssembly, FusedGroup
 from rivet_dagster.engines.contract import EngineSession, Frame
 from rivet_dagster.errors import RivetError, nearest
+from rivet_dagster.execution.error_location import locate_in_query
 from rivet_dagster.execution.phases import CONFIG, WRITE
-from rivet_dagster.execution.reading.inputs import at_line, frames, inputs, positions
+from rivet_dagster.execution.reading.inputs import frames, inputs, positions
+from rivet_dagster.execution.reading.landing import appends, last_version
 from rivet_dagster.execution.reading.rendering import Rendered, render_for_run, render_whole
 from rivet_dagster.execution.results import RowErrorCounts
 from rivet_dagster.execution.this_run import ThisRun
-from rivet_dagster.execution.writing.outdated import refuse_outdated
+from rivet_dagster.execution.writing.all_row_errors import raising_all_errors
 from rivet_dagster.execution.writing.python_joint import call, load_function
-from rivet_dagster.execution.writing.row_errors import explained, refuse_by_types, refuse_unproven, write_errors
-from rivet_dagster.model.inputs import TargetPosition
+from rivet_dagster.execution.writing.row_errors import refuse_by_types, refuse_unproven, write_errors
+from rivet_dagster.model.inputs import ConsumedFiles, TargetPosition
 from rivet_dagster.model.partitions import Window
 from rivet_dagster.model.target import Target
 from rivet_dagster.model.write_plan import ReplaceAll
@@ -67,7 +71,7 @@ def write_joint(
                 if target is not None:
                     found = write_errors(run, rendered, corrupt, transaction, target, window)
             else:
-                with explained(run, rendered):
+                with raising_all_errors(run, rendered):
                     transaction.write(plan, frame, context)
     if transaction.query_plan is not None:
         run.plans[exit_name] = transaction.query_plan
@@ -94,7 +98,7 @@ def _at_its_line(run: ThisRun, joint: ComputedJoint, rendered: Rendered) -> Iter
     except RivetError as error:
         queries = rendered.queries
         if len(queries) == 1 and not isinstance(joint, FunctionJoint):
-            raise at_line(error, queries[0], run.runtime.assembly) from error.__cause__
+            raise locate_in_query(error, queries[0], run.runtime.assembly) from error.__cause__
         raise
 
 
@@ -122,3 +126,39 @@ def _result(
                 handle.end()
     parts = frames(runtime, rendered, session, given, window, run.inputs, corrupt)
     return parts[0] if len(parts) == 1 else session.union_by_name(parts)
+
+
+def refuse_outdated(run: ThisRun) -> None:
+    """Raise RVT-405 if rows of stored joints that the run reads would be published twice, or upon another version.
+
+    They would if they were computed upon another version of the table than the published one, by its watermark, or from
+    files of landing zones that it has consumed, RVT-420 if that is not known any more. Only tables that append have
+    rows twice; rows that were computed from the table's own must be published upon these.
+    """
+    assembly, group = run.runtime.assembly, run.group
+    if run.full_refresh or not (appends(group) or _is_read(assembly, group)):
+        return
+    current = last_version(run.runtime, assembly.joint(group.exit))
+    version = current.version if current is not None else ""
+    for name, position in sorted(run.inputs.items()):
+        joint, _, of = name.partition("/")
+        if isinstance(position, TargetPosition) and of == group.exit and position.versions != (version,):
+            raise _outdated(joint, f"{position} of '{of}', which is at {version or 'none'} now")
+        if isinstance(position, ConsumedFiles) and of and appends(group) and current is not None:
+            if current.unknown_before is not None:
+                raise forgotten(current)
+            known = current.landed[name].known if name in current.landed else frozenset()
+            twice = next((file.path for file in position.files if file in known), None)
+            if twice is not None:
+                raise _outdated(joint, f"from {twice}, whose rows '{group.exit}' has appended since")
+
+
+def _is_read(assembly: CompiledAssembly, group: FusedGroup) -> bool:
+    """Return whether stored joints are computed from the rows of the group's table."""
+    texts = (cte.incremental for other in assembly.fused_groups if other is not group for cte in other.ctes)
+    return any(text is not None and text.this and text.sink == group.exit for text in texts)
+
+
+def _outdated(joint: str, how: str) -> RivetError:
+    remedy = f"Run '{joint}' again, together with what reads it."
+    return RivetError("RVT-405", f"the rows of '{joint}' were computed {how}", remediation=remedy)

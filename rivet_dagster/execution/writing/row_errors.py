@@ -2,37 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
 
 from rivet_dagster.catalogs.capabilities import capable
 from rivet_dagster.catalogs.capabilities.error_tables import ErrorTransaction, HasErrorTables
 from rivet_dagster.catalogs.capabilities.targets import HasTargets
 from rivet_dagster.catalogs.capabilities.transaction import TableTransaction
 from rivet_dagster.catalogs.rewriting.error_retention import loaded_errors, retained_errors
-from rivet_dagster.compiler.group_query import FusedQuery, GroupQuery
+from rivet_dagster.compiler.group_query import GroupQuery
 from rivet_dagster.compiler.joints import QueryJoint, SourceJoint
-from rivet_dagster.compiler.plan import CompiledAssembly
-from rivet_dagster.compiler.row_errors import SourceQuery, separated
-from rivet_dagster.engines.contract import Frame, Typed
+from rivet_dagster.engines.contract import EngineSession, Frame, Typed
 from rivet_dagster.errors import RivetError
 from rivet_dagster.execution.quality.row_errors import counted_errors
-from rivet_dagster.execution.reading.corrupt_records import errors_of_records
-from rivet_dagster.execution.reading.inputs import inputs, query_frame
+from rivet_dagster.execution.reading.inputs import query_frame
 from rivet_dagster.execution.reading.rendering import Rendered
 from rivet_dagster.execution.results import RowErrorCounts
-from rivet_dagster.execution.row_error import CODE, RowError
+from rivet_dagster.execution.row_error import CODE
 from rivet_dagster.execution.this_run import ThisRun
-from rivet_dagster.execution.writing.outdated_errors import OutdatedErrors, outdated_errors
 from rivet_dagster.model.external_assets import DAGSTER
 from rivet_dagster.model.partitions import Window
 from rivet_dagster.model.row_errors import QUERY_COLUMNS, Proof
 from rivet_dagster.model.target import Target
 from rivet_dagster.model.write_plan import Append, AppendNewer, Refresh, ReplaceAll, Upsert
-from rivet_dagster.sql.row_errors.error_query import Place
 from rivet_dagster.sql.target import source_of
 
 _NEW = "rivet_new_errors"
+
+_ERRORS = "rivet_earlier_errors"
+
+_RECORDS = "rivet_corrupt_records"
+
+MALFORMED_RECORD = "MALFORMED_RECORD"
+"""The code of a record that does not fit the columns of its source."""
 
 _LONGEST = {"message": 1_000, "row": 65_536}
 """The most characters of a message, and of the JSON of a row, that an error has; of a longer one `...` follows them."""
@@ -49,6 +53,15 @@ _OF_RUN = (
     f"SELECT {', '.join(map(_bounded, QUERY_COLUMNS))}, :run_id AS run_id, :version AS version, :found_at AS found_at "
     f"FROM {_NEW}"
 )
+
+_OF_RECORDS = f"""
+SELECT
+  :joint AS joint, '{MALFORMED_RECORD}' AS code, :table AS expression, CAST(:file AS STRING) AS file,
+  CAST(:line AS INT) AS line, 'The record could not be parsed as a row with the columns of the source.' AS message,
+  to_json(named_struct('record', record)) AS `row`, CAST(NULL AS STRING) AS `key`
+FROM {_RECORDS}
+""".strip()
+
 _NOT_CERTAIN = "it is not certain that all rows can be evaluated"
 
 
@@ -84,7 +97,7 @@ def write_errors(
         parts.append(query_frame(run.runtime, rendered, rendered.errors, session, run.window))
     if parts:
         errors = parts[0] if len(parts) == 1 else session.union_by_name(parts)
-        stored = transaction.write_errors(table, _of_run(run, errors, version))
+        stored = transaction.write_errors(table, complete_errors(run, errors, version))
     if shared is None:
         new = session.load(stored.relation)
         held = retained_errors(target.write, session, base, new, transaction.batch.relation, window)
@@ -93,6 +106,131 @@ def write_errors(
     if stored.statistics.rows == 0:
         return RowErrorCounts(table, 0, 0)
     return counted_errors(session, session.load(stored.relation), table, version, stored.statistics.rows)
+
+
+def complete_errors(run: ThisRun, errors: Frame, version: str) -> Frame:
+    """Return ``errors``, which have QUERY_COLUMNS, with ERROR_COLUMNS."""
+    session, run_id = run.session, run.identity.partition("/")[0]
+    with session.views():
+        session.register(_NEW, errors)
+        found = {"run_id": run_id, "version": version, "found_at": Typed(run.started, "timestamp")}
+        return session.query(_OF_RUN, found)
+
+
+def errors_of_records(session: EngineSession, records: Frame, source: SourceJoint) -> Frame:
+    """Return an error with QUERY_COLUMNS for each of the corrupt records of a source."""
+    place = {"joint": source.name, "table": source.table, "file": source.file, "line": source.line}
+    with session.views():
+        session.register(_RECORDS, records)
+        return session.query(_OF_RECORDS, place)
+
+
+def _source(run: ThisRun, name: str) -> SourceJoint:
+    source = run.runtime.assembly.joint(name)
+    assert isinstance(source, SourceJoint)
+    return source
+
+
+def _outdated(run: ThisRun, rendered: Rendered, target: Target) -> OutdatedErrors:
+    """Return the earlier errors that are too old, or for whose sources this run has read all records.
+
+    None of the latter if each run appends the rows of the whole sources; its errors are appended then, too.
+    """
+    assert target.errors is not None
+    before = target.errors.oldest(run.started)
+    if isinstance(target.write, Append) and not rendered.incremental:
+        return outdated_errors(before=before)
+    names = {source_of(name) or name for query in rendered.queries for name in query.inputs}
+    joints = [run.runtime.assembly.joint(name) for name in sorted(names)]
+    read = [joint for joint in joints if isinstance(joint, SourceJoint) and joint.landing is None]
+    whole = [source.name for source in read if _is_read_whole(source, run.window)]
+    return outdated_errors(whole, [source.name for source in read], before)
+
+
+def _is_read_whole(source: SourceJoint, window: Window | None) -> bool:
+    """Return whether a run with this window evaluates the expressions of a source for all of its rows."""
+    return window is None or (source.partitions is None and source.catalog != DAGSTER)
+
+
+def outdated_errors(
+    sources: Sequence[str] = (), records_of: Sequence[str] = (), before: datetime | None = None
+) -> OutdatedErrors:
+    """Return all errors of ``sources``, the corrupt records of ``records_of``, and errors found ``before`` a time.
+
+    An error whose time is not known was not found before it.
+    """
+    conditions: list[str] = []
+    parameters: dict[str, Any] = {}
+    for of, names in ("", sources), (f"code = '{MALFORMED_RECORD}' AND ", records_of):
+        own = {f"source_{number}": name for number, name in enumerate(names, len(parameters))}
+        conditions += [f"{of}joint IN ({', '.join(f':{name}' for name in own)})"] if own else []
+        parameters |= own
+    if before is not None:
+        conditions.append("found_at IS NOT NULL AND found_at < :found_before")
+        parameters["found_before"] = Typed(before, "timestamp")
+    return OutdatedErrors(tuple(conditions), parameters)
+
+
+@dataclass(frozen=True)
+class OutdatedErrors:
+    """The errors for which one of ``conditions``, none of which is ever NULL, is true."""
+
+    conditions: tuple[str, ...] = ()
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+
+    def among(self, session: EngineSession, errors: Frame) -> bool:
+        """Return whether there are any among ``errors``, which have ERROR_COLUMNS."""
+        if not self.conditions:
+            return False
+        with session.views():
+            session.register(_ERRORS, errors)
+            query = f"SELECT 1 AS one FROM {_ERRORS} WHERE {self._any} LIMIT 1"
+            return bool(session.rows(query, self.parameters))
+
+    def left_out(self, session: EngineSession, errors: Frame) -> Frame:
+        """Return ``errors`` without them."""
+        if not self.conditions:
+            return errors
+        with session.views():
+            session.register(_ERRORS, errors)
+            return session.query(f"SELECT * FROM {_ERRORS} WHERE NOT ({self._any})", self.parameters)
+
+    @property
+    def _any(self) -> str:
+        return " OR ".join(self.conditions)
+
+
+def may_prove(run: ThisRun, catalog: HasTargets, target: Target) -> bool:
+    """Return whether to compute the rows by the author's own query, whose success may prove that there are no errors.
+
+    Not so where the published version has errors: then this one most likely has some, too.
+    """
+    query = run.group.query
+    replaced = isinstance(target.write, ReplaceAll | Upsert | Refresh) and target.partitions is None
+    if target.errors is None or query is None or not replaced or _proof(query, query.incremental_joints) == "never":
+        return False
+    published = catalog.current(target.table)
+    if published is not None and published.unknown_before is not None:
+        return False
+    errors = capable(catalog, HasErrorTables).errors_of(published) if published is not None else None
+    if errors is None:
+        return True
+    with run.session.views():
+        run.session.register(_NEW, run.session.load(errors))
+        return not run.session.rows(f"SELECT 1 AS one FROM {_NEW} LIMIT 1")
+
+
+def _proof(query: GroupQuery, incremental: Collection[str]) -> Proof:
+    """Return the weaker proof of a first run, and of an incremental one."""
+    proofs = {query.proof(), query.proof(incremental)}
+    return "never" if "never" in proofs else "with rows" if "with rows" in proofs else "always"
+
+
+def refuse_unproven(rendered: Rendered, transaction: TableTransaction) -> None:
+    """Raise RVT-520 if a success of the author's own query does not prove that all rows can be evaluated."""
+    proof = rendered.group_query.proof(rendered.incremental)
+    if proof == "never" or (proof == "with rows" and transaction.batch.statistics.rows == 0):
+        raise RivetError(CODE, _NOT_CERTAIN)
 
 
 def refuse_by_types(run: ThisRun, rendered: Rendered, as_written: bool) -> None:
@@ -123,139 +261,3 @@ def refuse_by_types(run: ThisRun, rendered: Rendered, as_written: bool) -> None:
                     f"from the others, which `on_error: quarantine` needs{at.note}"
                 )
                 raise RivetError("RVT-330", message, joint=name, file=at.file, line=at.line)
-
-
-def may_prove(run: ThisRun, catalog: HasTargets, target: Target) -> bool:
-    """Return whether to compute the rows by the author's own query, whose success may prove that there are no errors.
-
-    Not so where the published version has errors: then this one most likely has some, too.
-    """
-    query = run.group.query
-    replaced = isinstance(target.write, ReplaceAll | Upsert | Refresh) and target.partitions is None
-    if target.errors is None or query is None or not replaced or _proof(query, query.incremental_joints) == "never":
-        return False
-    published = catalog.current(target.table)
-    if published is not None and published.unknown_before is not None:
-        return False
-    errors = capable(catalog, HasErrorTables).errors_of(published) if published is not None else None
-    if errors is None:
-        return True
-    with run.session.views():
-        run.session.register(_NEW, run.session.load(errors))
-        return not run.session.rows(f"SELECT 1 AS one FROM {_NEW} LIMIT 1")
-
-
-def refuse_unproven(rendered: Rendered, transaction: TableTransaction) -> None:
-    """Raise RVT-520 if a success of the author's own query does not prove that all rows can be evaluated."""
-    proof = rendered.group_query.proof(rendered.incremental)
-    if proof == "never" or (proof == "with rows" and transaction.batch.statistics.rows == 0):
-        raise RivetError(CODE, _NOT_CERTAIN)
-
-
-def _proof(query: GroupQuery, incremental: Collection[str]) -> Proof:
-    """Return the weaker proof of a first run, and of an incremental one."""
-    proofs = {query.proof(), query.proof(incremental)}
-    return "never" if "never" in proofs else "with rows" if "with rows" in proofs else "always"
-
-
-def _outdated(run: ThisRun, rendered: Rendered, target: Target) -> OutdatedErrors:
-    """Return the earlier errors that are too old, or for whose sources this run has read all records.
-
-    None of the latter if each run appends the rows of the whole sources; its errors are appended then, too.
-    """
-    assert target.errors is not None
-    before = target.errors.oldest(run.started)
-    if isinstance(target.write, Append) and not rendered.incremental:
-        return outdated_errors(before=before)
-    names = {source_of(name) or name for query in rendered.queries for name in query.inputs}
-    joints = [run.runtime.assembly.joint(name) for name in sorted(names)]
-    read = [joint for joint in joints if isinstance(joint, SourceJoint) and joint.landing is None]
-    whole = [source.name for source in read if _is_read_whole(source, run.window)]
-    return outdated_errors(whole, [source.name for source in read], before)
-
-
-def _is_read_whole(source: SourceJoint, window: Window | None) -> bool:
-    """Return whether a run with this window evaluates the expressions of a source for all of its rows."""
-    return window is None or (source.partitions is None and source.catalog != DAGSTER)
-
-
-def _source(run: ThisRun, name: str) -> SourceJoint:
-    source = run.runtime.assembly.joint(name)
-    assert isinstance(source, SourceJoint)
-    return source
-
-
-@contextmanager
-def explained(run: ThisRun, rendered: Rendered) -> Iterator[None]:
-    """Turn RVT-520, one row that could not be evaluated, into an RowError with all errors of all rows.
-
-    To be entered with the views from which the rows are computed. Where the errors cannot be separated from the rows,
-    or computing them fails, the engine's own error stays, and its message says why it is alone.
-    """
-    try:
-        yield
-    except RivetError as error:
-        if error.code != CODE or not rendered.group_query.results:
-            raise
-        raise _with_all_rows(run, rendered, error) from error.__cause__
-
-
-def _with_all_rows(run: ThisRun, rendered: Rendered, error: RivetError) -> RivetError:
-    assembly = run.runtime.assembly
-    group_query = rendered.group_query
-    sources = [joint for name in group_query.read if isinstance(joint := assembly.joint(name), SourceJoint)]
-    query = separated(
-        group_query,
-        {cte.joint: _places(assembly, cte.joint) for cte in group_query.ctes},
-        sources=[SourceQuery.of(source, source.file, source.lines) for source in sources],
-    )
-    alone = query.not_separable(rendered.incremental)
-    errors = query.errors(rendered.incremental)
-    if errors is None or alone is not None:
-        because = "" if alone is None else f" (the only one told: {alone.construct} hides the others)"
-        return _saying(error, because)
-    try:
-        found = _counted(run, rendered, errors)
-    except RivetError as failure:
-        return _saying(error, f" (the only one told: {failure.diagnostics[0].message})")
-    return RowError.at(found.sites) if found.sites else error
-
-
-def _counted(run: ThisRun, rendered: Rendered, errors: FusedQuery) -> RowErrorCounts:
-    session = run.session
-    with session.separating_errors():
-        views = {source: view for view in errors.inputs if (source := source_of(view)) is not None}
-        refs = inputs(run.runtime, rendered.group, views, run.given, run.window, views)
-        for source, ref in refs.items():
-            session.register(views[source], ref.frame_in(session))
-        frame = query_frame(run.runtime, rendered, errors, session, run.window)
-        return counted_errors(session, _of_run(run, frame, ""), "", "")
-
-
-def _of_run(run: ThisRun, errors: Frame, version: str) -> Frame:
-    """Return ``errors``, which have QUERY_COLUMNS, with ERROR_COLUMNS."""
-    session, run_id = run.session, run.identity.partition("/")[0]
-    with session.views():
-        session.register(_NEW, errors)
-        found = {"run_id": run_id, "version": version, "found_at": Typed(run.started, "timestamp")}
-        return session.query(_OF_RUN, found)
-
-
-def _places(assembly: CompiledAssembly, name: str) -> tuple[Place, Place]:
-    joint = assembly.joint(name)
-    if not isinstance(joint, QueryJoint):
-        return (Place(name, joint.file),) * 2
-    first, later = (Place(name, joint.file, joint.sql_line, lines) for lines in (joint.lines, joint.lines_incremental))
-    return first, later
-
-
-def _saying(error: RivetError, more: str) -> RivetError:
-    first = error.diagnostics[0]
-    return RivetError(
-        first.code,
-        f"{first.message}{more}",
-        joint=first.joint,
-        file=first.file,
-        line=first.line,
-        remediation=first.remediation,
-    )

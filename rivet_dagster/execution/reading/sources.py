@@ -1,0 +1,188 @@
+"""How the rows of a source are read, and what tells that its data has changed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from rivet_dagster.catalogs.capabilities import capable
+from rivet_dagster.catalogs.capabilities.listing import ListsFiles
+from rivet_dagster.catalogs.external_assets import Columns, ExternalRows
+from rivet_dagster.compiler.joints import SourceJoint
+from rivet_dagster.engines.contract import EngineSession, Frame
+from rivet_dagster.errors import RivetError
+from rivet_dagster.execution.error_location import locating_errors
+from rivet_dagster.execution.reading.landing import all_files, landing_zone, version_of
+from rivet_dagster.execution.runtime import Runtime
+from rivet_dagster.model.external_assets import DAGSTER
+from rivet_dagster.model.inputs import (
+    FilesPosition,
+    LandedFile,
+    Position,
+    SnapshotPosition,
+    UnknownPosition,
+    VersionPosition,
+)
+from rivet_dagster.model.partitions import Window
+from rivet_dagster.model.relations import CatalogTable, Relation
+from rivet_dagster.model.storage import Projection, Published
+from rivet_dagster.sql.projection import underscored_columns
+from rivet_dagster.sql.write_strategies.alignment import projection
+
+_PART = "rivet_part"
+
+
+def source_frame(
+    runtime: Runtime,
+    joint: SourceJoint,
+    session: EngineSession,
+    window: Window | None = None,
+    relation: Callable[[], Relation] | None = None,
+    untransformed: bool = False,
+) -> Frame:
+    """Return the source's rows, read in place with its inline transforms; of a landing zone those of all files.
+
+    Of an external asset that has the partitions of ``window``, only those are read, unless the source has partitions of
+    its own. ``relation`` returns the relation that is read, by default the current one. The inline transforms are not
+    applied if ``untransformed``.
+    """
+    with locating_errors(joint):
+        if joint.catalog == DAGSTER:
+            rows = runtime.external_assets.source(joint.table, _asset_window(joint, window))
+            return _external_source_frame(session, rows, joint, untransformed)
+        current = relation() if relation is not None else current_relation(runtime, joint)
+        applied = no_transforms(joint, session, current) if untransformed else transforms(joint)
+        return session.load(current, applied)
+
+
+def load_separated(
+    session: EngineSession, relation: Relation, source: SourceJoint, untransformed: bool = False
+) -> tuple[Frame, Frame] | None:
+    """Return the rows of the source, with its inline transforms or without, and its corrupt records as ``record``.
+
+    None if there can be none, or the source has a limit: its rows are any of the first that are read.
+    """
+    if source.limit is not None:
+        return None
+    applied = no_transforms(source, session, relation) if untransformed else transforms(source)
+    return session.load_separated(relation, applied)
+
+
+def source_frames_apart(
+    runtime: Runtime,
+    joint: SourceJoint,
+    session: EngineSession,
+    relation: Callable[[], Relation],
+    untransformed: bool,
+) -> tuple[Frame, Frame] | None:
+    """Return the source's rows without corrupt records, and these; None if there can be none."""
+    if joint.catalog == DAGSTER:
+        return None
+    with locating_errors(joint):
+        return load_separated(session, relation(), joint, untransformed)
+
+
+def transforms(source: SourceJoint) -> Projection:
+    """Return the inline transforms of a source."""
+    return Projection(source.columns, source.filter, source.limit)
+
+
+def no_transforms(source: SourceJoint, session: EngineSession, relation: Relation) -> Projection:
+    """Return the projection of all columns of ``relation``, with those hidden ones that the source's expressions use.
+
+    Spark has such columns, as `_metadata` of files, only where a relation itself is read.
+    """
+    underscored = underscored_columns(source.columns, source.filter)
+    if not underscored:
+        return Projection()
+    columns = [name for name, _ in session.columns(session.load(relation, Projection()))]
+    known = {name.lower() for name in columns}
+    hidden = [name for name in underscored if name.lower() not in known]
+    return Projection(tuple([(name, None) for name in (*columns, *hidden)])) if hidden else Projection()
+
+
+def current_relation(runtime: Runtime, joint: SourceJoint) -> Relation:
+    """Return the relation of the source as it is now; of a landing zone that of all files. Raises RVT-321, RVT-403."""
+    if joint.landing:
+        return all_files(runtime, joint)
+    return runtime.catalog(joint.catalog).relation(joint.table, joint.options)
+
+
+def source_files(runtime: Runtime, joint: SourceJoint) -> tuple[LandedFile, ...]:
+    """Return the current files of the source. It takes no engine. Raises RVT-321, RVT-403."""
+    with locating_errors(joint):
+        if joint.landing:
+            return landing_zone(runtime, joint).files()
+        return capable(runtime.catalog(joint.catalog), ListsFiles).files(joint.table, joint.options)
+
+
+def data_version(runtime: Runtime, joint: SourceJoint) -> str:
+    """Return a short text that changes when the source's data changes. It takes no engine. Raises RVT-403."""
+    with locating_errors(joint):
+        if joint.catalog == DAGSTER:
+            return runtime.external_assets.data_version(joint.table, joint.options)
+        if joint.landing:
+            return version_of(landing_zone(runtime, joint).files())
+        return runtime.catalog(joint.catalog).data_version(joint.table, joint.options)
+
+
+def source_position(
+    runtime: Runtime,
+    joint: SourceJoint,
+    window: Window | None = None,
+    relation: Callable[[], Relation] | None = None,
+) -> Position:
+    """Return the current position of a source; unknown if only an engine could determine it.
+
+    ``relation`` returns the relation that is read, by default the current one.
+    """
+    try:
+        if joint.catalog == DAGSTER:
+            return version_position(*runtime.external_assets.read(joint.table, _asset_window(joint, window)))
+        if CatalogTable in runtime.catalog(joint.catalog).gives:
+            current = relation() if relation is not None else current_relation(runtime, joint)
+            if isinstance(current, CatalogTable) and current.snapshot is not None:
+                return SnapshotPosition(joint.catalog, ".".join(current.identifier[1:]), current.snapshot)
+        return FilesPosition(data_version(runtime, joint))
+    except RivetError:
+        return UnknownPosition()  # reading the source reports the error, if there is one
+
+
+def _asset_window(joint: SourceJoint, window: Window | None) -> Window | None:
+    """Return the partitions of an external asset that are read; the source's own are selected from its rows."""
+    return window if joint.partitions is None else None
+
+
+def version_position(*published: Published) -> VersionPosition:
+    """Return the position of an input that consists of these versions, all of one catalog."""
+    versions = {version.table: version.version for version in published}
+    return VersionPosition(published[0].catalog, versions, published[0].environment)
+
+
+def _external_source_frame(
+    session: EngineSession, rows: ExternalRows, joint: SourceJoint, untransformed: bool = False
+) -> Frame:
+    """Return a frame of ``rows`` with the inline transforms of ``joint``, or without. Raises RVT-503, RVT-519."""
+    if rows.relation is not None:
+        applied = no_transforms(joint, session, rows.relation) if untransformed else transforms(joint)
+        return session.load(rows.relation, applied)
+    if untransformed:
+        return external_frame(session, rows)
+    with session.views():
+        session.register(joint.name, external_frame(session, rows))
+        return session.query(joint.sql)
+
+
+def external_frame(session: EngineSession, rows: ExternalRows) -> Frame:
+    """Return a frame with the columns of ``rows``. Raises RVT-503, RVT-519."""
+    if rows.relation is not None:
+        return session.load(rows.relation)
+    return session.union_by_name([_part(session, relation, own, rows.columns) for relation, own in rows.parts])
+
+
+def _part(session: EngineSession, relation: Relation, own: Columns, columns: Columns) -> Frame:
+    frame = session.load(relation)
+    if own == columns:
+        return frame
+    with session.views():
+        session.register(_PART, frame)
+        return session.query(projection(columns, own, _PART))
