@@ -9,7 +9,7 @@ from pathlib import Path
 from rivet_dagster.catalogs.capabilities.sweeping import Sweeps
 from rivet_dagster.catalogs.capabilities.targets import HasTargets
 from rivet_dagster.catalogs.registry import open_catalog
-from rivet_dagster.execution.clean_up.sweeping import sweep
+from rivet_dagster.execution.clean_up import sweep
 from rivet_dagster.project.load import load_project
 
 

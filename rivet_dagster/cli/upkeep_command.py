@@ -10,7 +10,7 @@ from pathlib import Path
 from rivet_dagster.cli.compiled import compiled
 from rivet_dagster.compiler.plan import CompiledAssembly
 from rivet_dagster.errors import RivetError, nearest
-from rivet_dagster.execution.clean_up.upkeep import errors_of, own_tables, upkeep, upkeep_catalogs
+from rivet_dagster.execution.clean_up import errors_of, own_tables, upkeep, upkeep_catalogs
 from rivet_dagster.execution.runtime import Runtime
 
 _OK, _PARTIAL = 0, 2

@@ -20,7 +20,7 @@ from rivet_dagster.definitions.schedules.sweeping import sweep_schedule
 from rivet_dagster.definitions.schedules.upkeep import upkeep_schedule
 from rivet_dagster.definitions.sensors.declared import declared_sensor
 from rivet_dagster.errors import RivetError
-from rivet_dagster.execution.clean_up.upkeep import upkeep_catalogs
+from rivet_dagster.execution.clean_up import upkeep_catalogs
 from rivet_dagster.model.automation import ObservationSchedule, SweepSchedule, TargetSchedule, UpkeepSchedule
 from rivet_dagster.model.origin import Origin
 from rivet_dagster.model.sensors import TargetSensor

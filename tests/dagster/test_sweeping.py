@@ -9,7 +9,7 @@ import pytest
 from support.folders import MANIFEST, ProjectFolder, sink
 
 from rivet_dagster import RivetError, load_definitions
-from rivet_dagster.execution.clean_up import sweeping
+from rivet_dagster.execution import clean_up
 
 BLOCK = {
     "sensors": {"clean_up": {"type": "sweep", "default_status": "RUNNING", "minimum_interval_seconds": 45}},
@@ -89,7 +89,7 @@ def test_the_job_waits_until_runs_are_dead_and_spares_live_runs(swept, instance,
         waited.append(seconds)
         silent(just_died, 66)
 
-    monkeypatch.setattr(sweeping, "time", SimpleNamespace(sleep=a_minute_later))
+    monkeypatch.setattr(clean_up, "time", SimpleNamespace(sleep=a_minute_later))
     result = load_definitions(swept.root).resolve_job_def("sweep").execute_in_process(instance=instance)
     assert result.success
     assert waited == [61.0]
@@ -101,7 +101,7 @@ def test_the_job_waits_until_runs_are_dead_and_spares_live_runs(swept, instance,
 
 
 def test_the_job_does_not_wait_if_nothing_is_staged(swept, instance, monkeypatch):
-    monkeypatch.setattr(sweeping, "time", SimpleNamespace(sleep=lambda _: pytest.fail("it waited")))
+    monkeypatch.setattr(clean_up, "time", SimpleNamespace(sleep=lambda _: pytest.fail("it waited")))
     assert load_definitions(swept.root).resolve_job_def("sweep").execute_in_process(instance=instance).success
 
 

@@ -14,7 +14,7 @@ from support.error_tables import publish as publish_with_errors
 from support.killing import PROCESSES, ended, kill_places, start, work_killed_before_a_change
 from support.tables import catalog, ids, publish, refused, tree
 
-from rivet_dagster.execution.clean_up.sweeping import sweep
+from rivet_dagster.execution.clean_up import sweep
 
 
 @pytest.fixture(autouse=True)

@@ -11,7 +11,7 @@ from support.external_assets import KEY, runtime, store_ids, stored_ids
 from support.killing import PROCESSES, ended, kill_places, start, store_killed_before_a_change
 
 from rivet_dagster.catalogs.filesystem.writes.staged_version import StagedVersion
-from rivet_dagster.execution.clean_up.sweeping import sweep
+from rivet_dagster.execution.clean_up import sweep
 from rivet_dagster.execution.writing import external_assets
 from rivet_dagster.model.external_assets import Part, external_table
 

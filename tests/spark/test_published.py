@@ -9,7 +9,7 @@ from support.folders import WORKSPACE, ProjectFolder, in_order, sink, source
 
 from rivet_dagster.cli.main import main
 from rivet_dagster.errors import RivetError
-from rivet_dagster.execution.clean_up.eviction import evict
+from rivet_dagster.execution.clean_up import evict
 from rivet_dagster.execution.reading.inputs import reference
 from rivet_dagster.execution.showing import shown_rows
 

@@ -17,7 +17,7 @@ from support.tables import catalog, fill, ids, publish, refused, tree
 
 from rivet_dagster.catalogs.filesystem import FilesystemCatalog
 from rivet_dagster.catalogs.filesystem.files import copy_on_write
-from rivet_dagster.execution.clean_up.sweeping import sweep
+from rivet_dagster.execution.clean_up import sweep
 from rivet_dagster.model.inputs import ConsumedFiles, LandedFile
 from rivet_dagster.model.profile import CatalogSpec, EngineSpec
 from rivet_dagster.model.storage import CURRENT, OLDER

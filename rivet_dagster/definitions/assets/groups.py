@@ -33,7 +33,7 @@ from rivet_dagster.definitions.runs.names import step_name
 from rivet_dagster.definitions.runs.staged_heartbeats import keep_staged
 from rivet_dagster.definitions.runs.staged_rows import staged_in_run, staged_metadata, staged_table
 from rivet_dagster.errors import RivetError
-from rivet_dagster.execution.clean_up.eviction import evict
+from rivet_dagster.execution.clean_up import evict
 from rivet_dagster.execution.group_run import run_group
 from rivet_dagster.execution.progress import ProgressLines, ProgressListener
 from rivet_dagster.execution.quality.judging import check_published

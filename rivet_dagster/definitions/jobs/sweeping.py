@@ -9,7 +9,7 @@ import dagster as dg
 from rivet_dagster.definitions.project import RivetProject
 from rivet_dagster.definitions.runs.environment import environment_tags
 from rivet_dagster.definitions.runs.failure import rivet_failures
-from rivet_dagster.execution.clean_up.sweeping import sweep_patiently
+from rivet_dagster.execution.clean_up import sweep_patiently
 from rivet_dagster.execution.runtime import Runtime
 
 JOB = "sweep"

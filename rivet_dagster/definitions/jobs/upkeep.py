@@ -14,7 +14,7 @@ from rivet_dagster.definitions.resources.engines import ENGINE_TAG, engine_keys,
 from rivet_dagster.definitions.runs.environment import environment_tags
 from rivet_dagster.definitions.runs.failure import rivet_failures
 from rivet_dagster.errors import RivetError
-from rivet_dagster.execution.clean_up.upkeep import Kept, errors_of, own_tables, upkeep
+from rivet_dagster.execution.clean_up import Kept, errors_of, own_tables, upkeep
 
 JOB, STEP = "upkeep", "upkeep_of_tables"
 UPKEEP = "rivet/upkeep"

@@ -10,11 +10,17 @@ from rivet_dagster.compiler.changed_tables import ColumnChange, changed_columns,
 from rivet_dagster.engines.contract import EngineSession, Frame
 from rivet_dagster.errors import RivetError
 from rivet_dagster.execution.difference.keys import candidate_keys
-from rivet_dagster.execution.difference.results import EnvironmentDifference, RowDifference, TableDifference
+from rivet_dagster.execution.difference.results import (
+    EnvironmentDifference,
+    RowDifference,
+    TableDifference,
+    VerdictChange,
+)
 from rivet_dagster.execution.difference.rows import SAMPLES, difference_of_rows, rows_of_new_table
-from rivet_dagster.execution.difference.verdicts import changed_verdicts
 from rivet_dagster.execution.error_location import locating_errors
+from rivet_dagster.execution.quality.judging import check_published
 from rivet_dagster.execution.quality.row_values import error_without_values
+from rivet_dagster.execution.results import CheckResult
 from rivet_dagster.execution.runtime import Runtime
 from rivet_dagster.model.storage import Published
 
@@ -112,3 +118,57 @@ class _Tables:
         if engine not in self._sessions:
             self._sessions[engine] = self._open_sessions.enter_context(self._runtime.engine(engine).session())
         return self._sessions[engine]
+
+
+PASSED, WARNED, FAILED = "passed", "warned", "failed"
+
+
+def changed_verdicts(
+    runtime: Runtime, base: Runtime, joint: str, before: Published | None, after: Published, same_rows: bool
+) -> tuple[VerdictChange, ...]:
+    """Return the checks of ``joint`` whose verdict on ``after`` differs from that on ``before``; both are judged now.
+
+    Neither storage nor the event log of one Dagster instance knows the verdicts of both, and ``before`` may never have
+    been judged by a check that is new.
+
+    ``runtime`` reads both versions, and the tables of other joints as the environment sees them; ``base`` reads those
+    as the base has them. With ``same_rows`` only checks that also read other joints are judged. A check of a single
+    batch is left out where the batch cannot be told from the other rows of the table. Without ``before`` all verdicts
+    that are not ``passed`` are returned. Raises RVT-401.
+    """
+    checks = runtime.assembly.joint(joint).checks
+    wanted = {check.name for check in checks if check.reads or not same_rows}
+    if not wanted:
+        return ()
+    now = {result.check.name: result for result in check_published(runtime, joint, wanted, after)}
+    old: dict[str, CheckResult] = {}
+    if before is not None:
+        old = {result.check.name: result for result in check_published(runtime, joint, wanted, before, base)}
+    changes = []
+    for name, result in now.items():
+        earlier = old.get(name)
+        was = None if earlier is None else verdict(earlier)
+        if verdict(result) != (was or PASSED):
+            changes.append(_change(result, earlier))
+    return tuple(changes)
+
+
+def verdict(result: CheckResult) -> str:
+    """Return ``passed``, ``warned`` or ``failed``."""
+    if result.passed:
+        return PASSED
+    return FAILED if result.check.blocking else WARNED
+
+
+def _change(after: CheckResult, before: CheckResult | None) -> VerdictChange:
+    check = after.check
+    return VerdictChange(
+        check.name,
+        check.kind,
+        check.phase,
+        check.severity,
+        None if before is None else verdict(before),
+        verdict(after),
+        None if before is None else before.violations,
+        after.violations,
+    )

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from rivet_dagster.catalogs.capabilities import capable
 from rivet_dagster.catalogs.capabilities.staging import PublishesTogether, StagedTransaction, StagesForRuns
 from rivet_dagster.errors import RivetError
-from rivet_dagster.execution.clean_up.archiving import archive_read_files
+from rivet_dagster.execution.clean_up import archive_read_files
 from rivet_dagster.execution.runtime import Runtime
 from rivet_dagster.execution.staged_tables import StagedTable, swept
 from rivet_dagster.model.storage import Published

@@ -1,1 +1,0 @@
-"""Clean-up after runs: archiving files, evicting tables, sweeping the leftovers of dead runs, upkeep."""
