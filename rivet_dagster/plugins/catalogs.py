@@ -1,0 +1,155 @@
+"""A catalog of your own: its base class, its capabilities, and the values that pass through them."""
+
+from __future__ import annotations
+
+from rivet_dagster.catalogs.capabilities.engines import NeedsEngine
+from rivet_dagster.catalogs.capabilities.environments import ABANDONED_AFTER, BuiltTable, Environment, HasEnvironments
+from rivet_dagster.catalogs.capabilities.error_tables import ErrorTransaction, HasErrorTables
+from rivet_dagster.catalogs.capabilities.landing import HasLandingZones, LandingZone
+from rivet_dagster.catalogs.capabilities.listing import ListsFiles
+from rivet_dagster.catalogs.capabilities.locations import TellsLocations
+from rivet_dagster.catalogs.capabilities.names import ListsTables
+from rivet_dagster.catalogs.capabilities.staging import PublishesTogether, StagedTransaction, StagesForRuns
+from rivet_dagster.catalogs.capabilities.sweeping import DEAD_AFTER, Sweeps
+from rivet_dagster.catalogs.capabilities.targets import NO_OPTIONS, HasTargets, PlanType
+from rivet_dagster.catalogs.capabilities.transaction import NO_CONTEXT, TableTransaction, WriteContext
+from rivet_dagster.catalogs.capabilities.upkeep import HasUpkeep, UpkeepReport
+from rivet_dagster.catalogs.capabilities.versions import HasVersions, VersionTransaction
+from rivet_dagster.catalogs.capabilities.watermarks import HasWatermarks
+from rivet_dagster.catalogs.contract import Catalog
+from rivet_dagster.catalogs.inputs_json import inputs_from_json, landed_as_json, positions_as_json
+from rivet_dagster.catalogs.parquet_rows import no_errors
+from rivet_dagster.catalogs.rewriting.error_retention import loaded_errors, retained_errors
+from rivet_dagster.catalogs.rewriting.intervals import Affected
+from rivet_dagster.catalogs.rewriting.rewrite import Rewritten, rewritten
+from rivet_dagster.catalogs.rewriting.version import Remaining, RewritableVersion
+from rivet_dagster.engines.contract import EngineSession, Frame
+from rivet_dagster.entry_points import refuse_wrong_options
+from rivet_dagster.errors import RivetError
+from rivet_dagster.model.finding import Finding, broken, doubtful, in_order
+from rivet_dagster.model.inputs import (
+    ConsumedFiles,
+    FilesPosition,
+    Inputs,
+    LandedFile,
+    Position,
+    SnapshotPosition,
+    TargetPosition,
+    UnknownPosition,
+    VersionPosition,
+)
+from rivet_dagster.model.location import Location
+from rivet_dagster.model.plugins import Wrong
+from rivet_dagster.model.profile import CatalogSpec
+from rivet_dagster.model.relations import ArrowRows, CatalogTable, Files, JdbcTable, Kinds, Relation
+from rivet_dagster.model.row_errors import ERROR_COLUMNS, ERROR_TYPES
+from rivet_dagster.model.schema import Field, Schema
+from rivet_dagster.model.session_needs import SessionNeeds
+from rivet_dagster.model.storage import Base, Published, Record, Statistics, StoredRows, Version
+from rivet_dagster.model.write_plan import (
+    Append,
+    AppendNewer,
+    DeleteInsert,
+    History,
+    Refresh,
+    ReplaceAll,
+    ReplacePartitions,
+    SchemaChange,
+    Upsert,
+    WritePlan,
+)
+from rivet_dagster.sql.write_strategies.statements import count_query, delete, delete_and_insert, update_or_insert
+
+__all__ = [
+    "ABANDONED_AFTER",
+    "DEAD_AFTER",
+    "ERROR_COLUMNS",
+    "ERROR_TYPES",
+    "NO_CONTEXT",
+    "NO_OPTIONS",
+    "Affected",
+    "Append",
+    "AppendNewer",
+    "ArrowRows",
+    "Base",
+    "BuiltTable",
+    "Catalog",
+    "CatalogSpec",
+    "CatalogTable",
+    "ConsumedFiles",
+    "DeleteInsert",
+    "EngineSession",
+    "Environment",
+    "ErrorTransaction",
+    "Field",
+    "Files",
+    "FilesPosition",
+    "Finding",
+    "Frame",
+    "HasEnvironments",
+    "HasErrorTables",
+    "HasLandingZones",
+    "HasTargets",
+    "HasUpkeep",
+    "HasVersions",
+    "HasWatermarks",
+    "History",
+    "Inputs",
+    "JdbcTable",
+    "Kinds",
+    "LandedFile",
+    "LandingZone",
+    "ListsFiles",
+    "ListsTables",
+    "Location",
+    "NeedsEngine",
+    "PlanType",
+    "Position",
+    "Published",
+    "PublishesTogether",
+    "Record",
+    "Refresh",
+    "Relation",
+    "Remaining",
+    "ReplaceAll",
+    "ReplacePartitions",
+    "RewritableVersion",
+    "Rewritten",
+    "RivetError",
+    "Schema",
+    "SchemaChange",
+    "SessionNeeds",
+    "SnapshotPosition",
+    "StagedTransaction",
+    "StagesForRuns",
+    "Statistics",
+    "StoredRows",
+    "Sweeps",
+    "TableTransaction",
+    "TargetPosition",
+    "TellsLocations",
+    "UnknownPosition",
+    "UpkeepReport",
+    "Upsert",
+    "Version",
+    "VersionPosition",
+    "VersionTransaction",
+    "WriteContext",
+    "WritePlan",
+    "Wrong",
+    "broken",
+    "count_query",
+    "delete",
+    "delete_and_insert",
+    "doubtful",
+    "in_order",
+    "inputs_from_json",
+    "landed_as_json",
+    "loaded_errors",
+    "no_errors",
+    "positions_as_json",
+    "refuse_wrong_options",
+    "retained_errors",
+    "rewritten",
+    "update_or_insert",
+]
