@@ -9,13 +9,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from rivet_dagster.dbt.template import Block, Template
+from rivet_dagster.dbt.template import Block, DbtTemplate
 
 MODEL, SEED, SNAPSHOT, SOURCE, TEST, MACRO = "model", "seed", "snapshot", "source", "test", "macro"
 
 
 @dataclass(frozen=True)
-class Place:
+class DbtPlace:
     """A line of a file."""
 
     file: str
@@ -33,7 +33,7 @@ class Config:
     """
 
     values: Mapping[str, Any] = field(default_factory=dict)
-    places: Mapping[str, Place] = field(default_factory=dict)
+    places: Mapping[str, DbtPlace] = field(default_factory=dict)
     unknown: Mapping[str, str] = field(default_factory=dict)
 
     def get(self, key: str, default: Any = None) -> Any:
@@ -48,7 +48,7 @@ class Config:
 
 
 @dataclass(frozen=True)
-class Column:
+class DeclaredColumn:
     """A column of properties; ``tests`` are its data tests."""
 
     name: str
@@ -62,7 +62,7 @@ class DataTest:
     """A generic data test as declared: its macro, the arguments, its configuration, and the column it stands at."""
 
     macro: str
-    place: Place
+    place: DbtPlace
     arguments: Mapping[str, Any] = field(default_factory=dict)
     config: Mapping[str, Any] = field(default_factory=dict)
     column: str | None = None
@@ -80,9 +80,9 @@ class Properties:
     """
 
     name: str
-    place: Place
+    place: DbtPlace
     description: str = ""
-    columns: tuple[Column, ...] = ()
+    columns: tuple[DeclaredColumn, ...] = ()
     tests: tuple[DataTest, ...] = ()
     config: Config = Config()
     group: str | None = None
@@ -99,12 +99,12 @@ class Version:
 
     v: Any
     defined_in: str | None
-    place: Place
+    place: DbtPlace
     properties: Properties
 
 
 @dataclass(frozen=True)
-class Node:
+class DbtNode:
     """A model, seed, snapshot or singular test.
 
     ``text`` is a model's or snapshot's query as a template, ``begins`` the line of the file on which it begins.
@@ -117,18 +117,18 @@ class Node:
     file: str
     fqn: tuple[str, ...]
     line: int = 1
-    template: Template | None = None
+    template: DbtTemplate | None = None
     inner: tuple[int, int] | None = None
     config: Config = Config()
     properties: Properties | None = None
     version: Any = None
     is_latest: bool = True
-    problem: tuple[str, Place] | None = None
+    problem: tuple[str, DbtPlace] | None = None
 
     @property
-    def place(self) -> Place:
+    def place(self) -> DbtPlace:
         """Where the node is declared."""
-        return Place(self.file, self.line)
+        return DbtPlace(self.file, self.line)
 
     @property
     def key(self) -> tuple[str, str]:
@@ -151,10 +151,10 @@ class SourceTable:
     identifier: str
     schema: str
     database: str | None
-    place: Place
+    place: DbtPlace
     description: str = ""
     config: Config = Config()
-    columns: tuple[Column, ...] = ()
+    columns: tuple[DeclaredColumn, ...] = ()
     tests: tuple[DataTest, ...] = ()
     tags: tuple[str, ...] = ()
     freshness: Any = None
@@ -168,14 +168,14 @@ class Macro:
 
     package: str
     name: str
-    template: Template
+    template: DbtTemplate
     block: Block
     file: str
 
     @property
-    def place(self) -> Place:
+    def place(self) -> DbtPlace:
         """Where the macro begins."""
-        return Place(self.file, self.template.line(self.block.start))
+        return DbtPlace(self.file, self.template.line(self.block.start))
 
 
 @dataclass(frozen=True)
@@ -192,7 +192,7 @@ class Other:
 
     kind: str
     name: str
-    place: Place
+    place: DbtPlace
     reason: str = ""
 
 
@@ -206,7 +206,7 @@ class Package:
     name: str
     folder: str
     variables: Mapping[str, Any]
-    nodes: tuple[Node, ...]
+    nodes: tuple[DbtNode, ...]
     sources: tuple[SourceTable, ...]
     macros: tuple[Macro, ...]
     groups: Mapping[str, Owner]
@@ -224,7 +224,7 @@ class Target:
     adapter: str = "spark"
     schema: str = "default"
     method: str = "session"
-    place: Place | None = None
+    place: DbtPlace | None = None
     values: Mapping[str, Any] = field(default_factory=dict)
 
 

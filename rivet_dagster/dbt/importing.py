@@ -15,9 +15,8 @@ from pathlib import Path
 
 from rivet_dagster.compiler.plan import CompiledAssembly
 from rivet_dagster.dbt.reading.project import read_dbt_project
-from rivet_dagster.dbt.report import Report
+from rivet_dagster.dbt.report import Refused, Report, Translation
 from rivet_dagster.dbt.translation.project import translate
-from rivet_dagster.dbt.translation.result import Refused, Translation
 from rivet_dagster.errors import Diagnostic, RivetError
 from rivet_dagster.loading import compile_directory
 from rivet_dagster.secrets.variables import variables_in
@@ -135,9 +134,9 @@ def _refused(refused: Refused, translation: Translation, assembly: CompiledAssem
             macros.setdefault(macro, reason)
         elif joint is not None:
             line = translation.original_line(error.file or "", error.line)
-            told = reason if line is None else f"{line}: {reason}"
-            if told not in joints.setdefault(joint, []):
-                joints[joint].append(told)
+            note = reason if line is None else f"{line}: {reason}"
+            if note not in joints.setdefault(joint, []):
+                joints[joint].append(note)
         else:
             unplaced.append(error)
     if not assembly.errors:

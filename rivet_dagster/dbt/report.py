@@ -1,15 +1,16 @@
-"""The report of an import: for everything in the dbt project what became of it, and why."""
+"""The result of an import, and its report: for everything in the dbt project what became of it, and why."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
-from rivet_dagster.dbt.declared import Place
+from rivet_dagster.dbt.declared import DbtPlace
 
 UNCHANGED, CHANGED, COMPILED, LEFT_OUT = "unchanged", "changed", "compiled", "left_out"
 
-TOLD_ONLY = frozenset(
+REPORTED_ONLY = frozenset(
     "macro docs exposure unit_test hook grants disabled materialization group variable profile file_format link "
     "setting selector macro_description".split()
 )
@@ -17,11 +18,11 @@ TOLD_ONLY = frozenset(
 
 
 @dataclass(frozen=True)
-class Entry:
+class ReportEntry:
     """Result for one model, test or other thing; ``check`` is that of a test, ``kind`` that of another thing."""
 
     name: str
-    place: Place
+    place: DbtPlace
     status: str
     joint: str | None = None
     reasons: tuple[str, ...] = ()
@@ -37,23 +38,23 @@ class Entry:
         return own | {"status": self.status, "reasons": list(self.reasons)}
 
 
-def disabled(name: str, place: Place, kind: str) -> Entry:
+def disabled(name: str, place: DbtPlace, kind: str) -> ReportEntry:
     """Return what is told of a node that is disabled."""
-    return Entry(name, place, LEFT_OUT, reasons=(f"the {kind} is disabled",), kind="disabled")
+    return ReportEntry(name, place, LEFT_OUT, reasons=(f"the {kind} is disabled",), kind="disabled")
 
 
 @dataclass(frozen=True)
 class Report:
     """Results for a whole project."""
 
-    models: tuple[Entry, ...]
-    tests: tuple[Entry, ...]
-    others: tuple[Entry, ...]
+    models: tuple[ReportEntry, ...]
+    tests: tuple[ReportEntry, ...]
+    others: tuple[ReportEntry, ...]
 
     @property
     def is_whole(self) -> bool:
         """Whether all moved, but for what is told alone."""
-        entries = (*self.models, *self.tests, *(entry for entry in self.others if entry.kind not in TOLD_ONLY))
+        entries = (*self.models, *self.tests, *(entry for entry in self.others if entry.kind not in REPORTED_ONLY))
         return all(entry.status != LEFT_OUT for entry in entries)
 
     def to_dict(self) -> dict[str, Any]:
@@ -65,3 +66,45 @@ class Report:
             "tests": tests,
             "others": [entry.to_dict() for entry in self.others],
         }
+
+
+@dataclass(frozen=True)
+class Refused:
+    """Refusals by the compiler of an earlier translation: reasons by joint, by joint and check, and by macro."""
+
+    joints: Mapping[str, list[str]] = field(default_factory=dict)
+    checks: Mapping[tuple[str, str], str] = field(default_factory=dict)
+    macros: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Translation:
+    """The files of the new project by path, those that are copied from the old one, and the report.
+
+    ``joint_files`` are the joints by their files, ``check_lines`` the checks by file and line, or line 0 for all of a
+    file, ``macro_lines`` the macros by the line on which each one begins, ``origins`` the places that the lines of a
+    joint's file came from. ``unsaid`` returns what is wrong with joints that compile.
+    """
+
+    files: Mapping[str, str]
+    copies: Mapping[str, str]
+    report: Report
+    joint_files: Mapping[str, str]
+    check_lines: Mapping[tuple[str, int], tuple[str, str]]
+    macro_lines: Mapping[str, Mapping[int, str]]
+    origins: Mapping[str, tuple[int, str, Sequence[int]]]
+    variables: tuple[str, ...]
+    folders: tuple[str, ...]
+    unsaid: Callable[[], dict[str, list[str]]]
+
+    def macro_at(self, file: str, line: int) -> str | None:
+        """Return the macro that a line of a file of macros is in."""
+        lines = self.macro_lines.get(file, {})
+        before = [begin for begin in lines if begin <= max(line, 1)]
+        return lines[max(before)] if before else next(iter(lines.values()), None)
+
+    def original_line(self, file: str, line: int | None) -> DbtPlace | None:
+        """Return where a line of a joint's file was in the dbt project; None for its annotations."""
+        first, source, lines = self.origins.get(file, (0, "", ()))
+        position = (line or 0) - first
+        return DbtPlace(source, lines[position]) if line is not None and 0 <= position < len(lines) else None

@@ -70,7 +70,7 @@ class Block:
 
 
 @dataclass(frozen=True)
-class Template:
+class DbtTemplate:
     """A parsed template; the ``lineno`` of each node of ``tree`` is the offset of its token."""
 
     text: str
@@ -152,7 +152,7 @@ class Template:
 
 
 @lru_cache(maxsize=4096)
-def read_template(text: str) -> Template:
+def read_template(text: str) -> DbtTemplate:
     r"""Parse a text. Raise TemplateError.
 
     >>> template = read_template("select 1\nfrom {{ source('a', 'b') }}")
@@ -175,7 +175,7 @@ def read_template(text: str) -> Template:
         raise TemplateError("Jinja cannot read it: it is nested too deeply", 1) from None
     except ValueError as error:  # a number of too many digits
         raise TemplateError(f"Jinja cannot read it: {error}", 1) from None
-    return Template(text, tree, pieces, tuple(piece.start for piece in pieces), lines)
+    return DbtTemplate(text, tree, pieces, tuple(piece.start for piece in pieces), lines)
 
 
 def applied(text: str, edits: Iterable[Edit], begin: int = 0, end: int | None = None) -> str:

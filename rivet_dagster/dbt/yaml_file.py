@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import stat
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from rivet_dagster.dbt.text_files import read_file
-from rivet_dagster.project.text_file import TextError
+from rivet_dagster.project.text_file import TextError, read_text
 from rivet_dagster.project.yaml_text import Located
 
 _DEEPEST = 100
@@ -117,3 +118,14 @@ for _kind in _KINDS:
 def line_of(value: Any, key: str, otherwise: int = 1) -> int:
     """Return the line of a key of a mapping that was read."""
     return value.lines.get(key, value.line) if isinstance(value, Located) else otherwise
+
+
+def read_file(path: Path) -> str:
+    """Return a file's text. Raise TextError, also for a pipe or a device, of which nobody knows when it ends."""
+    try:
+        mode = os.stat(path).st_mode
+    except (OSError, ValueError):
+        return read_text(path)
+    if not stat.S_ISREG(mode):
+        raise TextError("it is no ordinary file", 1)
+    return read_text(path)

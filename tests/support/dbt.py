@@ -4,9 +4,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from rivet_dagster.dbt.reading.project import read_dbt_project
-from rivet_dagster.dbt.report import Entry
+from rivet_dagster.dbt.report import ReportEntry, Translation
 from rivet_dagster.dbt.translation.project import translate
-from rivet_dagster.dbt.translation.result import Translation
 
 PROJECT = "name: shop\nversion: '1'\nprofile: shop\n"
 
@@ -26,11 +25,11 @@ def translated(folder: Path, files: Mapping[str, str], project: str = PROJECT) -
     return translate(read_dbt_project(root), root)
 
 
-def model(result: Translation, name: str) -> Entry:
+def model(result: Translation, name: str) -> ReportEntry:
     """Return what became of a model."""
     return next(entry for entry in result.report.models if entry.name == name)
 
 
-def told(result: Translation, kind: str) -> list[Entry]:
+def notes(result: Translation, kind: str) -> list[ReportEntry]:
     """Return what is told of other things of one kind."""
     return [entry for entry in result.report.others if entry.kind == kind]

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from rivet_dagster.dbt.report import CHANGED, COMPILED, LEFT_OUT, UNCHANGED, Entry, Report
+from rivet_dagster.dbt.report import CHANGED, COMPILED, LEFT_OUT, UNCHANGED, Report, ReportEntry
 
 _TITLES = {
     LEFT_OUT: ("left out", "red"),
@@ -29,28 +29,28 @@ def report_text(report: Report, target: Path) -> Iterator[str]:
     yield f"next: `rivet-dagster compile -p {where}`, `rivet-dagster run -p {where}`"
 
 
-def _counted(entries: Sequence[Entry]) -> str:
+def _counted(entries: Sequence[ReportEntry]) -> str:
     counts = Counter(entry.status for entry in entries)
     return ", ".join(f"{counts[status]} {title}" for status, (title, _) in _TITLES.items() if counts[status])
 
 
-def _told(entries: Sequence[Entry]) -> Iterator[str]:
+def _told(entries: Sequence[ReportEntry]) -> Iterator[str]:
     """Yield the entries of each status; of what is unchanged the names alone."""
     for status, (title, color) in _TITLES.items():
         same = [entry for entry in entries if entry.status == status]
         if not same:
             continue
-        told = [entry for entry in same if entry.reasons]
+        notes = [entry for entry in same if entry.reasons]
         plain = [_name(entry) for entry in same if not entry.reasons]
         yield f"  {click.style(title, fg=color)}"
         if plain:
             yield f"    {', '.join(plain)}"
-        for entry in told:
+        for entry in notes:
             yield f"    {_name(entry)}  {_shown(str(entry.place))}"
             yield from (f"      {_shown(reason)}" for reason in entry.reasons)
 
 
-def _name(entry: Entry) -> str:
+def _name(entry: ReportEntry) -> str:
     kind = f"{entry.kind.replace('_', ' ')} " if entry.kind is not None else ""
     renamed = f" -> {entry.joint}" if entry.joint not in (None, entry.name) and entry.check is None else ""
     check = f" -> {entry.joint}.{entry.check}" if entry.check is not None else ""

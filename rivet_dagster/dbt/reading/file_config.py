@@ -13,9 +13,9 @@ from jinja2 import nodes
 
 from rivet_dagster.dbt.declared import Config
 from rivet_dagster.dbt.reading.folder_config import located_config
-from rivet_dagster.dbt.template import Template
-from rivet_dagster.dbt.text_files import read_file
+from rivet_dagster.dbt.template import DbtTemplate
 from rivet_dagster.dbt.values import UnknownValueError, evaluated
+from rivet_dagster.dbt.yaml_file import read_file
 from rivet_dagster.project.text_file import TextError
 
 _CAPTURE = "__capture"
@@ -38,7 +38,7 @@ class FileConfig:
     unknown: tuple[UnknownConfig, ...] = ()
 
 
-def file_config(template: Template, inner: tuple[int, int], file: str, context: Mapping[str, Any]) -> FileConfig:
+def file_config(template: DbtTemplate, inner: tuple[int, int], file: str, context: Mapping[str, Any]) -> FileConfig:
     """Return the configuration within a span of a template."""
     if "config" not in template.text:
         return FileConfig()
@@ -84,7 +84,7 @@ def python_config(path: Path, file: str) -> Config:
 class _Reader:
     """Evaluates what leads to the calls: the branches that they stand in, and what is set for them."""
 
-    template: Template
+    template: DbtTemplate
     file: str
     body: list[nodes.Node]
     context: Mapping[str, Any]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from rivet_dagster.dbt.declared import Config, Other, Place
+from rivet_dagster.dbt.declared import Config, DbtPlace, Other
 from rivet_dagster.dbt.values import UnknownValueError, rendered
 from rivet_dagster.dbt.yaml_file import line_of
 from rivet_dagster.project.yaml_text import Located
@@ -48,7 +48,8 @@ def located_config(values: Mapping[str, tuple[Any, int]], file: str) -> Config:
     """Return a configuration of values with their lines."""
     named = {_SPELLINGS.get(key, key): entry for key, entry in values.items()}
     return Config(
-        {key: value for key, (value, _) in named.items()}, {key: Place(file, line) for key, (_, line) in named.items()}
+        {key: value for key, (value, _) in named.items()},
+        {key: DbtPlace(file, line) for key, (_, line) in named.items()},
     )
 
 
@@ -84,14 +85,14 @@ def rendered_config(config: Config, context: Mapping[str, Any]) -> tuple[Config,
     return Config(values, config.places, reasons), unknown
 
 
-def merged(configs: Iterable[Config]) -> Config:
+def merge_configs(configs: Iterable[Config]) -> Config:
     """Return one configuration: the last value counts, but tags and hooks add up, and ``meta`` and grants are merged.
 
-    >>> merged([Config({"tags": "a", "enabled": True}), Config({"tags": ["b"], "enabled": False})]).values
+    >>> merge_configs([Config({"tags": "a", "enabled": True}), Config({"tags": ["b"], "enabled": False})]).values
     {'tags': ['a', 'b'], 'enabled': False}
     """
     values: dict[str, Any] = {}
-    places: dict[str, Place] = {}
+    places: dict[str, DbtPlace] = {}
     unknown: dict[str, str] = {}
     for config in configs:
         unknown = {key: reason for key, reason in unknown.items() if key not in config.values} | dict(config.unknown)

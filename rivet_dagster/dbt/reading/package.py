@@ -13,21 +13,26 @@ from rivet_dagster.dbt.declared import (
     SNAPSHOT,
     TEST,
     Config,
+    DbtNode,
+    DbtPlace,
     Macro,
-    Node,
     Other,
     Package,
-    Place,
     Properties,
 )
 from rivet_dagster.dbt.reading.file_config import file_config, python_config
-from rivet_dagster.dbt.reading.folder_config import folder_configs, is_used, located_config, merged, rendered_config
-from rivet_dagster.dbt.reading.ignored import IGNORE_FILE, ignored, read_ignored
+from rivet_dagster.dbt.reading.files import IGNORE_FILE, PackageFiles, ignored, read_ignored, template_of
+from rivet_dagster.dbt.reading.folder_config import (
+    folder_configs,
+    is_used,
+    located_config,
+    merge_configs,
+    rendered_config,
+)
 from rivet_dagster.dbt.reading.project_file import ProjectFile
 from rivet_dagster.dbt.reading.properties import FileProperties, PropertiesReader
-from rivet_dagster.dbt.reading.source_files import PackageFiles, template_of
 from rivet_dagster.dbt.reading.versions import files_of_versions
-from rivet_dagster.dbt.template import DOCS, MATERIALIZATION, Template
+from rivet_dagster.dbt.template import DOCS, MATERIALIZATION, DbtTemplate
 from rivet_dagster.dbt.values import UnknownValueError, project_file_context
 from rivet_dagster.dbt.yaml_file import read_yaml_file
 from rivet_dagster.project.text_file import TextError
@@ -45,14 +50,14 @@ class PackageReader:
         try:
             is_ignored = read_ignored(root / own.folder)
         except TextError as error:
-            place = Place(os.path.join(own.folder, IGNORE_FILE), error.line or 1)
+            place = DbtPlace(os.path.join(own.folder, IGNORE_FILE), error.line or 1)
             self._problems.append(Other("file", IGNORE_FILE, place, f"{error.message}; all files are read"))
             is_ignored = ignored("")
         self._found = PackageFiles(root, own.folder, is_ignored)
         self._others: list[Other] = [
-            Other("hook", name, Place(own.file, line), "hooks have no counterpart") for name, line in own.hooks
+            Other("hook", name, DbtPlace(own.file, line), "hooks have no counterpart") for name, line in own.hooks
         ]
-        self._others += [Other("setting", key, Place(own.file, line), reason) for key, line, reason in own.unused]
+        self._others += [Other("setting", key, DbtPlace(own.file, line), reason) for key, line, reason in own.unused]
 
     def package(self) -> Package:
         """Return all that the package declares."""
@@ -62,12 +67,12 @@ class PackageReader:
         macros = tuple(self._macros())
         found = [*self._models(read), *self._seeds(read), *self._snapshots(read), *self._tests(read)]
         self._others += [
-            Other("analysis", PurePosixPath(below).stem, Place(file), "analyses have no counterpart")
+            Other("analysis", PurePosixPath(below).stem, DbtPlace(file), "analyses have no counterpart")
             for file, below in self._files("analyses", (".sql",))
         ]
         self._others += [other for node in found for other in _hooks(node)]
         self._others += [
-            Other("link", link, Place(link), "is a link to a folder, and dbt does not follow it either")
+            Other("link", link, DbtPlace(link), "is a link to a folder, and dbt does not follow it either")
             for link in dict.fromkeys(self._found.links(self._own.all_paths))
         ]
         described = {(node.kind, node.properties.name) for node in found if node.properties is not None}
@@ -103,7 +108,7 @@ class PackageReader:
             template, wrong = template_of(self._root, file)
             if template is None:
                 if wrong is not None:
-                    self._problems.append(Other("docs", file, Place(file, wrong[1]), wrong[0]))
+                    self._problems.append(Other("docs", file, DbtPlace(file, wrong[1]), wrong[0]))
                 continue
             blocks = (block for block in template.blocks() if block.kind == DOCS)
             found |= {block.name: template.text[slice(*block.inner)].strip() for block in blocks}
@@ -121,12 +126,12 @@ class PackageReader:
                 value = read_yaml_file(self._root / file)
             except TextError as error:
                 message = f"{error.message}; nothing of the file is used"
-                self._problems.append(Other("properties", file, Place(file, error.line or 1), message))
+                self._problems.append(Other("properties", file, DbtPlace(file, error.line or 1), message))
                 continue
             reader.add(value, file, PurePosixPath(below).parent.parts)
         return reader
 
-    def _models(self, read: FileProperties) -> Iterator[Node]:
+    def _models(self, read: FileProperties) -> Iterator[DbtNode]:
         files = list(self._files("models", (".sql", ".py")))
         versions = dict(files_of_versions(read.patches, {PurePosixPath(below).stem for _, below in files}))
         for file, below in files:
@@ -137,14 +142,14 @@ class PackageReader:
             v = None if version is None else version.v
             fqn = (self._own.name, *folders, name, *(() if v is None else (f"v{v}",)))
             if below.endswith(".py"):
-                problem = ("is a Python model: its `dbt` and `session` have no counterpart", Place(file))
+                problem = ("is a Python model: its `dbt` and `session` have no counterpart", DbtPlace(file))
                 own = python_config(self._root / file, file)
                 config = self._config("models", fqn, patch, None, file, own=own)
-                yield Node(MODEL, self._own.name, name, file, fqn, 1, None, None, config, patch, v, problem=problem)
+                yield DbtNode(MODEL, self._own.name, name, file, fqn, 1, None, None, config, patch, v, problem=problem)
                 continue
             template, wrong = template_of(self._root, file)
             config = self._config("models", fqn, patch, template, file)
-            yield Node(
+            yield DbtNode(
                 kind=MODEL,
                 package=self._own.name,
                 name=name,
@@ -156,18 +161,18 @@ class PackageReader:
                 properties=patch,
                 version=v,
                 is_latest=version is None or str(v) == str(latest),
-                problem=None if wrong is None else (wrong[0], Place(file, wrong[1])),
+                problem=None if wrong is None else (wrong[0], DbtPlace(file, wrong[1])),
             )
 
-    def _seeds(self, read: FileProperties) -> Iterator[Node]:
+    def _seeds(self, read: FileProperties) -> Iterator[DbtNode]:
         for file, below in self._files("seeds", (".csv",)):
             path = PurePosixPath(below)
             fqn = (self._own.name, *path.parent.parts, path.stem)
             patch = read.patches.get((SEED, path.stem))
             config = self._config("seeds", fqn, patch, None, file)
-            yield Node(SEED, self._own.name, path.stem, file, fqn, config=config, properties=patch)
+            yield DbtNode(SEED, self._own.name, path.stem, file, fqn, config=config, properties=patch)
 
-    def _snapshots(self, read: FileProperties) -> Iterator[Node]:
+    def _snapshots(self, read: FileProperties) -> Iterator[DbtNode]:
         seen = set()
         paths = dict.fromkeys((*self._own.paths["snapshots"], *self._own.paths["models"]))
         for file, below in self._found.below(paths, (".sql",)):
@@ -175,9 +180,9 @@ class PackageReader:
             folders = (*PurePosixPath(below).parent.parts, PurePosixPath(below).stem)
             if template is None:
                 if wrong is not None and file.startswith(self._below_own("snapshots")):
-                    problem = (wrong[0], Place(file, wrong[1]))
+                    problem = (wrong[0], DbtPlace(file, wrong[1]))
                     name = PurePosixPath(below).stem
-                    yield Node(SNAPSHOT, self._own.name, name, file, (self._own.name, *folders), problem=problem)
+                    yield DbtNode(SNAPSHOT, self._own.name, name, file, (self._own.name, *folders), problem=problem)
                 continue
             for block in template.blocks():
                 if block.kind != SNAPSHOT:
@@ -187,18 +192,20 @@ class PackageReader:
                 patch = read.patches.get((SNAPSHOT, block.name))
                 config = self._config("snapshots", fqn, patch, template, file, block.inner)
                 line = template.line(block.start)
-                yield Node(SNAPSHOT, self._own.name, block.name, file, fqn, line, template, block.inner, config, patch)
+                yield DbtNode(
+                    SNAPSHOT, self._own.name, block.name, file, fqn, line, template, block.inner, config, patch
+                )
         for (kind, name), patch in read.patches.items():
             if kind == SNAPSHOT and patch.relation is not None and name not in seen:
                 fqn = (self._own.name, *patch.folder, name)
                 config = self._config("snapshots", fqn, patch, None, patch.place.file)
                 file, line = patch.place.file, patch.place.line
-                yield Node(SNAPSHOT, self._own.name, name, file, fqn, line, config=config, properties=patch)
+                yield DbtNode(SNAPSHOT, self._own.name, name, file, fqn, line, config=config, properties=patch)
 
     def _below_own(self, kind: str) -> tuple[str, ...]:
         return tuple(os.path.join(self._own.folder, path, "") for path in self._own.paths[kind])
 
-    def _tests(self, read: FileProperties) -> Iterator[Node]:
+    def _tests(self, read: FileProperties) -> Iterator[DbtNode]:
         for file, below in self._files("tests", (".sql",)):
             path = PurePosixPath(below)
             if path.parts[0] in ("generic", "fixtures"):
@@ -207,9 +214,9 @@ class PackageReader:
             fqn = (self._own.name, *path.parent.parts, path.stem)
             patch = read.patches.get((TEST, path.stem))
             config = self._config("tests", fqn, patch, template, file)
-            problem = None if wrong is None else (wrong[0], Place(file, wrong[1]))
+            problem = None if wrong is None else (wrong[0], DbtPlace(file, wrong[1]))
             inner = None if template is None else (0, len(template.text))
-            yield Node(
+            yield DbtNode(
                 TEST,
                 self._own.name,
                 path.stem,
@@ -230,13 +237,13 @@ class PackageReader:
             if template is None:
                 if wrong is not None:
                     message = f"{wrong[0]}; none of its macros is known"
-                    self._problems.append(Other("macro", file, Place(file, wrong[1]), message))
+                    self._problems.append(Other("macro", file, DbtPlace(file, wrong[1]), message))
                 continue
             for block in template.blocks():
                 if block.kind in ("macro", "test"):
                     yield Macro(self._own.name, block.name, template, block, file)
                 elif block.kind == MATERIALIZATION:
-                    place = Place(file, template.line(block.start))
+                    place = DbtPlace(file, template.line(block.start))
                     reason = "materializations of one's own have no counterpart"
                     self._others.append(Other("materialization", block.name, place, reason))
 
@@ -245,7 +252,7 @@ class PackageReader:
         kind: str,
         fqn: Iterable[str],
         patch: Properties | None,
-        template: Template | None,
+        template: DbtTemplate | None,
         file: str,
         within: tuple[int, int] | None = None,
         own: Config | None = None,
@@ -261,7 +268,7 @@ class PackageReader:
             levels.append(own)
         if template is not None:
             levels += self._in_file(template, file, within)
-        return merged([*levels, *(config for tree in trees[1:] for config in tree)])
+        return merge_configs([*levels, *(config for tree in trees[1:] for config in tree)])
 
     def _known(self, config: Config, context: Mapping[str, Any]) -> Config:
         """Return the configuration with its values rendered."""
@@ -271,11 +278,11 @@ class PackageReader:
         self._problems += [other for other in unknown if other not in self._problems]
         return known
 
-    def _in_file(self, template: Template, file: str, within: tuple[int, int] | None) -> Iterator[Config]:
+    def _in_file(self, template: DbtTemplate, file: str, within: tuple[int, int] | None) -> Iterator[Config]:
         found = file_config(template, within or (0, len(template.text)), file, self._context)
         for unknown in found.unknown:
             key = "config()" if unknown.key is None else unknown.key
-            place = Place(file, unknown.line)
+            place = DbtPlace(file, unknown.line)
             if is_used(key):
                 self._problems.append(Other("config", key, place, unknown.reason))
                 yield Config({}, {key: place}, {key: unknown.reason})
@@ -284,7 +291,7 @@ class PackageReader:
         yield from found.configs
 
 
-def _hooks(node: Node) -> Iterator[Other]:
+def _hooks(node: DbtNode) -> Iterator[Other]:
     for key in _HOOKS:
         if node.config.get(key):
             place = node.config.places.get(key, node.place)

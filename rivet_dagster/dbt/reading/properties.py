@@ -7,17 +7,23 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from rivet_dagster.dbt.declared import (
-    Column,
     Config,
     DataTest,
+    DbtPlace,
+    DeclaredColumn,
     Other,
     Owner,
-    Place,
     Properties,
     SourceTable,
     Version,
 )
-from rivet_dagster.dbt.reading.folder_config import config_of, folder_configs, located_config, merged, rendered_config
+from rivet_dagster.dbt.reading.folder_config import (
+    config_of,
+    folder_configs,
+    located_config,
+    merge_configs,
+    rendered_config,
+)
 from rivet_dagster.dbt.reading.known_keys import notes_of
 from rivet_dagster.dbt.reading.test_entries import data_test
 from rivet_dagster.dbt.reading.versions import whole_version, wrong_rules
@@ -118,8 +124,8 @@ class PropertiesReader:
         config = config_of(entry.get("config"), self._file)
         # These may stand beside `config`, too.
         beside = {key: entry[key] for key in _BESIDE_CONFIG if entry.get(key) is not None}
-        places = {key: Place(self._file, line_of(entry, key)) for key in beside}
-        config = merged([Config(beside, places), config])
+        places = {key: DbtPlace(self._file, line_of(entry, key)) for key in beside}
+        config = merge_configs([Config(beside, places), config])
         versions = entry.get("versions")
         return Properties(
             name=name,
@@ -147,7 +153,7 @@ class PropertiesReader:
             properties = self._properties("model", whole_version(entry, each), f"{name}_v{each['v']}")
             yield Version(each["v"], _text(each.get("defined_in")), self._place(each), properties)
 
-    def _columns(self, value: Any) -> Iterator[Column]:
+    def _columns(self, value: Any) -> Iterator[DeclaredColumn]:
         for entry in value if isinstance(value, list) else ():
             if not isinstance(entry, Located) or not isinstance(entry.get("name"), str):
                 # `include` and `exclude` of a version's columns have been applied.
@@ -156,7 +162,7 @@ class PropertiesReader:
                     self._problem("properties", "columns", line, "a column has no text as its `name`")
                 continue
             name, quote = entry["name"], entry.get("quote") is True
-            yield Column(
+            yield DeclaredColumn(
                 name,
                 self._described(entry),
                 quote,
@@ -171,7 +177,7 @@ class PropertiesReader:
                 continue
             for item in declared or ():
                 line = item.line if isinstance(item, Located) else line_of(entry, key)
-                test = data_test(item, Place(self._file, line), column, quote, self._described)
+                test = data_test(item, DbtPlace(self._file, line), column, quote, self._described)
                 if test is None:
                     self._problem("test", str(entry["name"]), line, "a test is neither a name nor a mapping")
                 else:
@@ -219,9 +225,9 @@ class PropertiesReader:
         inner, *outer = (
             [self._values(c, context) for c in folder_configs(tree, fqn, file)] for file, tree in self._trees
         )
-        own = merged(self._values(self._own_config(level), self._context) for level in (entry, table))
+        own = merge_configs(self._values(self._own_config(level), self._context) for level in (entry, table))
         last = [config for configs in outer for config in configs]
-        config = merged([*inner, own, *last])
+        config = merge_configs([*inner, own, *last])
         tags: Any = next((c.values["tags"] for c in (*reversed(last), own) if "tags" in c.values), [])
         return Config(
             {**config.values, "tags": tags if isinstance(tags, list) else [tags]}, config.places, config.unknown
@@ -229,7 +235,7 @@ class PropertiesReader:
 
     def _own_config(self, entry: Located) -> Config:
         beside = {key: (entry[key], line_of(entry, key)) for key in ("tags", "meta", "enabled") if key in entry}
-        return merged([located_config(beside, self._file), config_of(entry.get("config"), self._file)])
+        return merge_configs([located_config(beside, self._file), config_of(entry.get("config"), self._file)])
 
     def _inherited(self, entry: Located, table: Located, key: str) -> Any:
         for level in (table, entry):
@@ -266,11 +272,11 @@ class PropertiesReader:
             self._problem("config", str(value), 1, str(error))
             return value
 
-    def _place(self, entry: Located) -> Place:
-        return Place(self._file, entry.line)
+    def _place(self, entry: Located) -> DbtPlace:
+        return DbtPlace(self._file, entry.line)
 
     def _problem(self, kind: str, name: str, line: int, reason: str) -> None:
-        self.read.problems.append(Other(kind, name, Place(self._file, line), reason))
+        self.read.problems.append(Other(kind, name, DbtPlace(self._file, line), reason))
 
 
 def _text(value: Any) -> str | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from rivet_dagster.dbt.declared import DataTest, Place
+from rivet_dagster.dbt.declared import DataTest, DbtPlace
 from rivet_dagster.project.yaml_text import Located
 
 _AT_TEST = frozenset({"name", "description", "config", "arguments", "column_name", "test_name", "docs", "meta", "tags"})
@@ -16,7 +16,7 @@ _TEST_CONFIG = _TEST_CONFIG | {"store_failures_as", "alias", "schema", "database
 
 
 def data_test(
-    item: Any, place: Place, column: str | None, quote: bool, described: Callable[[Mapping[str, Any]], str]
+    item: Any, place: DbtPlace, column: str | None, quote: bool, described: Callable[[Mapping[str, Any]], str]
 ) -> DataTest | None:
     """Return a test as it is listed at a node or a column; None for what is neither a name nor a mapping."""
     if isinstance(item, str):

@@ -7,15 +7,15 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from rivet_dagster.dbt.declared import Config, DataTest, Macro, Node, Place
+from rivet_dagster.dbt.declared import Config, DataTest, DbtNode, DbtPlace, Macro
 from rivet_dagster.dbt.macros.rendering import CheckRenderer, literal
 from rivet_dagster.dbt.macros.scope import DBT, MacroScope
 from rivet_dagster.dbt.template import applied
+from rivet_dagster.dbt.translation.annotations import scalar
 from rivet_dagster.dbt.translation.names import Names
 from rivet_dagster.dbt.translation.strategy import LeftOutError
-from rivet_dagster.dbt.translation.template_text import Translator
-from rivet_dagster.dbt.translation.variables import Variables, plain, unescaped
-from rivet_dagster.dbt.translation.writing import scalar
+from rivet_dagster.dbt.translation.translator import Translator
+from rivet_dagster.dbt.translation.variables import ProjectVariables, plain, unescaped
 from rivet_dagster.dbt.values import UnknownValueError, rendered
 from rivet_dagster.errors import nearest
 
@@ -46,7 +46,7 @@ class TestRules:
 
 
 @dataclass(frozen=True)
-class Check:
+class TranslatedCheck:
     """A check: one of our kinds as ``options``, or a query; ``reads`` are the other joints that it reads."""
 
     name: str
@@ -93,15 +93,15 @@ class CheckTranslator:
         self,
         names: Names,
         scope: MacroScope,
-        variables: Variables,
+        variables: ProjectVariables,
         translator: Translator,
         context: Mapping[str, Any],
-        folder_config: Callable[[Place, str, bool], Mapping[str, Any]],
+        folder_config: Callable[[DbtPlace, str, bool], Mapping[str, Any]],
     ) -> None:
         self._names, self._scope, self._variables = names, scope, variables
         self._translator, self._context, self._folder_config = translator, context, folder_config
 
-    def generic(self, test: DataTest, package: str) -> Check:
+    def generic(self, test: DataTest, package: str) -> TranslatedCheck:
         """Return the check of a generic test. Raise LeftOutError."""
         macro = self._scope.test(test.macro, package)
         if macro is None:
@@ -113,7 +113,9 @@ class CheckTranslator:
         arguments, reads = self._arguments(test.arguments, package)
         if test.column is not None and "column_name" not in arguments:
             arguments["column_name"] = f"`{test.column}`" if test.quote else test.column
-        check = Check(_clean(name), rules, reads=tuple(reads), description=test.description, is_named=bool(test.name))
+        check = TranslatedCheck(
+            _clean(name), rules, reads=tuple(reads), description=test.description, is_named=bool(test.name)
+        )
         if macro.package == DBT and rules.is_plain:
             options = _options(test.macro.removeprefix("dbt."), arguments, test)
             if options is not None:
@@ -143,7 +145,7 @@ class CheckTranslator:
             config |= given
         return config
 
-    def singular(self, node: Node) -> Check:
+    def singular(self, node: DbtNode) -> TranslatedCheck:
         """Return the check of a singular test; its own joint is among ``reads``. Raise LeftOutError."""
         assert node.template is not None
         rules = self._rules(node.config.values)
@@ -155,7 +157,7 @@ class CheckTranslator:
         refs = [*found.refs, *(ref for macro in macros for ref in self._translator.of_macro(macro).refs)]
         sql = self._rendered(_edited(node, found.edits), macros, [])
         description = node.properties.description if node.properties is not None else ""
-        return Check(
+        return TranslatedCheck(
             _clean(node.name),
             rules,
             sql=_with_condition(sql, rules),
@@ -290,7 +292,7 @@ def _with_condition(sql: str, rules: TestRules) -> str:
     return f"select failures\nfrom (\n{counted}\n) counted\nwhere failures {condition}"
 
 
-def _edited(node: Node, edits: list[Any]) -> str:
+def _edited(node: DbtNode, edits: list[Any]) -> str:
     assert node.template is not None and node.inner is not None
     return applied(node.template.text, edits, *node.inner)
 

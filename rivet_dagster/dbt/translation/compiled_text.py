@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rivet_dagster.dbt.declared import DbtProject, Node
-from rivet_dagster.dbt.text_files import read_file
+from rivet_dagster.dbt.declared import DbtNode, DbtProject
 from rivet_dagster.dbt.translation.names import Names
+from rivet_dagster.dbt.yaml_file import read_file
 from rivet_dagster.project.text_file import TextError
 from rivet_dagster.sql.error import SqlError
 from rivet_dagster.sql.lexer import pieces
@@ -35,7 +35,7 @@ class CompiledTexts:
         self._root, self._project, self._names = root, project, names
         self._relations: dict[str, str] | None = None
 
-    def text(self, node: Node) -> CompiledText | None:
+    def text(self, node: DbtNode) -> CompiledText | None:
         """Return the compiled query of a model; None where there is none, or one that reads its own table."""
         file = f"{self._project.target_path}/compiled/{node.package}/{self._own(node)}"
         try:
@@ -55,7 +55,7 @@ class CompiledTexts:
         text = f"{{% raw %}}{replaced}{{% endraw %}}" if _MARKED.search(replaced) else replaced
         return CompiledText(text, tuple(dict.fromkeys(refs)), file)
 
-    def _own(self, node: Node) -> str:
+    def _own(self, node: DbtNode) -> str:
         folder = next(package.folder for package in self._project.packages if package.name == node.package)
         return node.file.removeprefix(f"{folder}/") if folder else node.file
 

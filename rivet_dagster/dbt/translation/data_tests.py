@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from rivet_dagster.dbt.declared import TEST, DataTest, DbtProject, Node, Place
+from rivet_dagster.dbt.declared import TEST, DataTest, DbtNode, DbtPlace, DbtProject, SourceTable
 from rivet_dagster.dbt.macros.scope import MacroScope
-from rivet_dagster.dbt.reading.folder_config import folder_configs, merged, rendered_config
+from rivet_dagster.dbt.reading.folder_config import folder_configs, merge_configs, rendered_config
 from rivet_dagster.dbt.reading.project import target_values
-from rivet_dagster.dbt.report import Entry, disabled
-from rivet_dagster.dbt.translation.checks import Check, CheckTranslator
-from rivet_dagster.dbt.translation.draft import Draft
+from rivet_dagster.dbt.report import CHANGED, LEFT_OUT, ReportEntry, disabled
+from rivet_dagster.dbt.translation.checks import CheckTranslator, TranslatedCheck
+from rivet_dagster.dbt.translation.draft import JointDraft
 from rivet_dagster.dbt.translation.names import Names
 from rivet_dagster.dbt.translation.order import ancestors
 from rivet_dagster.dbt.translation.strategy import LeftOutError
-from rivet_dagster.dbt.translation.template_text import Translator
-from rivet_dagster.dbt.translation.variables import Variables
+from rivet_dagster.dbt.translation.translator import Translator
+from rivet_dagster.dbt.translation.variables import ProjectVariables
 from rivet_dagster.dbt.values import project_file_context, value_context
 from rivet_dagster.model.check import distinct_names
 
@@ -27,8 +28,8 @@ class MovedTest:
     """A data test, where it is declared, and what became of it."""
 
     name: str
-    place: Place
-    check: Check | None = None
+    place: DbtPlace
+    check: TranslatedCheck | None = None
     joint: str | None = None
     final: str = ""
     left_out: tuple[str, ...] = ()
@@ -45,13 +46,13 @@ class DataTests:
     project: DbtProject
     names: Names
     scope: MacroScope
-    variables: Variables
+    variables: ProjectVariables
     translator: Translator
-    drafts: Mapping[str, Draft]
+    drafts: Mapping[str, JointDraft]
     order: Mapping[str, int]
     refused: Mapping[tuple[str, str], str]
     found: list[MovedTest] = field(default_factory=list)
-    disabled: list[Entry] = field(default_factory=list)
+    disabled: list[ReportEntry] = field(default_factory=list)
 
     def translate(self) -> None:
         """Find the tests, and what each one becomes."""
@@ -80,12 +81,12 @@ class DataTests:
         own = next(each for each in self.project.packages if each.name == package)
         outer = self.project.root if package != self.project.root.name else None
 
-        def folder_config(place: Place, name: str, of_project: bool) -> Mapping[str, Any]:
+        def folder_config(place: DbtPlace, name: str, of_project: bool) -> Mapping[str, Any]:
             holder = outer if of_project else own
             # dbt takes off the first part alone, also where a folder of models has several.
             parts = place.file.removeprefix(folders.get(package, "")).split("/")[1:-1]
             tree = holder.tests if holder is not None else {}
-            values = merged(folder_configs(tree, (package, *parts, name), ""))
+            values = merge_configs(folder_configs(tree, (package, *parts, name), ""))
             known, _ = rendered_config(values, project_file_context(context))
             return {**values.values, **known.values}
 
@@ -119,7 +120,7 @@ class DataTests:
             except (LeftOutError, ValueError) as error:
                 test.check, test.left_out = None, (str(error),)
 
-    def _singular(self, node: Node, translator: CheckTranslator) -> None:
+    def _singular(self, node: DbtNode, translator: CheckTranslator) -> None:
         test = MovedTest(node.name, node.place)
         if not node.config.is_enabled:
             self.disabled.append(disabled(node.name, node.place, "test"))
@@ -174,9 +175,37 @@ def _shown(test: DataTest, joint: str) -> str:
     return test.name or "_".join(part for part in (test.macro.replace(".", "_"), joint, test.column or "") if part)
 
 
-def _wanted_name(check: Check, phase: str) -> str:
+def _wanted_name(check: TranslatedCheck, phase: str) -> str:
     if check.options is None or check.is_named:
         return check.name
     options = check.options
     columns = options["columns"] if "columns" in options else [options["column"]]
     return "_".join((*(["audit"] if phase == "audit" else []), str(options["type"]), *columns))
+
+
+def with_freshness(draft: JointDraft, table: SourceTable) -> ReportEntry:
+    """Give a source the check that its freshness becomes, and return what is told of it."""
+    name = f"{table.source}.{table.name}"
+    try:
+        draft.freshness = _check(table)
+    except LeftOutError as error:
+        return ReportEntry(name, table.place, LEFT_OUT, reasons=(str(error),), kind="freshness")
+    reasons = [f"it is a check that warns when the newest row is older than {draft.freshness['max_age']}"]
+    if table.freshness.get("warn_after") and table.freshness.get("error_after"):
+        reasons.append("error_after is not used: a check has one age")
+    return ReportEntry(name, table.place, CHANGED, draft.joint, tuple(reasons), kind="freshness")
+
+
+def _check(table: SourceTable) -> dict[str, Any]:
+    """Return the check that a source's freshness becomes. Raise LeftOutError."""
+    rule = table.freshness if isinstance(table.freshness, Mapping) else {}
+    period = rule.get("warn_after") or rule.get("error_after")
+    count, unit = (period.get("count"), period.get("period")) if isinstance(period, Mapping) else (None, None)
+    if table.loaded_at_field is None or not re.fullmatch(r"[A-Za-z_]\w*", table.loaded_at_field):
+        raise LeftOutError("freshness is left out: it needs a column as loaded_at_field")
+    if not isinstance(count, int) or unit not in ("minute", "hour", "day"):
+        raise LeftOutError("freshness is left out: it needs a count of minutes, hours or days")
+    if rule.get("filter"):
+        raise LeftOutError("freshness is left out: a check of the newest row has no filter")
+    age = f"{count}{unit[0]}"
+    return {"type": "freshness", "column": table.loaded_at_field, "max_age": age, "severity": "warn"}

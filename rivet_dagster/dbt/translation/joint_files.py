@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from rivet_dagster.dbt.translation.annotations import annotation_lines, yaml_lines
 from rivet_dagster.dbt.translation.data_tests import MovedTest
-from rivet_dagster.dbt.translation.draft import Draft
-from rivet_dagster.dbt.translation.writing import annotation_lines, yaml_lines
+from rivet_dagster.dbt.translation.draft import JointDraft
 
 
 def write_joint(
-    draft: Draft, checks: Sequence[MovedTest], files: dict[str, str], lines: dict[tuple[str, int], tuple[str, str]]
+    draft: JointDraft, checks: Sequence[MovedTest], files: dict[str, str], lines: dict[tuple[str, int], tuple[str, str]]
 ) -> None:
     """Add the files of a joint and of its ``checks`` to ``files``, and the checks to ``lines``, by file and line.
 
@@ -43,7 +43,7 @@ def write_joint(
     files[draft.path] = f"{text}\n{draft.body}\n" if text else f"{draft.body}\n"
 
 
-def origin(draft: Draft, text: str) -> tuple[int, str, Sequence[int]]:
+def origin(draft: JointDraft, text: str) -> tuple[int, str, Sequence[int]]:
     """Return on which line of a joint's file its query begins, and from where the lines of that came."""
     if draft.body is None or not draft.lines:
         return 0, "", ()

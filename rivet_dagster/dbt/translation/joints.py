@@ -1,26 +1,53 @@
-"""Models, seeds, sources and snapshots as files of joints, before their checks are known."""
+"""Models, seeds, sources and snapshots as joints, before their checks are known; what a joint has no use for."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Set
+from collections.abc import Iterable, Mapping, Set
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from rivet_dagster.dbt.declared import DbtProject, Node, Owner, SourceTable
+from rivet_dagster.dbt.declared import Config, DbtNode, DbtProject, DeclaredColumn, Owner, SourceTable
 from rivet_dagster.dbt.template import applied, lines_of
-from rivet_dagster.dbt.text_files import read_file
 from rivet_dagster.dbt.translation.compiled_text import CompiledTexts
-from rivet_dagster.dbt.translation.described import description_of, owners_of, tags_of
-from rivet_dagster.dbt.translation.draft import SEEDS, SESSION, WAREHOUSE, Draft
+from rivet_dagster.dbt.translation.draft import SEEDS, SESSION, WAREHOUSE, JointDraft
 from rivet_dagster.dbt.translation.names import Names
 from rivet_dagster.dbt.translation.seeds import read_seed
 from rivet_dagster.dbt.translation.snapshots import history_of
 from rivet_dagster.dbt.translation.strategy import LeftOutError, Strategy, strategy_of, unknown_keys
-from rivet_dagster.dbt.translation.template_changes import Problem
-from rivet_dagster.dbt.translation.template_text import Translator
-from rivet_dagster.dbt.translation.unused_config import OF_ALL, OF_SEEDS, OF_SNAPSHOTS, WHY, WITH_MEANING, unused
+from rivet_dagster.dbt.translation.template_text import TemplateProblem
+from rivet_dagster.dbt.translation.translator import Translator
+from rivet_dagster.dbt.yaml_file import read_file
+from rivet_dagster.model.joint import OWNER, TAG_KEY
 from rivet_dagster.project.text_file import TextError
+
+WITH_MEANING = ("sql_header",)
+
+OF_ALL = frozenset(
+    "materialized incremental_strategy unique_key partition_by on_schema_change full_refresh tags enabled alias group "
+    "description grants pre-hook post-hook access docs name".split()
+)
+
+OF_SNAPSHOTS = frozenset(
+    "strategy updated_at check_cols invalidate_hard_deletes hard_deletes snapshot_meta_column_names "
+    "dbt_valid_to_current target_schema target_database".split()
+)
+
+OF_SEEDS = frozenset("column_types delimiter quote_columns".split())
+
+WHY = {
+    "file_format": "is the catalog's affair",
+    "location_root": "is the catalog's affair",
+    "tblproperties": "are the catalog's affair (`properties` in `options` of a joint on Iceberg)",
+    "clustered_by": "is the catalog's affair",
+    "buckets": "are the catalog's affair",
+    "schema": "is not used: the catalog has one folder of tables",
+    "database": "is not used",
+    "meta": "has no counterpart",
+    "persist_docs": "is not needed: descriptions are those of Dagster's assets",
+    "contract": "has no counterpart: a check of the type `schema` is one",
+    "sql_header": "has no counterpart",
+}
 
 
 class JointTranslator:
@@ -43,10 +70,10 @@ class JointTranslator:
         self._tables: dict[str, str] = {}
         self._seed_files: set[str] = set()
 
-    def model(self, node: Node) -> Draft:
+    def model(self, node: DbtNode) -> JointDraft:
         """Return the joint of a model."""
         joint = self._names.joints.get(node.key, node.versioned_name)
-        draft = Draft(node, joint, self._path("joints", node, f"{joint}.sql"), node.place)
+        draft = JointDraft(node, joint, self._path("joints", node, f"{joint}.sql"), node.place)
         if self._is_refused(node, draft):
             return draft
         try:
@@ -60,10 +87,12 @@ class JointTranslator:
         draft.phase = "audit" if strategy_is_incremental(draft) else "assertion"
         return draft
 
-    def snapshot(self, node: Node) -> list[Draft]:
+    def snapshot(self, node: DbtNode) -> list[JointDraft]:
         """Return the joint of a snapshot."""
         joint = self._names.joints.get(node.key, node.name)
-        draft = Draft(node, joint, self._path("joints", node, f"{joint}.sql", "snapshots"), node.place, phase="audit")
+        draft = JointDraft(
+            node, joint, self._path("joints", node, f"{joint}.sql", "snapshots"), node.place, phase="audit"
+        )
         if self._is_refused(node, draft):
             return [draft]
         try:
@@ -82,10 +111,10 @@ class JointTranslator:
         draft.reasons += self._unused(node, OF_ALL | OF_SNAPSHOTS)
         return [draft]
 
-    def seed(self, node: Node) -> Draft:
+    def seed(self, node: DbtNode) -> JointDraft:
         """Return the source on a seed's file."""
         joint = self._names.joints.get(node.key, node.name)
-        draft = Draft(node, joint, self._path("sources", node, f"{joint}.yaml", "seeds"), node.place)
+        draft = JointDraft(node, joint, self._path("sources", node, f"{joint}.yaml", "seeds"), node.place)
         if self._is_refused(node, draft):
             return draft
         types = node.config.get("column_types", {})
@@ -107,10 +136,10 @@ class JointTranslator:
         draft.reasons += self._unused(node, OF_ALL | OF_SEEDS)
         return draft
 
-    def source(self, table: SourceTable, joint: str) -> Draft:
+    def source(self, table: SourceTable, joint: str) -> JointDraft:
         """Return the source on a table that was there before."""
         folder = re.sub(r"[^\w-]", "_", table.source)
-        draft = Draft(table, joint, f"sources/{folder}/{joint}.yaml", table.place)
+        draft = JointDraft(table, joint, f"sources/{folder}/{joint}.yaml", table.place)
         if joint in self._refused:
             draft.left_out = list(self._refused[joint])
             return draft
@@ -132,7 +161,7 @@ class JointTranslator:
         draft.reasons += [*unused(table.config, OF_ALL | {"freshness", "loaded_at_field"}), *table.notes]
         return draft
 
-    def _is_refused(self, node: Node, draft: Draft) -> bool:
+    def _is_refused(self, node: DbtNode, draft: JointDraft) -> bool:
         reason = self._names.refused.get(id(node))
         if reason is not None:
             draft.left_out.append(reason)
@@ -141,7 +170,7 @@ class JointTranslator:
             draft.problem_place = node.problem[1]
         return bool(draft.left_out)
 
-    def _header(self, node: Node, draft: Draft) -> None:
+    def _header(self, node: DbtNode, draft: JointDraft) -> None:
         config = node.config
         for key in unknown_keys(config, node.kind):
             raise LeftOutError(f"{key} is not known: {config.unknown[key]}", key)
@@ -161,7 +190,7 @@ class JointTranslator:
             owners = owners_of(owner) if owner is not None else []
             draft.keys |= {"owners": owners} if owners else {}
 
-    def _stored(self, node: Node, draft: Draft, strategy: Strategy) -> None:
+    def _stored(self, node: DbtNode, draft: JointDraft, strategy: Strategy) -> None:
         draft.reasons += strategy.notes
         alias = str(node.config.get("alias") or node.versioned_name)
         if not strategy.is_stored:
@@ -174,7 +203,7 @@ class JointTranslator:
         elif node.config.get("partition_by") and node.config.get("materialized") == "table":
             draft.reasons.append("partition_by is the catalog's affair (`partitioned_by` in `options` on Iceberg)")
 
-    def _table(self, draft: Draft, alias: str, node: Node) -> dict[str, str]:
+    def _table(self, draft: JointDraft, alias: str, node: DbtNode) -> dict[str, str]:
         """Return the key ``table``, where it is not the joint's name; two tables of one name get their schemas'."""
         table = alias
         taken = self._tables.get(table.lower())
@@ -186,7 +215,7 @@ class JointTranslator:
         self._tables[table.lower()] = draft.joint
         return {} if table == draft.joint else {"table": table}
 
-    def _text(self, node: Node, draft: Draft, strategy: Strategy) -> None:
+    def _text(self, node: DbtNode, draft: JointDraft, strategy: Strategy) -> None:
         """Set the query: the model's own, else the one that dbt has compiled."""
         assert node.template is not None and node.inner is not None
         found = self._translator.of_node(node, strategy.is_incremental, str(draft.keys.get("table", draft.joint)))
@@ -197,7 +226,9 @@ class JointTranslator:
         if not strategy.is_stored:
             asking = [macro for macro in reached if self._translator.of_macro(macro).asks_incremental]
             problems += [
-                Problem(f"calls {macro.name}, which asks is_incremental() of a model that is not stored", node.place)
+                TemplateProblem(
+                    f"calls {macro.name}, which asks is_incremental() of a model that is not stored", node.place
+                )
                 for macro in asking
             ]
         errors = self._refused.get(draft.joint, [])
@@ -227,7 +258,7 @@ class JointTranslator:
         draft.refs = tuple(dict.fromkeys((*draft.refs, *compiled.refs)))
         draft.reasons += [*wrong, f"so the query is the one that dbt compiled, {compiled.file}"]
 
-    def _relation(self, node: Node, draft: Draft) -> None:
+    def _relation(self, node: DbtNode, draft: JointDraft) -> None:
         """Set the query of a snapshot that names a relation in place of a query."""
         relation = node.properties.relation if node.properties is not None else None
         match = re.fullmatch(r"\s*(ref|source)\s*\(\s*(.*?)\s*\)\s*", str(relation))
@@ -247,15 +278,15 @@ class JointTranslator:
         draft.body = f"select * from {{{{ ref('{joint}') }}}}"
         draft.reasons.append(f"its relation {relation} is a query")
 
-    def _unused(self, node: Node, used: Set[str]) -> list[str]:
+    def _unused(self, node: DbtNode, used: Set[str]) -> list[str]:
         return [*unused(node.config, used), *(node.properties.notes if node.properties is not None else ())]
 
-    def _leave_out(self, draft: Draft, reason: str, key: str | None) -> None:
+    def _leave_out(self, draft: JointDraft, reason: str, key: str | None) -> None:
         draft.left_out.append(reason)
-        if key is not None and isinstance(draft.node, Node):
+        if key is not None and isinstance(draft.node, DbtNode):
             draft.problem_place = draft.node.config.places.get(key)
 
-    def _described(self, node: Node) -> dict[str, Any]:
+    def _described(self, node: DbtNode) -> dict[str, Any]:
         if node.properties is None:
             return {}
         text = description_of(node.properties.description, node.properties.columns)
@@ -264,13 +295,13 @@ class JointTranslator:
     def _renamed(self, name: str, joint: str) -> list[str]:
         return [] if name == joint else [f"the joint is '{joint}', not '{name}'"]
 
-    def _below(self, node: Node) -> str:
+    def _below(self, node: DbtNode) -> str:
         """Return a node's file below its folder: fqn holds the folders."""
         name = PurePosixPath(node.file).name
         folders = node.fqn[1:-1] if node.version is None else node.fqn[1:-2]
         return "/".join((*(() if node.package == self._names.root else (node.package,)), *folders, name))
 
-    def _seed_file(self, node: Node, joint: str) -> str:
+    def _seed_file(self, node: DbtNode, joint: str) -> str:
         """Return the path that a seed's file gets, which no other seed has, where case does not count either."""
         below, number = self._below(node), 1
         table = below
@@ -280,7 +311,7 @@ class JointTranslator:
         self._seed_files.add(table.lower())
         return table
 
-    def _path(self, top: str, node: Node, name: str, *own: str) -> str:
+    def _path(self, top: str, node: DbtNode, name: str, *own: str) -> str:
         folders = node.fqn[1:-1] if node.version is None else node.fqn[1:-2]
         if node.kind == "snapshot" and node.template is not None:  # that of a properties file is not in its fqn
             folders = folders[:-1]
@@ -288,6 +319,46 @@ class JointTranslator:
         return "/".join((top, *package, *own, *(re.sub(r"^[._]+", "", f) or "folder" for f in folders), name))
 
 
-def strategy_is_incremental(draft: Draft) -> bool:
+def strategy_is_incremental(draft: JointDraft) -> bool:
     """Return whether the checks of a joint must look at the whole table, since a run writes only some of its rows."""
     return "write_strategy" in draft.keys
+
+
+def description_of(text: str, columns: tuple[DeclaredColumn, ...]) -> str:
+    """Return a description, with those of the columns below it."""
+    described = [f"- `{column.name}`: {column.description}" for column in columns if column.description]
+    return "\n\n".join(part for part in (text, "\n".join(described)) if part)
+
+
+def tags_of(tags: Iterable[str], notes: list[str]) -> list[str]:
+    """Return the tags as Dagster allows them, and add what that changes to ``notes``."""
+    kept: list[str] = []
+    for tag in dict.fromkeys(tags):
+        cleaned = re.sub(r"[^A-Za-z0-9_.-]", "_", tag)[:63]
+        if cleaned != tag:
+            notes.append(f"the tag '{tag}' is '{cleaned}': Dagster allows letters, digits, _, . and -")
+        if TAG_KEY.fullmatch(cleaned) and cleaned not in kept:
+            kept.append(cleaned)
+    return kept
+
+
+def owners_of(owner: Owner) -> list[str]:
+    """Return the owners of a group as those of its joints."""
+    emails = [email for email in owner.emails if OWNER.fullmatch(email)]
+    if emails:
+        return emails
+    return [f"team:{owner.name}"] if owner.name else []
+
+
+def unused(config: Config, used: Set[str]) -> list[str]:
+    """Return what is told of the keys of a configuration that are not ``used``."""
+    notes = []
+    for key, value in config.values.items():
+        is_off = value in (None, False, "", [], {}) or (key == "contract" and not _enforced(value))
+        if key not in used and not is_off:
+            notes.append(f"{key} {WHY.get(key, 'has no counterpart')}")
+    return notes
+
+
+def _enforced(value: Any) -> bool:
+    return isinstance(value, Mapping) and bool(value.get("enforced"))

@@ -7,9 +7,9 @@ from pathlib import PurePosixPath
 
 from rivet_dagster.dbt.declared import DbtProject, Macro
 from rivet_dagster.dbt.macros.scope import DBT, MacroScope
-from rivet_dagster.dbt.report import CHANGED, LEFT_OUT, UNCHANGED, Entry
-from rivet_dagster.dbt.template import TEST, Template, TemplateError, read_template
-from rivet_dagster.dbt.translation.template_text import Translator
+from rivet_dagster.dbt.report import CHANGED, LEFT_OUT, UNCHANGED, ReportEntry
+from rivet_dagster.dbt.template import TEST, DbtTemplate, TemplateError, read_template
+from rivet_dagster.dbt.translation.translator import Translator
 
 FOLDER = "macros"
 
@@ -20,7 +20,7 @@ _OF_DBT = frozenset(
 
 def macro_files(
     project: DbtProject, scope: MacroScope, translator: Translator, used: Iterable[Macro]
-) -> tuple[dict[str, str], list[Entry]]:
+) -> tuple[dict[str, str], list[ReportEntry]]:
     """Return the files of the macros that joints use and of the project's own, and what became of the latter."""
     wanted = {_key(macro): macro for macro in used if macro.block.kind != TEST}
     entries = []
@@ -33,14 +33,16 @@ def macro_files(
         if _key(macro) not in wanted:
             if macro.name in _OF_DBT or problems:
                 own = ["it replaces a function of dbt's own"] if macro.name in _OF_DBT else []
-                entries.append(Entry(macro.name, macro.place, LEFT_OUT, reasons=(*own, *problems), kind="macro"))
+                entries.append(ReportEntry(macro.name, macro.place, LEFT_OUT, reasons=(*own, *problems), kind="macro"))
                 continue
             wanted |= {_key(each): each for each in within if each.block.kind != TEST}
         changes = list(translator.of_macro(macro).changes)
         name = scope.name_of(macro)
         changes += [f"it is '{name}'"] if name != macro.name else []
         entries.append(
-            Entry(macro.name, macro.place, CHANGED if changes else UNCHANGED, reasons=tuple(changes), kind="macro")
+            ReportEntry(
+                macro.name, macro.place, CHANGED if changes else UNCHANGED, reasons=tuple(changes), kind="macro"
+            )
         )
     by_file: dict[str, list[Macro]] = {}
     for macro in wanted.values():
@@ -85,7 +87,7 @@ def _comments(macro: Macro) -> str:
     return "".join(_comments_in(template, before, macro.block.start))
 
 
-def _comments_in(template: Template, start: int, end: int) -> Iterator[str]:
+def _comments_in(template: DbtTemplate, start: int, end: int) -> Iterator[str]:
     position = start
     while (opening := template.text.find("{#", position, end)) >= 0:
         closing = template.text.find("#}", opening, end)

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from rivet_dagster.dbt.declared import SEED, SNAPSHOT, DbtProject, Node, SourceTable
+from rivet_dagster.dbt.declared import SEED, SNAPSHOT, DbtNode, DbtProject, SourceTable
 from rivet_dagster.errors import nearest
 from rivet_dagster.model.convert import LONGEST_NAME
 from rivet_dagster.model.joint import RESERVED
@@ -21,17 +21,17 @@ class Names:
     """
 
     root: str
-    nodes: dict[tuple[str, str], Node]
+    nodes: dict[tuple[str, str], DbtNode]
     joints: dict[tuple[str, str], str]
     sources: dict[tuple[str, str], tuple[SourceTable, str]]
     latest: dict[tuple[str, str], str]
     refused: dict[int, str] = field(default_factory=dict)
 
-    def joint(self, node: Node) -> str:
+    def joint(self, node: DbtNode) -> str:
         """Return the joint of a model, seed or snapshot."""
         return self.joints[node.key]
 
-    def ref(self, package: str, names: Iterable[str], version: object = None) -> tuple[str, Node]:
+    def ref(self, package: str, names: Iterable[str], version: object = None) -> tuple[str, DbtNode]:
         """Return the joint that ``ref(...)`` in a file of ``package`` means. Raise ValueError."""
         *inside, name = names
         wanted = name if version is None else f"{name}_v{version}"
@@ -62,7 +62,7 @@ def name_joints(project: DbtProject) -> Names:
         if node.kind in ("model", SEED, SNAPSHOT) and node.config.is_enabled
     ]
     refused: dict[int, str] = {}
-    by_key: dict[tuple[str, str], list[Node]] = {}
+    by_key: dict[tuple[str, str], list[DbtNode]] = {}
     for node in enabled:
         by_key.setdefault(node.key, []).append(node)
     for (_, name), same in by_key.items():
@@ -91,7 +91,7 @@ def name_joints(project: DbtProject) -> Names:
     return Names(project.root.name, nodes, joints, sources, latest, refused)
 
 
-def _wanted(key: tuple[str, str], root: str, by_key: dict[tuple[str, str], list[Node]]) -> str:
+def _wanted(key: tuple[str, str], root: str, by_key: dict[tuple[str, str], list[DbtNode]]) -> str:
     package, name = key
     shared = [place for place, other in by_key if other == name]
     return clean_name(name if len(shared) == 1 or package == root else f"{package}_{name}")

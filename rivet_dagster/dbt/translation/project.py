@@ -2,32 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from rivet_dagster.dbt.declared import MODEL, SEED, SNAPSHOT, DbtProject, Node
+from rivet_dagster.dbt.declared import MODEL, SEED, SNAPSHOT, DbtNode, DbtProject, Other, SourceTable
 from rivet_dagster.dbt.macros.rendering import CheckRenderer
 from rivet_dagster.dbt.macros.scope import MacroScope
-from rivet_dagster.dbt.report import CHANGED, Entry, Report, disabled
-from rivet_dagster.dbt.translation.bound_names import names_in_place_of_values
+from rivet_dagster.dbt.report import CHANGED, LEFT_OUT, UNCHANGED, Refused, Report, ReportEntry, Translation, disabled
+from rivet_dagster.dbt.template import TEST as TEST_BLOCK
 from rivet_dagster.dbt.translation.compiled_text import CompiledTexts
-from rivet_dagster.dbt.translation.data_tests import DataTests
-from rivet_dagster.dbt.translation.draft import Draft
-from rivet_dagster.dbt.translation.freshness import with_freshness
-from rivet_dagster.dbt.translation.hidden_refs import hidden_refs
+from rivet_dagster.dbt.translation.data_tests import DataTests, MovedTest, with_freshness
+from rivet_dagster.dbt.translation.draft import JointDraft
 from rivet_dagster.dbt.translation.joint_files import origin, write_joint
 from rivet_dagster.dbt.translation.joints import JointTranslator
 from rivet_dagster.dbt.translation.macro_files import macro_files, macro_lines
 from rivet_dagster.dbt.translation.names import name_joints
 from rivet_dagster.dbt.translation.order import in_order
-from rivet_dagster.dbt.translation.reporting import report_of
-from rivet_dagster.dbt.translation.result import Refused, Translation
-from rivet_dagster.dbt.translation.settings import FOLDERS, secrets_of, settings_files
+from rivet_dagster.dbt.translation.project_files import FOLDERS, secrets_of, settings_files
 from rivet_dagster.dbt.translation.snapshots import history_of, reads_dbts_columns, with_dbts_columns
-from rivet_dagster.dbt.translation.template_text import Translator
-from rivet_dagster.dbt.translation.variables import Variables, is_bound
+from rivet_dagster.dbt.translation.translator import Translator
+from rivet_dagster.dbt.translation.unsupported_queries import hidden_refs, names_in_place_of_values
+from rivet_dagster.dbt.translation.variables import ProjectVariables, is_bound
 from rivet_dagster.dbt.values import UnknownValueError
 
 
@@ -41,13 +38,13 @@ class _Assembly:
         self._project, self._root, self._refused = project, root, refused
         self._names = name_joints(project)
         self._scope = MacroScope(project)
-        self._variables = Variables(project)
+        self._variables = ProjectVariables(project)
         self._translator = Translator(self._names, self._scope, self._variables, refused.macros)
         compiled = CompiledTexts(root, project, self._names)
         self._joints = JointTranslator(root, project, self._names, self._translator, compiled, refused.joints)
-        self._drafts: dict[str, Draft] = {}
-        self._left_out: list[Draft] = []
-        self._others: list[Entry] = []
+        self._drafts: dict[str, JointDraft] = {}
+        self._left_out: list[JointDraft] = []
+        self._others: list[ReportEntry] = []
 
     def translation(self) -> Translation:
         self._translate_nodes()
@@ -62,12 +59,12 @@ class _Assembly:
         files |= macros
         self._others += entries
         self._others += [
-            Entry(key, place, CHANGED, reasons=(f"it is a secret, so its value is ${{{name}}}",), kind="profile")
+            ReportEntry(key, place, CHANGED, reasons=(f"it is a secret, so its value is ${{{name}}}",), kind="profile")
             for key, name in self._secrets().items()
             if (place := self._project.target.place) is not None
         ]
         variables = self._variables.written(files.values())
-        self._others += self._variables.told
+        self._others += self._variables.notes
         files |= settings_files(self._project, variables, self._drafts.values(), bool(macros))
         copies = {
             f"seeds/{draft.keys['table']}": draft.copied[0]
@@ -146,9 +143,9 @@ class _Assembly:
                 if table.freshness:
                     self._others.append(with_freshness(draft, table))
 
-    def _add(self, draft: Draft) -> None:
+    def _add(self, draft: JointDraft) -> None:
         errors = self._refused.joints.get(draft.joint, [])
-        if errors and not draft.left_out and isinstance(draft.node, Node) and draft.node.template is None:
+        if errors and not draft.left_out and isinstance(draft.node, DbtNode) and draft.node.template is None:
             draft.left_out += errors  # a seed, or a snapshot of a relation: no other text could take its place
         if draft.left_out or draft.joint in self._drafts:
             if not draft.left_out:
@@ -159,14 +156,16 @@ class _Assembly:
 
     def _with_dbts_columns(self) -> None:
         """Add a joint with dbt's own columns for each snapshot of which a reader names them."""
-        snapshots = {d.joint: d for d in self._drafts.values() if isinstance(d.node, Node) and d.node.kind == SNAPSHOT}
+        snapshots = {
+            d.joint: d for d in self._drafts.values() if isinstance(d.node, DbtNode) and d.node.kind == SNAPSHOT
+        }
         bodies: dict[str, list[str]] = {}
         for reader in self._drafts.values() if snapshots else ():
             for ref in reader.refs if reader.body is not None else ():
                 bodies.setdefault(ref, []).append(str(reader.body))
         for name in sorted(snapshots):
             draft = snapshots[name]
-            assert isinstance(draft.node, Node)
+            assert isinstance(draft.node, DbtNode)
             history = history_of(draft.node.config)
             if not any(reads_dbts_columns(body, history.only_dbts) for body in bodies.get(name, ())):
                 continue
@@ -177,7 +176,9 @@ class _Assembly:
                 self._left_out.append(self._drafts.pop(name))
                 continue
             path = draft.path.removesuffix(".sql")
-            view = Draft(draft.node, name, f"{path}.sql", draft.place, body=with_dbts_columns(history, stored).strip())
+            view = JointDraft(
+                draft.node, name, f"{path}.sql", draft.place, body=with_dbts_columns(history, stored).strip()
+            )
             view.refs, view.phase = (stored,), "assertion"
             for key in ("description", "tags", "group", "owners"):
                 if key in draft.keys:
@@ -219,7 +220,12 @@ class _Assembly:
         used = []
         for draft in self._drafts.values():
             node = draft.node
-            if isinstance(node, Node) and node.template is not None and draft.status is None and draft.body is not None:
+            if (
+                isinstance(node, DbtNode)
+                and node.template is not None
+                and draft.status is None
+                and draft.body is not None
+            ):
                 found = self._translator.of_node(node, "write_strategy" in draft.keys, "")
                 used += self._translator.reached(found)
         return used
@@ -228,7 +234,7 @@ class _Assembly:
         """Return the joints that compile but would fail, or read something else, each with the reasons."""
         found: dict[str, list[str]] = {}
         for draft in self._drafts.values():
-            if draft.body is None or not isinstance(draft.node, Node):
+            if draft.body is None or not isinstance(draft.node, DbtNode):
                 continue
             render = self._rendered(draft)
             hidden = hidden_refs(draft.body, draft.refs, render)
@@ -248,7 +254,7 @@ class _Assembly:
                     ]
         return found
 
-    def _bound_names(self, draft: Draft, render: Callable[[str, str, bool], str]) -> list[str]:
+    def _bound_names(self, draft: JointDraft, render: Callable[[str, str, bool], str]) -> list[str]:
         assert draft.body is not None
         try:
             texts = {render(draft.body, "", incremental) for incremental in (False, True)}
@@ -257,9 +263,9 @@ class _Assembly:
         wrong = [names_in_place_of_values(text, self._marks) for text in texts]
         return list(dict.fromkeys(name for names in wrong for name in names))
 
-    def _rendered(self, draft: Draft) -> Callable[[str, str, bool], str]:
+    def _rendered(self, draft: JointDraft) -> Callable[[str, str, bool], str]:
         macros: list[Any] = []
-        if isinstance(draft.node, Node) and draft.node.template is not None and draft.status is None:
+        if isinstance(draft.node, DbtNode) and draft.node.template is not None and draft.status is None:
             macros = self._translator.reached(self._translator.of_node(draft.node, True, ""))
         texts = [(self._scope.name_of(macro), self._translator.text_of_macro(macro)) for macro in macros]
 
@@ -268,3 +274,60 @@ class _Assembly:
             return CheckRenderer(texts, values).render(text, prefix, incremental)
 
         return render
+
+
+def report_of(
+    project: DbtProject,
+    scope: MacroScope,
+    drafts: Sequence[JointDraft],
+    notes: Sequence[ReportEntry],
+    moved: Sequence[MovedTest],
+) -> Report:
+    """Return the report of all ``drafts``, those that are left out among them; ``notes`` are other things."""
+    models = [_entry(d, None) for d in drafts if isinstance(d.node, DbtNode) and d.node.kind == MODEL]
+    others = [_entry(d, d.node.kind) for d in drafts if isinstance(d.node, DbtNode) and d.node.kind in (SEED, SNAPSHOT)]
+    others += [_entry(d, "source") for d in drafts if isinstance(d.node, SourceTable)]
+    others += notes
+    for package in project.packages:
+        others += [_other(other) for other in (*package.others, *package.problems)]
+    others += [
+        ReportEntry(
+            macro.name, macro.place, LEFT_OUT, reasons=(f"the macro is there already, {first.place}",), kind="macro"
+        )
+        for macro, first in scope.repeated
+    ]
+    others += [
+        ReportEntry(macro.name, macro.place, UNCHANGED, reasons=("its SQL is that of the checks",), kind="generic_test")
+        for macro in project.root.macros
+        if macro.block.kind == TEST_BLOCK
+    ]
+    tests = [_test(test) for test in moved]
+    return Report(*(tuple(sorted(each, key=_position)) for each in (models, tests, others)))
+
+
+def _position(entry: ReportEntry) -> tuple[str, int, str]:
+    return entry.place.file, entry.place.line, entry.name
+
+
+def _entry(draft: JointDraft, kind: str | None) -> ReportEntry:
+    node = draft.node
+    name = node.versioned_name if isinstance(node, DbtNode) else f"{node.source}.{node.name}"
+    if draft.left_out:
+        return ReportEntry(name, draft.problem_place or draft.place, LEFT_OUT, None, tuple(draft.left_out), kind=kind)
+    status = draft.status or (CHANGED if draft.reasons else UNCHANGED)
+    return ReportEntry(name, draft.place, status, draft.joint, tuple(draft.reasons), kind=kind)
+
+
+def _test(test: MovedTest) -> ReportEntry:
+    notes = test.check.rules.notes if test.check is not None else ()
+    is_own = test.check is not None and test.check.options is not None
+    status = LEFT_OUT if test.check is None else UNCHANGED if is_own and not notes else CHANGED
+    how = () if test.check is None or is_own else ("it is SQL",)
+    joint = test.joint if test.check is not None else None
+    check = test.final if test.check is not None else None
+    return ReportEntry(test.name, test.place, status, joint, (*test.left_out, *how, *notes), check)
+
+
+def _other(other: Other) -> ReportEntry:
+    reasons = (other.reason or f"a {other.kind.replace('_', ' ')} has no counterpart",)
+    return ReportEntry(other.name, other.place, LEFT_OUT, reasons=reasons, kind=other.kind)

@@ -16,7 +16,7 @@ _COLUMNS = {"valid_from": "dbt_valid_from", "valid_to": "dbt_valid_to"}
 
 
 @dataclass(frozen=True)
-class History:
+class TranslatedSnapshot:
     """The write strategy of a snapshot, and what differs from dbt's; ``only_dbts`` are columns that only dbt has."""
 
     write: Mapping[str, Any]
@@ -27,7 +27,7 @@ class History:
     only_dbts: tuple[str, str]
 
 
-def history_of(config: Config) -> History:
+def history_of(config: Config) -> TranslatedSnapshot:
     """Return the history that a snapshot becomes. Raise LeftOutError."""
     keys = texts(config.get("unique_key"))
     strategy = str(config.get("strategy", "")).lower()
@@ -79,7 +79,9 @@ def history_of(config: Config) -> History:
     # Snapshots of dbt take new columns by themselves.
     write |= {**names, "is_current": IS_CURRENT, "on_schema_change": "add"}
     at = None if updated_at is None else str(updated_at)
-    return History(write, tuple(notes), tuple(write["key_columns"]), at, names["valid_from"], (scd_id, updated))
+    return TranslatedSnapshot(
+        write, tuple(notes), tuple(write["key_columns"]), at, names["valid_from"], (scd_id, updated)
+    )
 
 
 def _closes_missing(config: Config) -> bool:
@@ -105,7 +107,7 @@ def reads_dbts_columns(text: str, names: Sequence[str] = _ONLY_DBTS) -> bool:
     return re.search(rf"\b(?:{'|'.join(names)})\b", text, re.IGNORECASE) is not None
 
 
-def with_dbts_columns(history: History, stored: str) -> str:
+def with_dbts_columns(history: TranslatedSnapshot, stored: str) -> str:
     """Return the query of a joint that adds dbt's own columns to those of the stored history."""
     at = f"`{history.updated_at or history.valid_from}`"
     keys: Sequence[str] = [f"coalesce(cast(`{key}` as string), '')" for key in history.keys]

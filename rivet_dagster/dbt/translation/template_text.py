@@ -1,91 +1,257 @@
-"""The text of a model or macro, with as few changes as can be: what our templates do not know is replaced."""
+"""The changes of a template, what it uses and assigns, and what has no counterpart: found as one reads it."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
-from rivet_dagster.dbt.declared import Macro, Node
-from rivet_dagster.dbt.macros.scope import MacroScope
-from rivet_dagster.dbt.template import Edit, applied
-from rivet_dagster.dbt.translation.dbt_words import DbtWords
-from rivet_dagster.dbt.translation.names import Names
-from rivet_dagster.dbt.translation.template_changes import Changes, Found, Problem
-from rivet_dagster.dbt.translation.unset_names import unset_names
-from rivet_dagster.dbt.translation.variables import Variables
+from jinja2 import nodes
+
+from rivet_dagster.dbt.declared import DbtPlace, Macro
+from rivet_dagster.dbt.template import DbtTemplate, Edit
+
+_FOR_MISSING = frozenset(("defined", "undefined", "default"))
+
+_ASKING = frozenset({"defined", "undefined"})
 
 
-class Translator:
-    """Finds what to replace in templates; what it finds in a macro is found once.
+@dataclass(frozen=True)
+class TemplateProblem:
+    """Part of a template that has no counterpart, and where it is.
 
-    ``refused`` are the errors of macros by the names that they have among the joints' macros.
+    ``fails`` is whether our templates fail there, too: then it does not matter in a branch that none of them reaches.
     """
 
-    def __init__(
-        self, names: Names, scope: MacroScope, variables: Variables, refused: Mapping[str, str] | None = None
-    ) -> None:
-        self._names, self._scope, self._variables = names, scope, variables
-        self._refused = refused or {}
-        self._macros: dict[tuple[str, str, str], Found] = {}
+    message: str
+    place: DbtPlace
+    fails: bool = False
 
-    def of_node(self, node: Node, is_incremental: bool, table: str) -> Found:
-        """Return what to replace in the query of a model, snapshot or singular test; ``table`` is what it writes."""
-        assert node.template is not None and node.inner is not None
-        begin, end = node.inner
-        changes = Changes(node.template, node.file, begin, end)
-        body = list(node.template.bodies(node.inner))
-        changes.preset(unset_names(body), begin)
-        return self._words(changes, node.package, node, is_incremental, table).read(body)
+    def __str__(self) -> str:
+        return f"{self.place}: {self.message}"
 
-    def of_macro(self, macro: Macro) -> Found:
-        """Return what to replace in a macro."""
-        key = (macro.package, macro.block.kind, macro.name)
-        if key not in self._macros:
-            block = macro.block
-            changes = Changes(macro.template, macro.file, block.start, block.end)
-            changes.preset(unset_names([block.node]), block.inner[0])
-            self._macros[key] = self._words(changes, macro.package).read([block.node])
-        return self._macros[key]
 
-    def refusals(self, macros: Iterable[Macro]) -> list[Problem]:
-        """Return the problems of the macros among ``macros`` that do not compile."""
-        names = {self._scope.name_of(macro): macro for macro in macros}
-        return [
-            Problem(f"the macro {name} does not compile: {self._refused[name]}", macro.place)
-            for name, macro in names.items()
-            if name in self._refused
-        ]
+@dataclass
+class TemplateFindings:
+    """Findings of a template: the parts to replace, what that changes, what cannot be, and what it uses.
 
-    def silent_problems(self, macros: Iterable[Macro]) -> list[Problem]:
-        """Return the problems in macros that our templates would pass over, with another meaning."""
-        return [problem for macro in macros for problem in self.of_macro(macro).problems if not problem.is_loud]
+    ``dropped`` are the spans of calls that are gone with all that they name.
+    """
 
-    def reached(self, found: Found) -> list[Macro]:
-        """Return the macros that a template calls, and those that they call."""
-        reached: dict[tuple[str, str, str], Macro] = {}
-        waiting = list(found.macros)
-        while waiting:
-            macro = waiting.pop()
-            key = (macro.package, macro.block.kind, macro.name)
-            if key not in reached:
-                reached[key] = macro
-                waiting += self.of_macro(macro).macros
-        return list(reached.values())
+    edits: list[Edit] = field(default_factory=list)
+    changes: list[str] = field(default_factory=list)
+    problems: list[TemplateProblem] = field(default_factory=list)
+    macros: list[Macro] = field(default_factory=list)
+    refs: list[str] = field(default_factory=list)
+    asks_incremental: bool = False
+    uses_this: bool = False
+    dropped: list[tuple[int, int]] = field(default_factory=list)
+    test_config: dict[str, Any] = field(default_factory=dict)
 
-    def text_of_macro(self, macro: Macro) -> str:
-        """Return a macro as our templates read it; a generic test becomes a macro, too."""
-        block, name = macro.block, self._scope.name_of(macro)
-        edits = list(self.of_macro(macro).edits)
-        head = macro.template.text[block.start : block.inner[0]]
-        match = re.match(r"\{%[-+]?\s*(macro|test|data_test)\s+(\w+)", head)
-        if match is not None and (match[1] != "macro" or match[2] != name):
-            edits.append(Edit(block.start + match.start(1), block.start + match.end(2), f"macro {name}"))
-            if match[1] != "macro":
-                tail = macro.template.text[block.inner[1] : block.end]
-                start = block.inner[1] + tail.index(f"end{match[1]}")
-                edits.append(Edit(start, start + len(f"end{match[1]}"), "endmacro"))
-        return applied(macro.template.text, edits, block.start, block.end)
 
-    def _words(self, changes: Changes, package: str, *of_node: Any) -> DbtWords:
-        return DbtWords(self._names, self._scope, self._variables, changes, package, *of_node)
+@dataclass(frozen=True)
+class Changes:
+    """Notes what is found in the part of a template from ``begin`` to ``end``, a text of the file ``file``."""
+
+    template: DbtTemplate
+    file: str
+    begin: int
+    end: int
+    found: TemplateFindings = field(default_factory=TemplateFindings)
+
+    def unquoted(self, node: nodes.Expr, text: str, change: str, is_bound: bool) -> None:
+        """Replace an expression; a value that is bound as a parameter loses the quotes around its tag."""
+        if is_bound and self.template.is_alone(node):
+            start, end = self.template.tag(self.template.span(node)[0])
+            around = self.template.text[start - 1 : start] + self.template.text[end : end + 1]
+            if around in ("''", '""'):
+                self._edit(start - 1, end + 1, f"{{{{ {text} }}}}", change, node)
+                return
+        if text != self.text(node):
+            self.replace(node, text, change)
+
+    def text(self, node: nodes.Expr) -> str:
+        """Return the text of an expression."""
+        start, end = self.template.span(node)
+        return self.template.text[start:end]
+
+    def replace(self, node: nodes.Expr, text: str, change: str) -> None:
+        """Replace an expression."""
+        start, end = self.template.span(node)
+        self._edit(start, end, text, change, node)
+
+    def drop(self, use: Use) -> bool:
+        """Remove the tag of a call that writes nothing; return False where its value is used."""
+        assert use.node is not None
+        start, end = self.template.tag(self.template.span(use.node)[0])
+        text = self.template.text
+        inner = re.match(r"\{(?:\{|%)[-+]?\s*(do\s+)?", text[start:end])
+        if use.call is None or inner is None or start + inner.end() != self.template.span(use.call)[0]:
+            return False
+        first = text.rfind("\n", 0, start) + 1
+        last = text.find("\n", end)
+        last = len(text) if last < 0 else last + 1
+        if not text[first:start].strip() and not text[end:last].strip() and text[end - 1] != "\n":
+            start, end = max(first, self.begin), min(last, self.end)
+        self.found.edits.append(Edit(start, end, ""))
+        self.found.dropped.append(self.template.span(use.call))
+        if use.path[0] != "config":
+            self._change(f"{'.'.join(use.path)}(...) is left out", use.node)
+        return True
+
+    def preset(self, names: Iterable[str], at: int) -> None:
+        """Assign an empty text to names at an offset: what dbt writes where nothing has assigned them."""
+        strips = "-" if self.template.text[:at].endswith(("-%}", "-}}")) else ""
+        for name in names:
+            self.found.edits.append(Edit(at, at, f"{{% set {name} = '' {strips}%}}"))
+            self.found.changes.append(f"line {self.template.line(at)}: {name} is empty where nothing sets it")
+
+    def _edit(self, start: int, end: int, text: str, change: str, node: nodes.Expr) -> None:
+        self.found.edits.append(Edit(start, end, text))
+        self._change(change, node)
+
+    def _change(self, change: str, node: nodes.Expr) -> None:
+        line = self.template.line(self.template.span(node)[0])
+        self.found.changes.append(f"line {line}: {change}")
+
+    def is_dropped(self, use: Use) -> bool:
+        """Return whether a use is an argument of a call that is gone."""
+        offset = _first(use.node)
+        return any(start <= offset < end for start, end in self.found.dropped)
+
+    def problem(self, message: str, node: nodes.Node | None, fails: bool = False) -> None:
+        """Note what has no counterpart."""
+        offset = 0 if node is None else _first(node)
+        self.found.problems.append(TemplateProblem(message, DbtPlace(self.file, self.template.line(offset)), fails))
+
+
+def _first(node: nodes.Node) -> int:
+    while isinstance(node, nodes.Getattr | nodes.Call):
+        node = node.node
+    return node.lineno
+
+
+@dataclass(frozen=True)
+class Use:
+    """A name that nothing assigns, with the attributes behind it, and the call of it if it is called.
+
+    ``may_miss`` is whether the template expects that there is no such name: it asks, or has a default.
+    """
+
+    path: tuple[str, ...]
+    node: nodes.Expr
+    call: nodes.Call | None
+    may_miss: bool = False
+
+
+def uses(node: nodes.Node) -> Iterator[Use]:
+    """Yield what a node and those below it use."""
+    if isinstance(node, nodes.Call) and (path := _path(node.node)):
+        yield Use(path, node.node, node)
+        others = (*node.args, *node.kwargs, node.dyn_args, node.dyn_kwargs)
+        for other in others:
+            if other is not None:
+                yield from uses(other)
+    elif (
+        isinstance(node, nodes.Test | nodes.Filter) and node.name in _FOR_MISSING and isinstance(node.node, nodes.Name)
+    ):
+        yield Use((node.node.name,), node.node, None, may_miss=True)
+        for other in node.args:
+            yield from uses(other)
+    elif path := _path(node):
+        assert isinstance(node, nodes.Expr)
+        yield Use(path, node, None)
+    else:
+        for child in node.iter_child_nodes():
+            yield from uses(child)
+
+
+def _path(node: nodes.Node) -> tuple[str, ...]:
+    if isinstance(node, nodes.Name):
+        return (node.name,) if node.ctx == "load" else ()
+    if isinstance(node, nodes.Getattr) and (path := _path(node.node)):
+        return (*path, node.attr)
+    return ()
+
+
+def bound(body: Sequence[nodes.Node]) -> Iterator[str]:
+    """Yield the names that a template assigns, its macros and their arguments among them."""
+    for part in body:
+        for name in part.find_all(nodes.Name):
+            if name.ctx in ("store", "param"):
+                yield name.name
+        for reference in part.find_all(nodes.NSRef):
+            yield reference.name
+        for macro in [part] if isinstance(part, nodes.Macro) else part.find_all(nodes.Macro):
+            yield macro.name
+        if isinstance(part, nodes.Name) and part.ctx == "store":
+            yield part.name
+
+
+def unset_names(body: Sequence[nodes.Node], given: Iterable[str] = ()) -> list[str]:
+    """Return the names that are used where only some of the cases before have assigned them, sorted.
+
+    ``given`` are the names that are known at the beginning. A name of which the template asks whether it is defined is
+    left out.
+
+    >>> from jinja2 import Environment
+    >>> parse = Environment().parse
+    >>> unset_names(parse("{% if x %}{% set a, b = 1, 2 %}{% else %}{% set b = 3 %}{% endif %}{{ a }}{{ b }}").body)
+    ['a']
+    """
+    reader = _Reader()
+    reader.read(body, set(given))
+    return sorted(reader.unset - reader.asked)
+
+
+class _Reader:
+    def __init__(self) -> None:
+        self.unset: set[str] = set()
+        self.asked: set[str] = set()
+        self._some: set[str] = set()
+
+    def read(self, body: Iterable[nodes.Node], known: set[str]) -> set[str]:
+        """Return the names that are known behind ``body``, which is read with the names that are ``known``."""
+        for node in body:
+            known = self._read(node, known)
+        return known
+
+    def _read(self, node: nodes.Node, known: set[str]) -> set[str]:
+        if isinstance(node, nodes.If):
+            cases = []
+            for case in (node, *node.elif_):
+                self._expressions(case.test, known)
+                cases.append(self.read(case.body, known))
+            cases.append(self.read(node.else_, known))
+            behind = set.intersection(*cases)
+            self._some |= set.union(*cases) - behind
+            return behind
+        if isinstance(node, nodes.Macro | nodes.CallBlock):
+            self.read(node.body, known | {argument.name for argument in node.args})
+        elif isinstance(node, nodes.For):
+            self._expressions(node.iter, known)
+            within = known | set(_names(node.target))
+            self.read([*([node.test] if node.test else []), *node.body], within)
+            self.read(node.else_, known)
+        elif isinstance(node, nodes.With):
+            self.read(node.body, known.union(*map(_names, node.targets)))
+        elif isinstance(node, nodes.FilterBlock | nodes.AssignBlock):
+            self.read(node.body, known)
+        else:
+            self._expressions(node, known)
+        return known | set(_names(node.target)) if isinstance(node, nodes.Assign | nodes.AssignBlock) else known
+
+    def _expressions(self, node: nodes.Node, known: set[str]) -> None:
+        for test in node.find_all(nodes.Test):
+            if test.name in _ASKING and isinstance(test.node, nodes.Name):
+                self.asked.add(test.node.name)
+        for name in [node] if isinstance(node, nodes.Name) else node.find_all(nodes.Name):
+            if name.ctx == "load" and name.name in self._some and name.name not in known:
+                self.unset.add(name.name)
+
+
+def _names(target: nodes.Node) -> Iterator[str]:
+    """Yield the names that a target assigns."""
+    for name in [target] if isinstance(target, nodes.Name) else target.find_all(nodes.Name):
+        yield name.name

@@ -10,10 +10,10 @@ from typing import Any
 
 from jinja2 import nodes
 
-from rivet_dagster.dbt.declared import DbtProject, Package, Place
+from rivet_dagster.dbt.declared import DbtPlace, DbtProject, Package
 from rivet_dagster.dbt.reading.project import target_values
 from rivet_dagster.dbt.reading.project_file import PROJECT_FILE
-from rivet_dagster.dbt.report import CHANGED, LEFT_OUT, Entry
+from rivet_dagster.dbt.report import CHANGED, LEFT_OUT, ReportEntry
 from rivet_dagster.dbt.template import TemplateError, constant, read_template
 from rivet_dagster.dbt.values import UnknownValueError, rendered, value_context
 from rivet_dagster.dbt.yaml_file import line_of
@@ -23,17 +23,17 @@ _ENVIRONMENT_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _CALLED = re.compile(r"\bvar\(\s*(?:'([^']*)'|\"([^\"]*)\"|(\S))")
 
 
-class Variables:
+class ProjectVariables:
     """The variables that templates use; all that the project declares for itself are among them.
 
-    ``told`` is what is told of those that have another name here, or no value.
+    ``notes`` is what is told of those that have another name here, or no value.
     """
 
     def __init__(self, project: DbtProject) -> None:
         self._project = project
         self._target = target_values(project.target)
         self.values: dict[str, Any] = {}
-        self.told: list[Entry] = []
+        self.notes: list[ReportEntry] = []
         self._by_package: dict[tuple[str, str], str] = {}
         packages = {package.name for package in project.packages}
         root = project.root
@@ -41,15 +41,15 @@ class Variables:
         declared = {name: root.variables for name in root.variables if name not in packages}
         declared |= dict.fromkeys(own, own) if isinstance(own, Mapping) else {}
         for name, holder in sorted(declared.items(), key=lambda each: variable_name(each[0]) != each[0]):
-            place = Place(PROJECT_FILE, line_of(holder, name))
+            place = DbtPlace(PROJECT_FILE, line_of(holder, name))
             try:
                 known = self._named(variable_name(name), f"var_{variable_name(name)}", self._known(root, holder[name]))
             except UnknownValueError as error:
-                self.told.append(Entry(name, place, LEFT_OUT, reasons=(str(error),), kind="variable"))
+                self.notes.append(ReportEntry(name, place, LEFT_OUT, reasons=(str(error),), kind="variable"))
                 continue
             self._by_package[root.name, name] = known
             if known != name:
-                self.told.append(Entry(name, place, CHANGED, reasons=(f"it is '{known}'",), kind="variable"))
+                self.notes.append(ReportEntry(name, place, CHANGED, reasons=(f"it is '{known}'",), kind="variable"))
 
     def use(self, package: str, name: str) -> str:
         """Return the name of a variable as a file of ``package`` sees it. Raise KeyError where it has no value."""

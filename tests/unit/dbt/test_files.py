@@ -4,7 +4,7 @@ import os
 import re
 
 import pytest
-from support.dbt import model, told, translated, write_dbt
+from support.dbt import model, notes, translated, write_dbt
 
 from rivet_dagster.dbt.reading.project import read_dbt_project
 from rivet_dagster.dbt.translation.project import translate
@@ -30,12 +30,12 @@ def test_files_that_dbt_ignores(tmp_path):
     result = translate(read_dbt_project(root), root)
     assert [entry.name for entry in result.report.models] == ["h", "f", "m"]
     assert result.report.is_whole
-    assert told(result, "link")[0].name == "models/linked"
+    assert notes(result, "link")[0].name == "models/linked"
 
 
 def test_a_pattern_that_is_none_is_told(tmp_path):
     result = translated(tmp_path, {".dbtignore": "models/old/\n!\n", "models/old/o.sql": VIEW})
-    (problem,) = told(result, "file")
+    (problem,) = notes(result, "file")
     assert (problem.place.file, problem.place.line) == (".dbtignore", 2)
     assert "all files are read" in problem.reasons[0]
     assert [entry.name for entry in result.report.models] == ["o"]
@@ -50,7 +50,7 @@ def test_a_pipe_in_the_folder_is_told(tmp_path):
     os.rename(root / "seeds.csv", root / "seeds" / "s.csv")
     result = translate(read_dbt_project(root), root)
     assert model(result, "m").status == "unchanged"
-    for entry in (model(result, "p"), *told(result, "properties"), *told(result, "seed"), *told(result, "file")):
+    for entry in (model(result, "p"), *notes(result, "properties"), *notes(result, "seed"), *notes(result, "file")):
         assert "it is no ordinary file" in entry.reasons[0]
 
 
@@ -99,8 +99,8 @@ def test_folders_of_models(tmp_path):
     files = {"models/in/m.sql": VIEW, "models/in/m.yml": "models: [{name: m, description: Text.}]"}
     result = translated(tmp_path / "dbt", files, project)
     assert [(entry.name, entry.status) for entry in result.report.models] == [("b", "unchanged"), ("m", "unchanged")]
-    assert [entry.reasons[0] for entry in told(result, "setting")] == ["names 'nowhere', which is no folder"]
-    assert not told(result, "properties")
+    assert [entry.reasons[0] for entry in notes(result, "setting")] == ["names 'nowhere', which is no folder"]
+    assert not notes(result, "properties")
 
 
 def test_names_that_differ_in_case(tmp_path):

@@ -1,7 +1,7 @@
 """Models of dbt as joints: their text, their write strategies, and what refuses to move."""
 
 import pytest
-from support.dbt import model, told, translated
+from support.dbt import model, notes, translated
 
 VIEW = "select 1 as id"
 
@@ -241,7 +241,7 @@ def test_cycle(tmp_path):
 
 def test_broken_properties_leave_the_models(tmp_path):
     result = translated(tmp_path, {"models/m.sql": VIEW, "models/m.yml": "models:\n  - name: m\n   columns: []\n"})
-    (broken,) = told(result, "properties")
+    (broken,) = notes(result, "properties")
     assert (broken.status, broken.place.file, broken.place.line) == ("left_out", "models/m.yml", 3)
     assert model(result, "m").status == "unchanged"
     assert not result.report.is_whole
@@ -303,7 +303,7 @@ def test_words_of_dbt_within_macros(tmp_path, body, reason):
     result = translated(tmp_path, files)
     assert model(result, "m").status == "left_out"
     assert reason in model(result, "m").reasons[0]
-    assert told(result, "macro")[0].status == "left_out"
+    assert notes(result, "macro")[0].status == "left_out"
 
 
 @pytest.mark.parametrize(
@@ -320,7 +320,7 @@ def test_settings_of_incremental_models(tmp_path, config, status, reason):
     text = f"{{{{ config({own}) }}}}select 1 as id{{% if is_incremental() %}} where 1{{% endif %}}"
     result = translated(tmp_path, {"models/m.sql": text})
     entry = model(result, "m")
-    assert (entry.status, sum(reason in told for told in entry.reasons)) == (status, 1)
+    assert (entry.status, sum(reason in notes for notes in entry.reasons)) == (status, 1)
     if "true" in config:
         assert "write_strategy" not in text_of(result, "m")
         assert "{% if false %}" in text_of(result, "m")
@@ -336,7 +336,7 @@ def test_secrets_of_the_profile(tmp_path):
     assert not [secret for secret in ("abc", "d-e-f", "ghi") if secret in written]
     assert 'fs.azure.account.key.x: "${FS_AZURE_ACCOUNT_KEY_X}"' in written
     assert 'spark.x: "a $${b}"' in written
-    assert {entry.name for entry in told(result, "profile")} == {
+    assert {entry.name for entry in notes(result, "profile")} == {
         "fs.azure.account.key.x",
         "fs.s3a.access.key",
         "my.token",
@@ -368,14 +368,14 @@ def test_configuration_in_branches(tmp_path, text, stored):
         assert model(result, "m").status == "left_out"
     else:
         assert ("-- rivet:catalog: warehouse" in text_of(result, "m")) is stored
-    assert not told(result, "config")
+    assert not notes(result, "config")
 
 
 def test_configuration_that_is_not_known(tmp_path):
     text = "{{ config(materialized='table', unique_key=env_var('KEY'), tags=['a']) }}select 1 as id"
     result = translated(tmp_path, {"models/m.sql": text})
     assert "-- rivet:tags: [a]\n-- rivet:catalog: warehouse" in text_of(result, "m")
-    (entry,) = told(result, "config")
+    (entry,) = notes(result, "config")
     assert (entry.name, entry.place.line, "environment variable KEY" in entry.reasons[0]) == ("unique_key", 1, True)
 
 
@@ -406,7 +406,7 @@ def test_variables_that_need_another_name_or_value(tmp_path):
     assert "twice: b2" in manifest
     assert "unused" not in manifest
     assert "odd" not in manifest
-    assert {entry.name: entry.status for entry in told(result, "variable")} == {
+    assert {entry.name: entry.status for entry in notes(result, "variable")} == {
         "start-date": "changed",
         "2x": "changed",
         "odd": "left_out",
@@ -426,7 +426,7 @@ def test_variables_that_need_another_name_or_value(tmp_path):
 def test_python_models(tmp_path, text, project, is_there):
     result = translated(tmp_path, {"models/p.py": text}, project)
     assert [(entry.name, entry.status) for entry in result.report.models] == ([("p", "left_out")] if is_there else [])
-    assert [entry.name for entry in told(result, "disabled")] == ([] if is_there else ["p"])
+    assert [entry.name for entry in notes(result, "disabled")] == ([] if is_there else ["p"])
     assert result.report.is_whole is not is_there
 
 
@@ -454,7 +454,7 @@ def test_variables_in_the_project_file(tmp_path):
     yml += "{name: m, columns: [{name: id, tests: [unique]}]}]"
     result = translated(tmp_path, {"models/m.sql": VIEW, "models/n.sql": VIEW, "models/p.yml": yml}, project)
     assert "-- rivet:catalog: warehouse" in text_of(result, "m")
-    assert [entry.name for entry in told(result, "disabled")] == ["n"]
+    assert [entry.name for entry in notes(result, "disabled")] == ["n"]
     assert len(result.report.tests) == 1
 
 
@@ -492,4 +492,4 @@ def test_what_jinja_says_of_a_loop_is_known(tmp_path):
     }
     result = translated(tmp_path, files)
     assert model(result, "m").status == "unchanged"
-    assert [(entry.name, entry.status) for entry in told(result, "macro")] == [("unused", "unchanged")]
+    assert [(entry.name, entry.status) for entry in notes(result, "macro")] == [("unused", "unchanged")]

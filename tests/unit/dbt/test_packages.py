@@ -70,7 +70,7 @@ def test_the_configuration_within_a_test_is_below_its_own(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("written", "told", "rendered"),
+    ("written", "notes", "rendered"),
     [
         ("{% if 1 > 2 %}{% set x = 'a' %}{% endif %}select 1{{ x }}", "x is empty where nothing sets it", "select 1"),
         ("{% for i in [1, 2] %}{% if i == 2 %}{% set x = i %}{% endif %}{{ x }}{% endfor %}", "x is empty", "2"),
@@ -79,12 +79,12 @@ def test_the_configuration_within_a_test_is_below_its_own(tmp_path):
         ("{% if false %}{% set x = 1 %}{% endif %}{{ 'no' if x is not defined else x }}", "", "no"),
     ],
 )
-def test_names_that_nothing_sets_are_empty(tmp_path, written, told, rendered):
+def test_names_that_nothing_sets_are_empty(tmp_path, written, notes, rendered):
     result = translated(tmp_path, {"models/sub/m.sql": "select {{ word() }} as one", "macros/w.sql": macro(written)})
     assert model(result, "m").status == "unchanged"
     reasons = " ".join(reason for entry in result.report.others if entry.name == "word" for reason in entry.reasons)
-    assert told in reasons
-    assert bool(told) == bool(reasons)
+    assert notes in reasons
+    assert bool(notes) == bool(reasons)
     assert CheckRenderer([("word", result.files["macros/w.sql"])], {}).render("{{ word() }}").strip() == rendered
 
 

@@ -75,10 +75,10 @@ def test_random_projects(models):
     with tempfile.TemporaryDirectory() as folder:
         root = write_dbt(Path(folder), files_of(models))
         result = translate(read_dbt_project(root), root)
-    told = {entry.name: entry for entry in result.report.models}
-    assert len(result.report.models) == len(models) == len(told)
+    notes = {entry.name: entry for entry in result.report.models}
+    assert len(result.report.models) == len(models) == len(notes)
     moved = moving(models)
-    assert {name for name, entry in told.items() if entry.status != "left_out"} == moved
+    assert {name for name, entry in notes.items() if entry.status != "left_out"} == moved
     assert all(entry.reasons for entry in result.report.models if entry.status == "left_out")
     joints = {
         path.rsplit("/", 1)[-1].removesuffix(".sql"): text

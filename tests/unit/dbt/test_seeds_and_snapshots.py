@@ -4,11 +4,11 @@ import csv
 import io
 
 import pytest
-from support.dbt import model, told, translated, write_dbt
+from support.dbt import model, notes, translated, write_dbt
 
 from rivet_dagster.dbt.reading.project import read_dbt_project
+from rivet_dagster.dbt.report import Refused
 from rivet_dagster.dbt.translation.project import translate
-from rivet_dagster.dbt.translation.result import Refused
 from rivet_dagster.dbt.translation.seeds import read_seed
 
 
@@ -61,7 +61,7 @@ def test_column_types_delimiter_and_quotes(tmp_path):
 @pytest.mark.parametrize("text", ["", "a,b\n1,2,3\n"])
 def test_seeds_that_cannot_be_read(tmp_path, text):
     result = translated(tmp_path, {"seeds/s.csv": text, "models/m.sql": "select * from {{ ref('s') }}"})
-    (seed,) = told(result, "seed")
+    (seed,) = notes(result, "seed")
     assert (seed.status, seed.place.file) == ("left_out", "seeds/s.csv")
     assert model(result, "m").reasons == ("reads s, which is left out",)
     assert not result.report.is_whole
@@ -93,7 +93,7 @@ def test_snapshots(tmp_path, config, write):
     assert result.files["joints/snapshots/s.sql"] == (
         f"-- rivet:catalog: warehouse\n-- rivet:write_strategy: {write}{names}\n\nselect * from {{{{ ref('a') }}}}\n"
     )
-    (entry,) = told(result, "snapshot")
+    (entry,) = notes(result, "snapshot")
     assert entry.status == "changed"
     assert "a key that is NULL equals itself" in " ".join(entry.reasons)
 
@@ -121,7 +121,7 @@ def test_columns_that_only_dbt_has(tmp_path):
 )
 def test_snapshots_that_are_left_out(tmp_path, config, reason):
     result = snapshot(tmp_path, config)
-    (entry,) = told(result, "snapshot")
+    (entry,) = notes(result, "snapshot")
     assert (entry.status, reason in entry.reasons[0], entry.place.file) == ("left_out", True, "snapshots/s.sql")
     assert model(result, "reader").reasons == ("reads s, which is left out",)
 
@@ -136,7 +136,7 @@ def test_seeds_of_one_path_have_files_of_their_own(tmp_path):
     assert dict(result.copies) == {"seeds/pkg/x.csv": "seeds/pkg/x.csv"}
     assert result.files["seeds/pkg_x.csv"] == "id\n\\N\n"
     assert "table: pkg_x.csv\n" in result.files["sources/pkg/seeds/pkg_x.yaml"]
-    assert "another seed's is 'pkg/x.csv'" in " ".join(told(result, "seed")[0].reasons)
+    assert "another seed's is 'pkg/x.csv'" in " ".join(notes(result, "seed")[0].reasons)
 
 
 def test_snapshots_of_properties_files_are_configured_by_folder(tmp_path):
@@ -157,14 +157,14 @@ def test_snapshots_of_properties_files_are_configured_by_folder(tmp_path):
     ],
 )
 def test_wrong_settings_of_snapshots(tmp_path, config, reason):
-    (entry,) = told(snapshot(tmp_path, f"unique_key='id', strategy='check', check_cols='all', {config}"), "snapshot")
+    (entry,) = notes(snapshot(tmp_path, f"unique_key='id', strategy='check', check_cols='all', {config}"), "snapshot")
     assert (entry.status, entry.reasons[0]) == ("left_out", reason)
 
 
 def test_a_seed_that_the_compiler_refuses_is_left_out(tmp_path):
     root = write_dbt(tmp_path, {"seeds/s.csv": "id\n1\n", "models/m.sql": "select * from {{ ref('s') }}"})
     result = translate(read_dbt_project(root), root, Refused({"s": ["a reason"]}))
-    assert (told(result, "seed")[0].status, told(result, "seed")[0].reasons) == ("left_out", ("a reason",))
+    assert (notes(result, "seed")[0].status, notes(result, "seed")[0].reasons) == ("left_out", ("a reason",))
     assert model(result, "m").status == "left_out"
 
 
@@ -183,7 +183,7 @@ def test_a_seed_that_the_compiler_refuses_is_left_out(tmp_path):
 )
 def test_hard_deletes(tmp_path, config, expected):
     result = snapshot(tmp_path, f"unique_key='id', strategy='check', check_cols='all', {config}")
-    (entry,) = told(result, "snapshot")
+    (entry,) = notes(result, "snapshot")
     if isinstance(expected, str):
         assert (entry.status, expected in entry.reasons[0]) == ("left_out", True)
     else:

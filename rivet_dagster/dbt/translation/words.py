@@ -7,29 +7,148 @@ from dataclasses import dataclass
 
 from jinja2 import nodes
 
-from rivet_dagster.dbt.declared import Macro
-from rivet_dagster.dbt.macros.scope import DBT
+from rivet_dagster.dbt.declared import DbtNode, Macro
+from rivet_dagster.dbt.macros.scope import DBT, MacroScope
 from rivet_dagster.dbt.template import constant
-from rivet_dagster.dbt.translation.other_words import (
-    AT_RUN_TIME,
-    CONSTANT,
-    OBJECTS_OF_JINJA,
-    OF_JINJA,
-    OF_TESTS,
-    QUERIES,
-    SILENT,
-)
-from rivet_dagster.dbt.translation.template_changes import Found
-from rivet_dagster.dbt.translation.template_uses import Use, bound, uses
-from rivet_dagster.dbt.translation.variable_words import VariableWords
+from rivet_dagster.dbt.translation.names import Names
+from rivet_dagster.dbt.translation.template_text import Changes, TemplateFindings, Use, bound, uses
+from rivet_dagster.dbt.translation.variables import ProjectVariables
 from rivet_dagster.errors import nearest
+
+OF_JINJA = frozenset(
+    "range dict namespace cycler joiner lipsum caller loop varargs kwargs super self return true false none".split()
+)
+
+CONSTANT = {"execute": "true", "should_store_failures": "false"}
+"""Words that always have the same value here: a check shows rows, and stores none."""
+
+OBJECTS_OF_JINJA = frozenset(("loop", "varargs", "kwargs"))
+"""Words of Jinja that have attributes."""
+
+OF_TESTS = frozenset("severity warn_if error_if fail_calc limit store_failures store_failures_as".split())
+"""The configuration that tests alone have."""
+
+QUERIES = frozenset("run_query statement load_result store_result store_raw_result get_columns_in_relation".split())
+
+SILENT = frozenset(("log", "print"))
+
+AT_RUN_TIME = {
+    "adapter": "the warehouse",
+    "api": "dbt's own classes",
+    "builtins": "dbt's own functions",
+    "context": "dbt's own state",
+    "database": "dbt's target",
+    "dbt_version": "dbt's own state",
+    "fromjson": "a function of dbt's",
+    "fromyaml": "a function of dbt's",
+    "graph": "dbt's manifest",
+    "invocation_args_dict": "the run at hand",
+    "invocation_id": "the run at hand",
+    "local_md5": "a function of dbt's",
+    "model": "dbt's manifest",
+    "modules": "Python's modules",
+    "schema": "dbt's target",
+    "selected_resources": "the run at hand",
+    "set": "a function of dbt's",
+    "submit_python_job": "dbt's own functions",
+    "thread_id": "the run at hand",
+    "tojson": "a function of dbt's",
+    "toyaml": "a function of dbt's",
+    "zip": "a function of dbt's",
+}
+
+
+@dataclass(frozen=True)
+class VariableWords:
+    """The words of one template of ``package``, of which ``changes`` take what they become.
+
+    ``node`` is the model, snapshot or test that the template belongs to, None for a macro; ``table`` is what it writes.
+    """
+
+    names: Names
+    scope: MacroScope
+    variables: ProjectVariables
+    changes: Changes
+    package: str
+    node: DbtNode | None = None
+    is_incremental: bool = False
+    table: str = ""
+
+    def _var(self, use: Use) -> None:
+        if use.call is None:
+            if use.path[1:] != ("has_var",):
+                self.changes.problem("uses var without its parentheses", use.node)
+            return
+        if use.path != ("var",):
+            self.changes.problem("asks whether there is a variable", use.node)
+            return
+        try:
+            name = str(constant(use.call.args[0] if use.call.args else use.call.kwargs[0].value))
+        except (ValueError, IndexError):
+            return  # a name that is computed
+        default = len(use.call.args) > 1 or any(pair.key == "default" for pair in use.call.kwargs)
+        try:
+            known = self.variables.use(self._viewer(name, default), name)
+        except KeyError:
+            if not default:
+                self.changes.problem(f"var('{name}') has no value in dbt_project.yml and no default", use.node, True)
+            elif use.call.kwargs:
+                self._positional(use.call, name)
+            return
+        if known != name or use.call.kwargs:
+            self._positional(use.call, known)
+
+    def _viewer(self, name: str, has_default: bool) -> str:
+        """Return the package as which a variable is seen: a macro sees those of its callers, here of the project."""
+        root = self.names.root
+        if self.node is None and (has_default or self.variables.knows(root, name)):
+            return root
+        return self.package
+
+    def _positional(self, call: nodes.Call, name: str) -> None:
+        """Write the call of a variable as our templates read it: a name, and a default without a keyword."""
+        given = [*call.args[1:], *(pair.value for pair in call.kwargs if pair.key == "default")]
+        try:
+            texts = [repr(constant(value)) for value in given[:1]]
+        except ValueError:
+            self.changes.problem(f"gives var('{name}') a default that is computed, by a keyword", call.node)
+            return
+        self.changes.replace(call, f"var({', '.join([repr(name), *texts])})", f"the variable is var('{name}')")
+
+    def _env_var(self, use: Use) -> None:
+        try:
+            assert use.call is not None
+            name, *default = [str(constant(arg)) for arg in use.call.args]
+        except (AssertionError, ValueError):
+            self.changes.problem("computes the name of an environment variable", use.node)
+            return
+        try:
+            known = self.variables.use_environment(name, default[0] if default else None)
+        except ValueError as error:
+            self.changes.problem(str(error), use.node)
+            return
+        value = f"its default {default[0]!r}" if default else f"${{{name}}}"
+        self.changes.unquoted(
+            use.call, f"var('{known}')", f"env_var('{name}') is var('{known}'), which is {value}", not default
+        )
+
+    def _target(self, use: Use) -> None:
+        if len(use.path) != 2 or use.call is not None:
+            self.changes.problem("uses dbt's target as a whole", use.node)
+            return
+        try:
+            known = self.variables.use_target(use.path[1])
+        except KeyError:
+            self.changes.problem(f"uses target.{use.path[1]}, which the profile does not give", use.node)
+            return
+        self.changes.replace(use.node, f"var('{known}')", f"target.{use.path[1]} is var('{known}')")
 
 
 @dataclass(frozen=True)
 class DbtWords(VariableWords):
     """The words of dbt's in one template."""
 
-    def read(self, body: Sequence[nodes.Node]) -> Found:
+    def read(self, body: Sequence[nodes.Node]) -> TemplateFindings:
         """Return what is found in a template, or a part of one."""
         assigned = set(bound(body))
         for part in body:
@@ -46,8 +165,8 @@ class DbtWords(VariableWords):
 
     def _use(self, use: Use) -> None:
         name, attribute = use.path[0], use.path[1] if len(use.path) > 1 else None
-        if name in _BECOMING:
-            _BECOMING[name](self, use)
+        if name in _TRANSLATIONS:
+            _TRANSLATIONS[name](self, use)
         elif name in CONSTANT and attribute is None:
             self.changes.replace(
                 use.call if use.call is not None else use.node, CONSTANT[name], f"{name} is {CONSTANT[name]}"
@@ -217,7 +336,7 @@ class DbtWords(VariableWords):
             self.changes.problem(f"uses {'.'.join(use.path)}, which is the warehouse", use.node)
 
 
-_BECOMING = {
+_TRANSLATIONS = {
     "config": DbtWords._config,
     "ref": DbtWords._ref,
     "source": DbtWords._source,

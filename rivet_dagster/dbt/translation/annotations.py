@@ -10,6 +10,8 @@ from typing import Any
 from rivet_dagster.project.yaml_scalar import yaml_scalar
 
 _BARE = re.compile(r"[A-Za-z_][A-Za-z0-9_./-]*(?: [A-Za-z0-9_./-]+)*")
+
+
 _UNWRITTEN = re.compile("[^\x20-\x7e\xa0-\u2027\u202a-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 

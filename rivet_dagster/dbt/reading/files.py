@@ -1,17 +1,23 @@
-"""The files of a dbt project, found as dbt finds them."""
+"""The files of a dbt project, found as dbt finds them, without those that ``.dbtignore`` names."""
 
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from rivet_dagster.dbt.template import Template, TemplateError, read_template
-from rivet_dagster.dbt.text_files import read_file
+from pathspec import PathSpec
+
+from rivet_dagster.dbt.template import DbtTemplate, TemplateError, read_template
+from rivet_dagster.dbt.yaml_file import read_file
 from rivet_dagster.project.text_file import TextError
 
 _HIDDEN = (".", "#", "~")
+
+IGNORE_FILE = ".dbtignore"
 
 
 @dataclass(frozen=True)
@@ -49,9 +55,38 @@ class PackageFiles:
                 yield from (os.path.relpath(each, self.root) for each in linked if os.path.islink(each))
 
 
-def template_of(root: Path, file: str) -> tuple[Template | None, tuple[str, int] | None]:
+def template_of(root: Path, file: str) -> tuple[DbtTemplate | None, tuple[str, int] | None]:
     """Return the template in a file, or what is wrong with it and the line."""
     try:
         return read_template(read_file(root / file)), None
     except (TextError, TemplateError) as error:
         return None, (error.message, error.line or 1)
+
+
+def read_ignored(folder: Path) -> Callable[[str], bool]:
+    """Return whether dbt does not read a file, given by its path from ``folder``. Raise TextError."""
+    path = folder / IGNORE_FILE
+    return ignored(read_file(path)) if path.exists() else ignored("")
+
+
+def ignored(text: str) -> Callable[[str], bool]:
+    """Return whether patterns mean a path: the last one that matches decides. Raise TextError.
+
+    >>> is_ignored = ignored("*.sql  # no comment\\n*.csv\\n/models/old/\\n!models/old/**/new.sql")
+    >>> [is_ignored(path) for path in ("seeds/a.csv", "a.sql", "models/old/x/a.sql", "models/old/x/new.sql")]
+    [True, False, True, False]
+    """
+    lines = text.splitlines()
+    for number, line in enumerate(lines, 1):
+        try:
+            _patterns([line])
+        except ValueError as error:
+            raise TextError(str(error), number) from error
+    return _patterns(lines).match_file
+
+
+def _patterns(lines: list[str]) -> PathSpec[Any]:
+    with warnings.catch_warnings():
+        # The name that dbt uses; since 1.0 pathspec has others, of which older ones know nothing.
+        warnings.simplefilter("ignore", DeprecationWarning)
+        return PathSpec.from_lines("gitwildmatch", lines)

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from rivet_dagster.dbt.declared import DbtProject
-from rivet_dagster.dbt.translation.draft import SEEDS, SESSION, WAREHOUSE, Draft
-from rivet_dagster.dbt.translation.writing import scalar, yaml_lines
+from rivet_dagster.dbt.translation.annotations import scalar, yaml_lines
+from rivet_dagster.dbt.translation.draft import SEEDS, SESSION, WAREHOUSE, JointDraft
 from rivet_dagster.secrets.names import names_secret
 
 FOLDERS = ("sources", "joints", "sinks")
@@ -24,7 +24,7 @@ _IGNORED = ".rivet/\nwarehouse/\nspark-warehouse/\nmetastore_db/\nderby.log\n__p
 
 
 def settings_files(
-    project: DbtProject, variables: Mapping[str, Any], drafts: Iterable[Draft], has_macros: bool
+    project: DbtProject, variables: Mapping[str, Any], drafts: Iterable[JointDraft], has_macros: bool
 ) -> dict[str, str]:
     """Return the files at the top of the project by name."""
     manifest: dict[str, Any] = {"profiles": "profiles.yaml", **{folder: folder for folder in FOLDERS}}

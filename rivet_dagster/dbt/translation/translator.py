@@ -1,0 +1,90 @@
+"""The text of a model or macro, with as few changes as can be: what our templates do not know is replaced."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from rivet_dagster.dbt.declared import DbtNode, Macro
+from rivet_dagster.dbt.macros.scope import MacroScope
+from rivet_dagster.dbt.template import Edit, applied
+from rivet_dagster.dbt.translation.names import Names
+from rivet_dagster.dbt.translation.template_text import Changes, TemplateFindings, TemplateProblem, unset_names
+from rivet_dagster.dbt.translation.variables import ProjectVariables
+from rivet_dagster.dbt.translation.words import DbtWords
+
+
+class Translator:
+    """Finds what to replace in templates; what it finds in a macro is found once.
+
+    ``refused`` are the errors of macros by the names that they have among the joints' macros.
+    """
+
+    def __init__(
+        self, names: Names, scope: MacroScope, variables: ProjectVariables, refused: Mapping[str, str] | None = None
+    ) -> None:
+        self._names, self._scope, self._variables = names, scope, variables
+        self._refused = refused or {}
+        self._macros: dict[tuple[str, str, str], TemplateFindings] = {}
+
+    def of_node(self, node: DbtNode, is_incremental: bool, table: str) -> TemplateFindings:
+        """Return what to replace in the query of a model, snapshot or singular test; ``table`` is what it writes."""
+        assert node.template is not None and node.inner is not None
+        begin, end = node.inner
+        changes = Changes(node.template, node.file, begin, end)
+        body = list(node.template.bodies(node.inner))
+        changes.preset(unset_names(body), begin)
+        return self._words(changes, node.package, node, is_incremental, table).read(body)
+
+    def of_macro(self, macro: Macro) -> TemplateFindings:
+        """Return what to replace in a macro."""
+        key = (macro.package, macro.block.kind, macro.name)
+        if key not in self._macros:
+            block = macro.block
+            changes = Changes(macro.template, macro.file, block.start, block.end)
+            changes.preset(unset_names([block.node]), block.inner[0])
+            self._macros[key] = self._words(changes, macro.package).read([block.node])
+        return self._macros[key]
+
+    def refusals(self, macros: Iterable[Macro]) -> list[TemplateProblem]:
+        """Return the problems of the macros among ``macros`` that do not compile."""
+        names = {self._scope.name_of(macro): macro for macro in macros}
+        return [
+            TemplateProblem(f"the macro {name} does not compile: {self._refused[name]}", macro.place)
+            for name, macro in names.items()
+            if name in self._refused
+        ]
+
+    def silent_problems(self, macros: Iterable[Macro]) -> list[TemplateProblem]:
+        """Return the problems in macros that our templates would pass over, with another meaning."""
+        return [problem for macro in macros for problem in self.of_macro(macro).problems if not problem.fails]
+
+    def reached(self, found: TemplateFindings) -> list[Macro]:
+        """Return the macros that a template calls, and those that they call."""
+        reached: dict[tuple[str, str, str], Macro] = {}
+        waiting = list(found.macros)
+        while waiting:
+            macro = waiting.pop()
+            key = (macro.package, macro.block.kind, macro.name)
+            if key not in reached:
+                reached[key] = macro
+                waiting += self.of_macro(macro).macros
+        return list(reached.values())
+
+    def text_of_macro(self, macro: Macro) -> str:
+        """Return a macro as our templates read it; a generic test becomes a macro, too."""
+        block, name = macro.block, self._scope.name_of(macro)
+        edits = list(self.of_macro(macro).edits)
+        head = macro.template.text[block.start : block.inner[0]]
+        match = re.match(r"\{%[-+]?\s*(macro|test|data_test)\s+(\w+)", head)
+        if match is not None and (match[1] != "macro" or match[2] != name):
+            edits.append(Edit(block.start + match.start(1), block.start + match.end(2), f"macro {name}"))
+            if match[1] != "macro":
+                tail = macro.template.text[block.inner[1] : block.end]
+                start = block.inner[1] + tail.index(f"end{match[1]}")
+                edits.append(Edit(start, start + len(f"end{match[1]}"), "endmacro"))
+        return applied(macro.template.text, edits, block.start, block.end)
+
+    def _words(self, changes: Changes, package: str, *of_node: Any) -> DbtWords:
+        return DbtWords(self._names, self._scope, self._variables, changes, package, *of_node)
