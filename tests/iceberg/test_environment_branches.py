@@ -370,7 +370,7 @@ def test_columns_that_the_base_got_since_stay(place, adds):
 
 def test_a_drop_waits_for_a_merge_and_a_name_must_be_one(place, monkeypatch):
     all_works(place.catalog, place.root)
-    from rivet_dagster.catalogs.iceberg.environments.branches.merging import Merge
+    from rivet_dagster.catalogs.iceberg.environments.branches.merging import BranchEnvironment
 
     def dropped(merge, state):
         with pytest.raises(RivetError, match="RVT-417"):
@@ -378,7 +378,7 @@ def test_a_drop_waits_for_a_merge_and_a_name_must_be_one(place, monkeypatch):
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(Merge, "remove_data", dropped)
+        patch.setattr(BranchEnvironment, "remove_data", dropped)
         with pytest.raises(KeyboardInterrupt):
             place.catalog.merge(NAME)
     assert place.catalog.sweep_environments(timedelta(days=1)) == ()

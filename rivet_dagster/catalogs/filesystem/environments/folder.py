@@ -30,17 +30,20 @@ from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from rivet_dagster.catalogs.capabilities.environment_errors import half_merged, merged, missing
+from rivet_dagster.catalogs.environments.state import (
+    MERGING,
+    OPEN,
+    PUBLISHED,
+    EnvironmentState,
+    StateOfEnvironment,
+    refuse_wrong_name,
+)
 from rivet_dagster.catalogs.filesystem.files.damage import damage
 from rivet_dagster.catalogs.filesystem.files.file_status import exists, is_folder, names_in, status
 from rivet_dagster.catalogs.filesystem.versions.layout import HOMES, TableLayout, is_table_name
 from rivet_dagster.catalogs.filesystem.versions.lifecycle import sync, sync_entry
-from rivet_dagster.errors import RivetError
 from rivet_dagster.project.environment_name import NAME
 from rivet_dagster.project.own_folder import make_own_folder
-
-OPEN, MERGING, PUBLISHED, MERGED = "open", "merging", "published", "merged"
-"""The states of an environment: in use; merge begun; all tables in the base, data not removed yet; over."""
 
 _FOLDERS, _RECORD, _USED, _LOCK, _BASES = ".environments", ".environment.json", ".used", ".lock", ".bases"
 _DROPPED, _NEW = ".dropped-", ".new-"
@@ -48,25 +51,21 @@ _HALF = re.compile(r"\.(?:dropped|new)-([a-z0-9][a-z0-9_-]*)-[0-9a-f]{8}")
 
 
 @dataclass(frozen=True)
-class State:
-    """The content of an environment's file; ``token`` tells environments apart that had one name after another."""
+class FolderState(EnvironmentState):
+    """The state in an environment's file; ``token`` tells environments apart that had one name after another."""
 
-    profile: str
-    created_at: str
-    state: str = OPEN
     token: str = ""
 
 
 @dataclass(frozen=True)
-class EnvironmentFolder:
+class EnvironmentFolder(StateOfEnvironment[FolderState]):
     """The folder of the environment ``name`` of the catalog in the folder ``catalog``."""
 
     catalog: Path
     name: str
 
     def __post_init__(self) -> None:
-        if not NAME.fullmatch(self.name):
-            raise RivetError("RVT-129", f"no environment can be called '{self.name}'")
+        refuse_wrong_name(self.name)
 
     @property
     def path(self) -> Path:
@@ -95,7 +94,7 @@ class EnvironmentFolder:
         version = self.layout(table).published()
         return version is not None and version not in self.base_versions(table)
 
-    def state(self) -> State | None:
+    def state(self) -> FolderState | None:
         """Return the state, None if there is no such environment. Raises RVT-407, OSError."""
         file = self.path / _RECORD
         try:
@@ -103,18 +102,7 @@ class EnvironmentFolder:
         except (FileNotFoundError, NotADirectoryError):
             return None
         with damage(file, "Drop the environment, and make it anew."):
-            return State(**json.loads(text))
-
-    def required(self, *states: str) -> State:
-        """Return the state, which must be one of ``states``, else that of an open environment. Raises RVT-415."""
-        state = self.state()
-        if state is None:
-            raise missing(self.name)
-        if state.state not in (states or (OPEN,)):
-            if state.state == MERGED:
-                raise merged(self.name)
-            raise half_merged(self.name)
-        return state
+            return FolderState(**{"state": OPEN, **json.loads(text), "used_at": self._used_at()})
 
     def create(self, profile: str) -> None:
         """Make the environment, in one step; do nothing if it exists. Raises OSError."""
@@ -124,7 +112,7 @@ class EnvironmentFolder:
         (new / HOMES).mkdir(parents=True)
         try:
             now = datetime.now(UTC).isoformat(timespec="milliseconds")
-            _write(new / _RECORD, State(profile, now, token=secrets.token_hex(4)))
+            _write(new / _RECORD, FolderState(profile, now, now, OPEN, secrets.token_hex(4)))
             (new / _USED).touch()
             sync(new)
             with _making(self.catalog):
@@ -144,18 +132,20 @@ class EnvironmentFolder:
         """
         return exists(self.path) and not exists(self.path / _RECORD) and self.drop()
 
-    def set(self, state: str) -> None:
+    def set(self, state: str, instead_of: str | None = None) -> None:
         """Change the state, durably; the caller holds the lock. Raises OSError."""
-        _write(self.path / _RECORD, replace(self.required(OPEN, MERGING, PUBLISHED), state=state))
+        known = self.required(OPEN, MERGING, PUBLISHED)
+        if instead_of in (None, known.state):
+            _write(self.path / _RECORD, replace(known, state=state))
 
-    def use(self) -> None:
-        """Record that it is used now. Raises OSError."""
+    def use(self, state: FolderState) -> None:
+        """Record that it is used now, by the clock of the file system. Raises OSError."""
         os.utime(self.path / _USED)
 
-    def used(self) -> float:
-        """Return when it was used last, by the clock of the file system."""
+    def _used_at(self) -> str:
         last = status(self.path / _USED) or status(self.path / _RECORD)
-        return last.st_mtime if last is not None else 0.0
+        used = last.st_mtime if last is not None else 0.0
+        return datetime.fromtimestamp(used, UTC).isoformat(timespec="milliseconds")
 
     @contextmanager
     def locked(self) -> Iterator[None]:
@@ -234,10 +224,10 @@ def remove_halves(catalog: Path, name: str | None = None, made_before: float | N
     return removed
 
 
-def _write(path: Path, state: State) -> None:
+def _write(path: Path, state: FolderState) -> None:
     written = path.with_name(f"{path.name}-{secrets.token_hex(4)}")
     with open(written, "w", encoding="utf-8") as file:
-        json.dump(asdict(state), file)
+        json.dump({name: value for name, value in asdict(state).items() if name != "used_at"}, file)
         file.flush()
         os.fsync(file.fileno())
     os.replace(written, path)

@@ -7,12 +7,16 @@ identity under which it was, in the base itself.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from rivet_dagster.catalogs.capabilities.environment_errors import written_by_a_run
 from rivet_dagster.catalogs.capabilities.environments import BuiltTable
-from rivet_dagster.catalogs.filesystem.environments.folder import MERGED, MERGING, OPEN, PUBLISHED, EnvironmentFolder
+from rivet_dagster.catalogs.environments.catalog import StoredEnvironment
+from rivet_dagster.catalogs.environments.errors import merged
+from rivet_dagster.catalogs.environments.state import MERGING, OPEN, PUBLISHED
+from rivet_dagster.catalogs.filesystem.environments.folder import EnvironmentFolder, FolderState
 from rivet_dagster.catalogs.filesystem.environments.seeding import keep_permissions
 from rivet_dagster.catalogs.filesystem.files.data_files import stamp_of
 from rivet_dagster.catalogs.filesystem.files.footers import parquet_files
@@ -31,49 +35,69 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Merge:
-    """The merge of an ``environment``, which sees ``tables``, into the ``base``."""
+class FilesystemEnvironment(StoredEnvironment):
+    """An environment in its ``folder``, whose tables are ``tables``, and which is merged into the ``base``."""
 
     base: FilesystemTables
     tables: EnvironmentTables
-    environment: EnvironmentFolder
+    folder: EnvironmentFolder
+
+    @property
+    def environment(self) -> EnvironmentFolder:
+        """The folder, which holds the state."""
+        return self.folder
+
+    def built_names(self) -> list[str]:
+        """Return the tables whose published version is not one of the base. Raises OSError."""
+        return [table.name for table in self.folder.tables() if self.folder.is_built(table.name)]
 
     def built(self) -> tuple[BuiltTable, ...]:
         """Return the tables that were built in the environment. Raises OSError."""
-        names = [table.name for table in self.environment.tables() if self.environment.is_built(table.name)]
-        found = ((name, self.tables.current(name)) for name in names)
-        return tuple(self._described(name, current) for name, current in found if current is not None)
+        versions = ((name, self.tables.current(name)) for name in self.built_names())
+        return tuple(self._described(name, current) for name, current in versions if current is not None)
 
-    def finish(self) -> tuple[Published, ...]:
-        """Merge, from wherever an earlier merge was interrupted. Raises what ``HasEnvironments.merge`` does."""
-        environment = self.environment
-        environment.required(OPEN, MERGING, PUBLISHED)
-        with environment.locked():
-            state = environment.required(OPEN, MERGING, PUBLISHED)
-            published: tuple[Published, ...] = ()
-            environment.use()
-            if state.state != PUBLISHED:
-                environment.set(MERGING)
-                try:
-                    published = tuple(self._publish(table) for table in self._mergeable())
-                except RivetError as error:
-                    if error.code in ("RVT-405", "RVT-417"):  # there is something to do in the environment first
-                        environment.set(OPEN)
-                    raise
-                environment.set(PUBLISHED)
-            environment.remove_data()
-            environment.set(MERGED)
-        return published
+    def is_alive(self) -> bool:
+        """Return whether a run that is alive, or has just died, builds a version there. Raises OSError."""
+        alive = ((table, version) for table in self.folder.tables() for version in building(table))
+        return any(heartbeat.is_alive(table, version, heartbeat.now(table)) for table, version in alive)
 
-    def _mergeable(self) -> list[BuiltTable]:
-        """Return the tables to publish, those that were published first in front. Raises RVT-405, RVT-417."""
-        if is_alive(self.environment):
-            raise written_by_a_run(self.environment.name)
-        tables = self.built()
-        moved = [table for table in tables if table.moved]
-        if moved:
-            raise RivetError.of(diagnostic for table in moved for diagnostic in self._conflict(table).diagnostics)
-        return sorted(tables, key=lambda table: self._manifest(table).published_at)
+    def excluding_others(self, state: FolderState) -> AbstractContextManager[None]:
+        """Hold the lock of the folder."""
+        return self.folder.locked()
+
+    def moved(self, tables: Sequence[BuiltTable]) -> RivetError:
+        """Return RVT-405 with the versions of each table's base, then and now."""
+        return RivetError.of(diagnostic for table in tables for diagnostic in self._conflict(table).diagnostics)
+
+    def publish(self, tables: Sequence[BuiltTable], state: FolderState) -> tuple[Published, ...]:
+        """Publish one table after another, those that were published first in front."""
+        return tuple(self._publish(table) for table in sorted(tables, key=lambda one: self._manifest(one).published_at))
+
+    def remove_data(self, state: FolderState) -> bool:
+        """Remove all but the state."""
+        self.folder.remove_data()
+        return True
+
+    def sweep_tables(self) -> tuple[str, ...]:
+        """Remove the staged versions of dead runs."""
+        return self.tables.sweep()
+
+    def building(self) -> tuple[str, ...]:
+        """Return the versions that have a heartbeat file."""
+        return self.tables.building()
+
+    def drop(self) -> bool:
+        """Rename the folder, then remove it."""
+        if self.folder.state() is None:
+            return self.folder.drop()
+        with self.folder.locked():  # a merge ends first
+            if self.folder.is_merged():
+                raise merged(self.folder.name)
+            return self.folder.drop()
+
+    def remove_state(self) -> None:
+        """Remove the folder of a merged environment, which holds nothing else."""
+        self.folder.drop()
 
     def _conflict(self, table: BuiltTable) -> RivetError:
         then = table.base.version if table.base is not None else "nothing"
@@ -81,7 +105,7 @@ class Merge:
         return RivetError(
             "RVT-405",
             f"the base of '{table.table}' was at {then} when it was first written in the environment "
-            f"'{self.environment.name}', and is at {now} now",
+            f"'{self.folder.name}', and is at {now} now",
             remediation="Build it upon the base as it is now: drop the environment, and run it again under its name.",
         )
 
@@ -117,7 +141,7 @@ class Merge:
 
     def _described(self, name: str, current: Published) -> BuiltTable:
         layout, own = self.base.layout(name), self.tables.layout(name)
-        bases = self.environment.base_versions(name)
+        bases = self.folder.base_versions(name)
         manifest = read_manifest(own.manifest(bases[0])) if bases else None
         base = self.tables.described(own, manifest) if manifest is not None else None
         now = lifecycle.current(layout)
@@ -133,13 +157,7 @@ class Merge:
     @property
     def _identities(self) -> str:
         """The beginning of the identities under which the tables are published."""
-        return f"environment {self.environment.name} {self.environment.required(OPEN, MERGING, PUBLISHED).token}/"
-
-
-def is_alive(environment: EnvironmentFolder) -> bool:
-    """Return whether a run that is alive, or has just died, builds a version in the environment. Raises OSError."""
-    alive = ((table, version) for table in environment.tables() for version in building(table))
-    return any(heartbeat.is_alive(table, version, heartbeat.now(table)) for table, version in alive)
+        return f"environment {self.folder.name} {self.folder.required(OPEN, MERGING, PUBLISHED).token}/"
 
 
 def _stamps(layout: TableLayout, version: str) -> set[tuple[str, int, int]]:

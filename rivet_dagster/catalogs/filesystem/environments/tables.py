@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from rivet_dagster.catalogs.capabilities.environment_errors import not_built
 from rivet_dagster.catalogs.capabilities.targets import NO_OPTIONS
+from rivet_dagster.catalogs.environments.errors import not_built
 from rivet_dagster.catalogs.filesystem.catalog import FilesystemTables
 from rivet_dagster.catalogs.filesystem.environments.folder import EnvironmentFolder
 from rivet_dagster.catalogs.filesystem.environments.seeding import forget, seed

@@ -11,7 +11,6 @@ No readers look there, and a merge leaves it out. A merged environment is a tag 
 
 from __future__ import annotations
 
-import re
 import secrets
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -20,7 +19,15 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 from urllib.parse import quote
 
-from rivet_dagster.catalogs.capabilities.environment_errors import half_merged, merged, missing
+from rivet_dagster.catalogs.environments.errors import merged, missing
+from rivet_dagster.catalogs.environments.state import (
+    MERGED,
+    OPEN,
+    PUBLISHED,
+    EnvironmentState,
+    StateOfEnvironment,
+    refuse_wrong_name,
+)
 from rivet_dagster.catalogs.iceberg.names import staging_of
 from rivet_dagster.catalogs.iceberg.nessie.server import (
     ENVIRONMENT,
@@ -37,12 +44,8 @@ from rivet_dagster.catalogs.iceberg.nessie.server import (
 )
 from rivet_dagster.errors import RivetError
 
-OPEN, MERGING = "open", "merging"
-"""The states of an environment that is not over."""
-
 STATE: Key = (ENVIRONMENT,)
 
-_NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 _BRANCH, _MERGED = "rivet_env", "rivet_merged"
 _PRECISION = timedelta(minutes=1)
 _TRIES = 20
@@ -51,13 +54,9 @@ Changes = Callable[[Mapping[Key, Content]], list[dict[str, Any]]]
 
 
 @dataclass(frozen=True)
-class State:
-    """The facts about an environment; ``base`` is the hash of the base's branch from which it was made."""
+class BranchState(EnvironmentState):
+    """The state on an environment's branch; ``base`` is the hash of the base's branch from which it was made."""
 
-    profile: str
-    created_at: str
-    used_at: str
-    state: str
     token: str
     base: str
 
@@ -77,7 +76,7 @@ class Seed:
 
 
 @dataclass(frozen=True)
-class EnvironmentBranch:
+class EnvironmentBranch(StateOfEnvironment[BranchState]):
     """The environment ``name`` of the branch ``base`` of a server."""
 
     server: NessieServer
@@ -85,8 +84,7 @@ class EnvironmentBranch:
     name: str
 
     def __post_init__(self) -> None:
-        if not _NAME.fullmatch(self.name):
-            raise RivetError("RVT-129", f"no environment can be called '{self.name}'")
+        refuse_wrong_name(self.name)
 
     @property
     def ref(self) -> str:
@@ -98,28 +96,23 @@ class EnvironmentBranch:
         """The name of the tag of an environment that has been merged."""
         return f"{tags_of(self.base)}{self.name}"
 
-    def state(self) -> State | None:
-        """Return the state; None if there is no such environment."""
+    def state(self) -> BranchState | None:
+        """Return the state; None if there is no such environment, or if it has been merged."""
         return _state(self.contents([STATE]).get(STATE))
 
-    def required(self, *states: str) -> State:
-        """Return the state, which must be one of ``states``, else that of an open environment. Raises RVT-415."""
-        state = self.state()
-        if state is None:
-            if self.is_merged():
-                raise merged(self.name)
-            raise missing(self.name)
-        if state.state not in (states or (OPEN,)):
-            raise half_merged(self.name)
-        return state
-
     def is_merged(self) -> bool:
-        """Return whether there is the tag of its merge."""
+        """Return whether there is the tag of its merge, and no branch of an environment of the name."""
+        return self._has_tag() and self.state() is None
+
+    def _has_tag(self) -> bool:
         try:
             self.server.reference(self.merged_ref)
         except NessieNotFoundError:
             return False
         return True
+
+    def _missing(self) -> RivetError:
+        return merged(self.name) if self._has_tag() else missing(self.name)
 
     def create(self, profile: str) -> None:
         """Make the environment at the base as it is now, without what runs are staging there, if there is none."""
@@ -131,7 +124,7 @@ class EnvironmentBranch:
             if STATE in found:
                 return []
             head = self.server.reference(self.ref)
-            state = State(profile, now, now, OPEN, secrets.token_hex(4), head.hash)
+            state = BranchState(profile, now, now, OPEN, secrets.token_hex(4), head.hash)
             return [put(STATE, _described(STATE, asdict(state))), *(delete(key) for key in staged if key in found)]
 
         self.change(f"Make the environment {self.name}", [STATE, *staged], changes)
@@ -149,23 +142,28 @@ class EnvironmentBranch:
             base = self.server.reference(self.base)
         return base
 
-    def set(self, **values: str) -> None:
-        """Change what is known of the environment. Raises RVT-415."""
+    def set(self, state: str, instead_of: str | None = None) -> None:
+        """Change the state; that a merge has published, and has ended, its commit and its tag say. Raises RVT-415."""
+        if state not in (PUBLISHED, MERGED):
+            self._set(instead_of, state=state)
 
+    def use(self, state: BranchState) -> None:
+        """Record that it is used now, to the minute."""
+        now = _now()
+        if now - datetime.fromisoformat(state.used_at) > _PRECISION:
+            self._set(used_at=now.isoformat(timespec="milliseconds"))
+
+    def _set(self, instead_of: str | None = None, **values: str) -> None:
         def changes(found: Mapping[Key, Content]) -> list[dict[str, Any]]:
             known = _state(found.get(STATE))
             if known is None:
                 raise missing(self.name)
+            if instead_of not in (None, known.state):
+                return []
             described = _described(STATE, asdict(replace(known, **values)))
             return [put(STATE, {**described, "id": found[STATE]["id"]})]
 
         self.change(f"Change the environment {self.name}", [STATE], changes)
-
-    def use(self, state: State) -> None:
-        """Record that it is used now, to the minute."""
-        now = _now()
-        if now - datetime.fromisoformat(state.used_at) > _PRECISION:
-            self.set(used_at=now.isoformat(timespec="milliseconds"))
 
     def seeds(self) -> list[Seed]:
         """Return the seeds of all tables that have one, in the order of the tables."""
@@ -235,8 +233,8 @@ def seeded(table: Key, seed: Seed, known: Content | None) -> dict[str, Any]:
     return put(key, {**_described(key, asdict(seed)), **({"id": known["id"]} if known is not None else {})})
 
 
-def _state(content: Content | None) -> State | None:
-    return State(**content["properties"]) if content is not None else None
+def _state(content: Content | None) -> BranchState | None:
+    return BranchState(**content["properties"]) if content is not None else None
 
 
 def _described(key: Key, properties: Mapping[str, str]) -> dict[str, Any]:

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from rivet_dagster.catalogs.capabilities.environment_errors import not_built
 from rivet_dagster.catalogs.capabilities.targets import NO_OPTIONS
 from rivet_dagster.catalogs.capabilities.upkeep import UpkeepReport
+from rivet_dagster.catalogs.environments.errors import not_built
 from rivet_dagster.catalogs.iceberg.catalog import IcebergTables
 from rivet_dagster.engines.contract import EngineSession
 from rivet_dagster.model.finding import Finding

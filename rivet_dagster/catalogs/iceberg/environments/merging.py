@@ -6,16 +6,18 @@ the base of one of them has changed since.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 
-from rivet_dagster.catalogs.capabilities.environment_errors import moved, written_by_a_run
 from rivet_dagster.catalogs.capabilities.environments import BuiltTable
-from rivet_dagster.catalogs.iceberg.environments.branch import MERGING, OPEN, EnvironmentBranch, State
+from rivet_dagster.catalogs.environments.catalog import StoredEnvironment
+from rivet_dagster.catalogs.environments.errors import merged, moved
+from rivet_dagster.catalogs.environments.state import MERGING
+from rivet_dagster.catalogs.iceberg.environments.branch import BranchState, EnvironmentBranch
 from rivet_dagster.catalogs.iceberg.environments.tables import EnvironmentTables
 from rivet_dagster.catalogs.iceberg.nessie.run_branch import RunBranch, branches_of_runs
 from rivet_dagster.catalogs.iceberg.nessie.server import Key, NessieConflictError
 from rivet_dagster.catalogs.iceberg.on_nessie import NessieTables
-from rivet_dagster.errors import RivetError
 from rivet_dagster.model.storage import Published
 
 _PROPERTY = "rivet.environment"
@@ -23,89 +25,107 @@ _TRIES = 10
 
 
 @dataclass(frozen=True)
-class Merge:
-    """The merge of the environment that sees ``tables`` into the ``base``."""
+class NessieEnvironment(StoredEnvironment):
+    """An environment on a branch of the server, which sees ``tables``, and which is merged into the ``base``."""
 
     base: NessieTables
     tables: EnvironmentTables
 
     @property
     def environment(self) -> EnvironmentBranch:
-        """The environment."""
+        """The branch, which holds the state."""
         return self.tables.environment
+
+    def built_names(self) -> tuple[str, ...]:
+        """Return the tables whose snapshot on the branch is not the one that was taken over from the base."""
+        return self.tables.built_names()
 
     def built(self) -> tuple[BuiltTable, ...]:
         """Return the tables that were built in the environment."""
         state = self.environment.state()
-        is_published = state is not None and state.state == MERGING and self._is_published(state)
-        return tuple(self._described(name, is_published) for name in self.tables.built_names())
+        is_published = state is not None and self.is_published(state)
+        return tuple(self._described(name, is_published) for name in self.built_names())
 
-    def finish(self) -> tuple[Published, ...]:
-        """Merge, from wherever an earlier merge was interrupted. Raises what ``HasEnvironments.merge`` does."""
+    def is_alive(self) -> bool:
+        """Return whether a run that is alive, or has just died, writes in the environment."""
+        return any(branch.is_alive() for branch in self._branches_of_runs())
+
+    def is_published(self, state: BranchState) -> bool:
+        """Return whether the commit of the merge is in the base."""
         environment = self.environment
-        state = environment.required(OPEN, MERGING)
-        names = self.tables.built_names()
-        if not (state.state == MERGING and self._is_published(state)):
-            environment.set(state=MERGING)
-            try:
-                self._refuse()
-                if names:
-                    self._publish(names, state)
-            except RivetError as error:
-                if error.code in ("RVT-405", "RVT-417"):  # there is something to do in the environment first
-                    environment.set(state=OPEN)
-                raise
-        versions = (self.base.current(name) for name in names)
-        published = tuple(version for version in versions if version is not None)
-        server = environment.server
-        server.make(environment.merged_ref, server.reference(environment.base), "TAG")
-        self.remove()
-        return published
+        return state.state == MERGING and environment.server.has_commit(
+            environment.base, _PROPERTY, self._mark(state), state.base
+        )
 
-    def remove(self) -> bool:
+    def published_before(self) -> tuple[Published, ...]:
+        """Return the versions of the base."""
+        return self._versions(self.built_names())
+
+    def publish(self, tables: Sequence[BuiltTable], state: BranchState) -> tuple[Published, ...]:
+        """Publish all tables in one commit."""
+        names = [table.table for table in tables]
+        if names:
+            self._commit(names, state)
+        return self._versions(names)
+
+    def end(self, state: BranchState) -> None:
+        """Leave a tag at the commit of the merge, and remove the branch."""
+        server = self.environment.server
+        server.make(self.environment.merged_ref, server.reference(self.environment.base), "TAG")
+        self.remove_data(state)
+
+    def remove_data(self, state: BranchState | None = None) -> bool:
         """Remove the branch of the environment, and those of runs there; return whether there was one."""
         was_there = self.environment.server.remove(self.environment.ref)
         for branch in self._branches_of_runs():
             branch.remove()
         return was_there
 
-    def is_alive(self) -> bool:
-        """Return whether a run that is alive, or has just died, writes in the environment."""
-        return any(branch.is_alive() for branch in self._branches_of_runs())
+    def sweep_tables(self) -> tuple[str, ...]:
+        """Remove the branches of dead runs."""
+        return self.tables.sweep()
+
+    def building(self) -> tuple[str, ...]:
+        """Return the branches and staging tables of runs."""
+        return self.tables.building()
+
+    def drop(self) -> bool:
+        """Remove the branch; the files that it alone names are left to Nessie's garbage collection."""
+        if self.environment.is_merged():
+            raise merged(self.environment.name)
+        return self.remove_data()
+
+    def remove_state(self) -> None:
+        """Remove the tag of a merged environment."""
+        self.environment.server.remove(self.environment.merged_ref)
 
     def _branches_of_runs(self) -> list[RunBranch]:
         return list(branches_of_runs(self.base._nessie.at(self.environment.ref)))
 
-    def _refuse(self) -> None:
-        if self.is_alive():
-            raise written_by_a_run(self.environment.name)
-        self._refuse_if_moved()
+    def _versions(self, names: Iterable[str]) -> tuple[Published, ...]:
+        versions = (self.base.current(name) for name in names)
+        return tuple(version for version in versions if version is not None)
 
-    def _refuse_if_moved(self) -> None:
-        others = [table.table for table in self.built() if table.moved]
-        if others:
-            raise moved(self.environment.name, others)
-
-    def _publish(self, names: tuple[str, ...], state: State) -> None:
+    def _commit(self, names: Sequence[str], state: BranchState) -> None:
         from rivet_dagster.catalogs.iceberg.environments.merged_tables import TableMerge
 
         environment, server = self.environment, self.environment.server
         message, properties = f"Merge the environment {environment.name}", {_PROPERTY: self._mark(state)}
         for _ in range(_TRIES):
             base = server.reference(environment.base)
-            self._refuse_if_moved()  # until the base was at that hash
+            self.refuse_moved(self.built())  # until the base was at that hash
             merge = TableMerge(self.base._nessie, environment, base)
             try:
                 operations = merge.operations(self._keys(names))
                 server.commit(base, message, operations, properties)
                 return
             except NessieConflictError:  # others have changed one of the tables, or the answer was lost
-                if self._is_published(state):
+                if self.is_published(replace(state, state=MERGING)):
                     return
                 merge.discard()
         raise moved(environment.name, names)
 
-    def _keys(self, names: tuple[str, ...]) -> list[Key]:
+    def _keys(self, names: Iterable[str]) -> list[Key]:
         """Return the keys to merge: of the tables, and of their error tables."""
         from rivet_dagster.catalogs.iceberg.metadata.last_publication import error_tables
 
@@ -115,11 +135,7 @@ class Merge:
                 keys[self.tables._name(each).identifier] = None
         return list(keys)
 
-    def _is_published(self, state: State) -> bool:
-        environment = self.environment
-        return environment.server.has_commit(environment.base, _PROPERTY, self._mark(state), state.base)
-
-    def _mark(self, state: State) -> str:
+    def _mark(self, state: BranchState) -> str:
         return f"{self.environment.name} {state.token}"
 
     def _described(self, name: str, is_published: bool) -> BuiltTable:

@@ -7,22 +7,20 @@ were judged as its condition: what an interrupted merge has published is not bui
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING
 
-from rivet_dagster.catalogs.capabilities.environment_errors import moved, written_by_a_run
 from rivet_dagster.catalogs.capabilities.environments import BuiltTable
+from rivet_dagster.catalogs.environments.catalog import StoredEnvironment
+from rivet_dagster.catalogs.environments.errors import merged, moved
+from rivet_dagster.catalogs.environments.state import DROPPED, MERGED
 from rivet_dagster.catalogs.heartbeat_thread import beating
 from rivet_dagster.catalogs.iceberg.catalog import IcebergTables
 from rivet_dagster.catalogs.iceberg.commits.committing import OutcomeUnknownError
-from rivet_dagster.catalogs.iceberg.environments.branches.record import (
-    MERGED,
-    MERGING,
-    OPEN,
-    PUBLISHED,
-    EnvironmentRecord,
-    State,
-)
+from rivet_dagster.catalogs.iceberg.environments.branches.record import EnvironmentRecord, RecordedState
 from rivet_dagster.catalogs.iceberg.environments.branches.tables import BranchTables
 from rivet_dagster.catalogs.iceberg.heartbeat import Heartbeat, heartbeats_of
 from rivet_dagster.catalogs.iceberg.names import environment_of, identity_there, key_of
@@ -37,8 +35,8 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Merge:
-    """The merge of the environment that sees ``tables`` into the ``base``."""
+class BranchEnvironment(StoredEnvironment):
+    """An environment by branches of tables, which sees ``tables``, and which is merged into the ``base``."""
 
     base: IcebergTables
     tables: BranchTables
@@ -49,35 +47,35 @@ class Merge:
         return self.tables.environment_name
 
     @property
-    def record(self) -> EnvironmentRecord:
-        """The record of the environment."""
+    def environment(self) -> EnvironmentRecord:
+        """The record, which holds the state."""
         return self.tables.record
+
+    def built_names(self) -> tuple[str, ...]:
+        """Return the tables that have a branch of the environment, and those that it alone has."""
+        return self.tables.built_names()
 
     def built(self) -> tuple[BuiltTable, ...]:
         """Return the tables that were built in the environment."""
-        return tuple(self._described(name) for name in self.tables.built_names())
+        return tuple(self._described(name) for name in self.built_names())
 
-    def finish(self) -> tuple[Published, ...]:
-        """Merge, from wherever an earlier merge was interrupted. Raises what ``HasEnvironments.merge`` does."""
-        record = self.record
-        state = record.required(OPEN, MERGING, PUBLISHED)
-        heartbeat = Heartbeat(
-            self.tables._seen.real._load_file_io(location=state.location), state.location, self._key()
-        )
+    @contextmanager
+    def excluding_others(self, state: RecordedState) -> Iterator[None]:
+        """Send heartbeats, for which a drop waits."""
+        heartbeat = self._heartbeat(state)
         heartbeat.begin()
-        published: tuple[Published, ...] = ()
         try:
             with beating(heartbeat.beat, self.name):
-                if state.state != PUBLISHED:
-                    published = self._publish_all(heartbeat)
-                    record.set(PUBLISHED)
-                self.remove_data(state)
-                record.set(MERGED)
+                yield
         finally:
             heartbeat.end()
-        return published
 
-    def remove_data(self, state: State) -> bool:
+    def publish(self, tables: Sequence[BuiltTable], state: RecordedState) -> tuple[Published, ...]:
+        """Publish one table after another, those that were published first in front, each in one commit."""
+        heartbeat = self._heartbeat(state)
+        return tuple(self._publish(table, heartbeat) for table in sorted(tables, key=self._published_at))
+
+    def remove_data(self, state: RecordedState) -> bool:
         """Remove what the environment still has of its tables, and return whether nothing must stay for now."""
         from rivet_dagster.catalogs.iceberg.environments.branches.removing import remove_from
 
@@ -85,16 +83,60 @@ class Merge:
         removed = [remove_from(self.tables._seen, name) for name in names]
         return all(removed)
 
-    def is_alive(self) -> bool:
-        """Return whether a run that is alive, or has just died, writes in the environment."""
-        state = self.record.state()
-        locations = {written.location for written in state.tables} - {""} if state is not None else set()
-        return any(self._is_alive_at(location) for location in sorted(locations))
+    def sweep_tables(self) -> tuple[str, ...]:
+        """Remove what dead runs have staged."""
+        return self.tables.sweep()
+
+    def building(self) -> tuple[str, ...]:
+        """Return the branches and staging tables of runs."""
+        return self.tables.building()
+
+    def drop(self) -> bool:
+        """Remove the branches and what they alone have. Raises RVT-415, RVT-417 while a merge is alive."""
+        state = self.environment.state()
+        if state is None:
+            return False
+        if state.state == MERGED:
+            raise merged(self.name)
+        if self.is_being_merged():
+            message = f"the environment '{self.name}' is being merged"
+            raise RivetError("RVT-417", message, remediation="Wait until the merge has ended, or a minute.")
+        self.environment.set(DROPPED)
+        self.finish_drop()
+        return True
 
     def is_being_merged(self) -> bool:
         """Return whether a merge is alive, or has just died."""
-        state = self.record.state()
+        state = self.environment.state()
         return state is not None and self._is_alive_at(state.location)
+
+    def finish_drop(self) -> bool:
+        """Remove the data of a dropped environment, then its record, unless something must stay for now."""
+        state = self.environment.state()
+        if state is not None:
+            if not self.remove_data(state):
+                return False
+            self.environment.remove()
+        return True
+
+    def remove_state(self) -> None:
+        """Remove the record of a merged environment."""
+        self.environment.remove()
+
+    def before_creation(self) -> None:
+        """Finish an interrupted drop, and remove tables of an environment of the name that has no record any more."""
+        from rivet_dagster.catalogs.iceberg.environments.branches.removing import remove_remains
+
+        if not self.finish_drop():
+            message = f"the environment '{self.name}' is being removed: a commit of its merge may still be under way"
+            raise RivetError("RVT-417", message, remediation="Take another name, or wait for a day.")
+        remove_remains(self.base._catalog, self.base.name, lambda name: name == self.name)
+
+    def is_alive(self) -> bool:
+        """Return whether a run that is alive, or has just died, writes in the environment."""
+        state = self.environment.state()
+        locations = {written.location for written in state.tables} - {""} if state is not None else set()
+        return any(self._is_alive_at(location) for location in sorted(locations))
 
     def _is_alive_at(self, location: str) -> bool:
         from pyiceberg.io import load_file_io
@@ -102,20 +144,14 @@ class Merge:
         found = heartbeats_of(load_file_io(self.base._catalog.properties, location), location)
         return any(environment_of(heartbeat.key) == self.name and heartbeat.is_alive() for heartbeat in found)
 
-    def _publish_all(self, heartbeat: Heartbeat) -> tuple[Published, ...]:
-        self.record.set(MERGING)
-        try:
-            if self.is_alive():
-                raise written_by_a_run(self.name)
-            tables = self.built()
-            others = [table.table for table in tables if table.moved]
-            if others:
-                raise moved(self.name, others)
-            return tuple(self._publish(table, heartbeat) for table in sorted(tables, key=self._published_at))
-        except RivetError as error:
-            if error.code in ("RVT-405", "RVT-417"):  # there is something to do in the environment first
-                self.record.set(OPEN, instead_of=MERGING)
-            raise
+    def _heartbeat(self, state: RecordedState) -> Heartbeat:
+        io = self.tables._seen.real._load_file_io(location=state.location)
+        return Heartbeat(io, state.location, self._key)
+
+    @cached_property
+    def _key(self) -> str:
+        """The name of the heartbeat of this merge, which no other has."""
+        return key_of(identity_there(self.name))
 
     def _published_at(self, table: BuiltTable) -> int:
         found = self.tables._required(table.table).current_snapshot()
@@ -163,15 +199,12 @@ class Merge:
     def _identity(self, table: str, current: Published) -> str:
         return f"environment {self.name}/{table}/{current.version}"
 
-    def _key(self) -> str:
-        return key_of(identity_there(self.name))
-
 
 @dataclass(frozen=True)
 class _TableMerge:
     """The publication of one table, and of its errors just before."""
 
-    merge: Merge
+    merge: BranchEnvironment
     table: BuiltTable
     begin: Beginning
     heartbeat: Heartbeat

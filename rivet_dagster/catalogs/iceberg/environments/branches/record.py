@@ -17,22 +17,23 @@ from datetime import UTC, datetime, timedelta
 from hashlib import sha1
 from typing import TYPE_CHECKING, Any
 
-from rivet_dagster.catalogs.capabilities.environment_errors import half_merged, merged, missing
+from rivet_dagster.catalogs.environments.state import (
+    DROPPED,
+    OPEN,
+    EnvironmentState,
+    StateOfEnvironment,
+    refuse_wrong_name,
+)
 from rivet_dagster.catalogs.iceberg.commits.committing import Changes, commit, create
 from rivet_dagster.catalogs.iceberg.commits.updates import set_properties
 from rivet_dagster.catalogs.iceberg.metadata.summary import ENVIRONMENT
 from rivet_dagster.catalogs.iceberg.names import ENVIRONMENTS, TableName
 from rivet_dagster.catalogs.iceberg.opened import OpenedTable
 from rivet_dagster.catalogs.iceberg.writes.staged_table import creation, planned_table
-from rivet_dagster.errors import RivetError
-from rivet_dagster.project.environment_name import NAME
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
     from pyiceberg.table import Table
-
-OPEN, MERGING, PUBLISHED, MERGED, DROPPED = "open", "merging", "published", "merged", "dropped"
-"""The states: in use; merge begun; all tables in the base; over; being removed."""
 
 _PROFILE, _CREATED, _USED, _STATE = "rivet.profile", "rivet.created-at", "rivet.used-at", "rivet.state"
 _TABLE, _RECORD = "rivet.table.", "state_"
@@ -55,19 +56,15 @@ class Written:
 
 
 @dataclass(frozen=True)
-class State:
+class RecordedState(EnvironmentState):
     """The contents of the record; ``location`` is its own."""
 
-    profile: str
-    created_at: str
-    used_at: str
-    state: str
     tables: tuple[Written, ...]
     location: str
 
 
 @dataclass(frozen=True)
-class EnvironmentRecord:
+class EnvironmentRecord(StateOfEnvironment[RecordedState]):
     """The record of the environment ``name`` of a PyIceberg catalog that the profile calls ``catalog_name``."""
 
     catalog: Catalog
@@ -75,8 +72,7 @@ class EnvironmentRecord:
     name: str
 
     def __post_init__(self) -> None:
-        if not NAME.fullmatch(self.name):
-            raise RivetError("RVT-129", f"no environment can be called '{self.name}'")
+        refuse_wrong_name(self.name)
 
     @property
     def table(self) -> OpenedTable:
@@ -85,21 +81,10 @@ class EnvironmentRecord:
             self.catalog, TableName(self.catalog_name, (ENVIRONMENTS,), f"{_RECORD}{store_name(self.name)}")
         )
 
-    def state(self) -> State | None:
+    def state(self) -> RecordedState | None:
         """Return what is recorded; None if there is no such environment."""
         found = self.table.load_if_any()
         return None if found is None else _state(found)
-
-    def required(self, *states: str) -> State:
-        """Return what is recorded of an environment in one of ``states``, else of an open one. Raises RVT-415."""
-        state = self.state()
-        if state is None or state.state == DROPPED:
-            raise missing(self.name)
-        if state.state == MERGED:
-            raise merged(self.name)
-        if state.state not in (states or (OPEN,)):
-            raise half_merged(self.name)
-        return state
 
     def create(self, profile: str) -> None:
         """Make the record, if there is none."""
@@ -115,7 +100,7 @@ class EnvironmentRecord:
         layout = (UNPARTITIONED_PARTITION_SPEC, UNSORTED_SORT_ORDER)
         create(self.catalog, planned, creation(schema, *layout, planned.metadata.location, properties))
 
-    def use(self, state: State) -> None:
+    def use(self, state: RecordedState) -> None:
         """Record that it is used now, to the minute."""
         if datetime.now(UTC) - datetime.fromisoformat(state.used_at) > _PRECISION:
             self._set({_USED: _now()})
@@ -147,10 +132,10 @@ class EnvironmentRecord:
             except NoSuchTableError:
                 return
 
-    def _required(self) -> State:
+    def _required(self) -> RecordedState:
         state = self.state()
         if state is None or state.state == DROPPED:
-            raise missing(self.name)
+            raise self._missing()
         return state
 
     def _set(self, properties: Mapping[str, str], instead_of: str | None = None) -> None:
@@ -183,10 +168,10 @@ def store_name(name: str) -> str:
     return plain if plain == name else f"{plain}_{sha1(name.encode(), usedforsecurity=False).hexdigest()[:8]}"
 
 
-def _state(found: Table) -> State:
+def _state(found: Table) -> RecordedState:
     properties = found.metadata.properties
     tables = sorted((key.removeprefix(_TABLE), value) for key, value in properties.items() if key.startswith(_TABLE))
-    return State(
+    return RecordedState(
         properties[_PROFILE],
         properties[_CREATED],
         properties[_USED],

@@ -31,7 +31,7 @@ from pyiceberg.table.update import (
     UpgradeFormatVersionUpdate,
 )
 
-from rivet_dagster.catalogs.capabilities.environment_errors import missing
+from rivet_dagster.catalogs.environments.errors import missing
 from rivet_dagster.catalogs.iceberg.commits.updates import (
     branch_is_at,
     remove_properties,

@@ -8,12 +8,12 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, cast
 
 from rivet_dagster.catalogs.capabilities.targets import NO_OPTIONS
+from rivet_dagster.catalogs.environments.state import DROPPED
 from rivet_dagster.catalogs.iceberg.catalog import IcebergTables
 from rivet_dagster.catalogs.iceberg.environments.branches.record import (
-    DROPPED,
     EnvironmentRecord,
     Identifier,
-    State,
+    RecordedState,
     Written,
 )
 from rivet_dagster.catalogs.iceberg.environments.in_front import TablesInFront
@@ -53,7 +53,7 @@ class BranchTables(TablesInFront):
         """The record of the environment."""
         return EnvironmentRecord(self._base._catalog, self.name, self._environment)
 
-    def state(self) -> State | None:
+    def state(self) -> RecordedState | None:
         """Return what is recorded of the environment; None if there is none."""
         found = self.record.state()
         return None if found is None or found.state == DROPPED else found

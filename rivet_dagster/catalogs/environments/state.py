@@ -1,0 +1,77 @@
+"""The state of an environment, and the storage that holds it.
+
+An environment is ``open`` until a merge begins: then it is ``merging``. It is ``published`` when the base has all of
+its tables, and ``merged`` when its data have been removed, too. One that is removed instead is ``dropped`` where that
+takes more than one step. A storage need not hold each of these states: it may tell by other means that a merge has
+published, or that it has ended.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from rivet_dagster.catalogs.environments.errors import half_merged, merged, missing
+from rivet_dagster.errors import RivetError
+from rivet_dagster.project.environment_name import NAME
+
+OPEN, MERGING, PUBLISHED, MERGED, DROPPED = "open", "merging", "published", "merged", "dropped"
+
+
+@dataclass(frozen=True)
+class EnvironmentState:
+    """What is known of an environment: its profile, when it was made and used last in ISO 8601, and its state."""
+
+    profile: str
+    created_at: str
+    used_at: str
+    state: str
+
+
+S = TypeVar("S", bound=EnvironmentState)
+
+
+class StateOfEnvironment(ABC, Generic[S]):
+    """The state of the environment ``name`` in a storage."""
+
+    name: str
+
+    @abstractmethod
+    def state(self) -> S | None:
+        """Return the state; None if there is no such environment."""
+
+    @abstractmethod
+    def create(self, profile: str) -> None:
+        """Make an open environment in one step; do nothing if it exists."""
+
+    @abstractmethod
+    def set(self, state: str, instead_of: str | None = None) -> None:
+        """Change the state, unless it is another one by now than ``instead_of``. Raises RVT-415 if there is none."""
+
+    @abstractmethod
+    def use(self, state: S) -> None:
+        """Record that the environment in this ``state`` is used now, to the minute."""
+
+    def is_merged(self) -> bool:
+        """Return whether it is over because it has been merged."""
+        state = self.state()
+        return state is not None and state.state == MERGED
+
+    def required(self, *states: str) -> S:
+        """Return the state, which must be one of ``states``, else that of an open environment. Raises RVT-415."""
+        state = self.state()
+        if state is None or state.state == DROPPED:
+            raise self._missing()
+        if state.state in (states or (OPEN,)):
+            return state
+        raise merged(self.name) if state.state == MERGED else half_merged(self.name)
+
+    def _missing(self) -> RivetError:
+        return missing(self.name)
+
+
+def refuse_wrong_name(name: str) -> None:
+    """Raise RVT-129 for a name that no environment can have."""
+    if not NAME.fullmatch(name):
+        raise RivetError("RVT-129", f"no environment can be called '{name}'")
