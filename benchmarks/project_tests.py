@@ -18,7 +18,7 @@ from pathlib import Path
 import yaml
 
 from rivet_dagster import compile_directory
-from rivet_dagster.project_tests.reading import read_tests
+from rivet_dagster.project_tests.parsing import read_tests
 from rivet_dagster.project_tests.running import Runner, offline_engine, run_tests
 from rivet_dagster.project_tests.watching import Watched
 

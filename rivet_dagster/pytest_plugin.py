@@ -61,7 +61,7 @@ class _Project:
     @property
     def tests(self) -> tuple[ProjectTest, ...]:
         if self._tests is None:
-            from rivet_dagster.project_tests.reading import read_tests
+            from rivet_dagster.project_tests.parsing import read_tests
 
             self._tests = read_tests(self.root)
         return self._tests

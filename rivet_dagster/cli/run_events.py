@@ -23,7 +23,7 @@ from rivet_dagster.cli.screen.contract import (
 from rivet_dagster.compiler.plan import CompiledAssembly
 from rivet_dagster.definitions.metadata.materialization_metadata import ROW_COUNT
 from rivet_dagster.definitions.runs.fail_fast import was_not_started
-from rivet_dagster.definitions.runs.names import step_name
+from rivet_dagster.definitions.runs.identity import step_name
 from rivet_dagster.model.joint import SOURCE
 
 _STATES = {

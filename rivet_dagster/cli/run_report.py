@@ -12,8 +12,8 @@ from rivet_dagster.compiler.plan import CompiledAssembly
 from rivet_dagster.definitions.metadata.error_metadata import DIAGNOSTICS
 from rivet_dagster.definitions.metadata.materialization_metadata import ROW_COUNT
 from rivet_dagster.definitions.runs.fail_fast import was_not_started
-from rivet_dagster.definitions.runs.names import step_name
-from rivet_dagster.definitions.specs.published import LAST_STEP, published_with_run
+from rivet_dagster.definitions.runs.identity import step_name
+from rivet_dagster.definitions.specs.selection import LAST_STEP, published_with_run
 from rivet_dagster.errors import Diagnostic, RivetError
 from rivet_dagster.execution.row_error import SiteDiagnostic
 from rivet_dagster.model.check_plan import CompiledCheck

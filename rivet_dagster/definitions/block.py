@@ -16,8 +16,7 @@ from rivet_dagster.definitions.jobs.upkeep import upkeep_job
 from rivet_dagster.definitions.project import RivetProject
 from rivet_dagster.definitions.schedules.materialization import build_schedule_from_rivet_selection
 from rivet_dagster.definitions.schedules.observation import build_observation_schedule
-from rivet_dagster.definitions.schedules.sweeping import sweep_schedule
-from rivet_dagster.definitions.schedules.upkeep import upkeep_schedule
+from rivet_dagster.definitions.schedules.upkeep import sweep_schedule, upkeep_schedule
 from rivet_dagster.definitions.sensors.declared import declared_sensor
 from rivet_dagster.errors import RivetError
 from rivet_dagster.execution.clean_up import upkeep_catalogs

@@ -12,8 +12,7 @@ from rivet_dagster.model.spark_type import SparkType
 from rivet_dagster.project_tests.arrow_rows import Table
 from rivet_dagster.project_tests.declared import EXACT, SCHEMA_ONLY, GivenRows, ProjectTest
 from rivet_dagster.project_tests.fixtures import read_rows
-from rivet_dagster.project_tests.matching import matched
-from rivet_dagster.project_tests.near_rows import near_rows
+from rivet_dagster.project_tests.matching import matched, near_rows
 from rivet_dagster.project_tests.results import Difference, SchemaDifference
 from rivet_dagster.project_tests.values import in_zone
 

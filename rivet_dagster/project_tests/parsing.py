@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+import posixpath
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
 from typing import Any
 
-from rivet_dagster.errors import Diagnostic, nearest
+from rivet_dagster.errors import Diagnostic, RivetError, nearest
 from rivet_dagster.model import convert
+from rivet_dagster.project.manifest import read_manifest
 from rivet_dagster.project_tests.declared import (
     EXACT,
     FAILED,
@@ -21,7 +24,8 @@ from rivet_dagster.project_tests.declared import (
     IncrementalRun,
     ProjectTest,
 )
-from rivet_dagster.project_tests.extending import Extended
+from rivet_dagster.project_tests.documents import read_documents
+from rivet_dagster.project_tests.extending import Extended, extended
 from rivet_dagster.project_tests.given_rows import parse_rows
 from rivet_dagster.project_tests.placed import Place, Placed
 
@@ -168,3 +172,29 @@ def _tolerance(value: Any) -> float:
     if not is_number or not 0 <= value < math.inf:
         raise ValueError(f"must be a number of at least 0, not {convert.show(value)}")
     return float(value)
+
+
+def read_tests(root: Path) -> tuple[ProjectTest, ...]:
+    """Return all tests of the project in ``root``, in the order of their files; none is run or compiled.
+
+    What is wrong in a document is in its test's ``errors``. Raises RVT-101, RVT-102, RVT-108.
+    """
+    manifest, errors = read_manifest(root)
+    if any(error.code == "RVT-108" and "`tests`" in error.message for error in errors):
+        raise RivetError.of(errors)
+    if manifest.tests is None:
+        return ()
+    return tuple(map(parse_test, extended(read_documents(root, manifest.tests))))
+
+
+def selected(tests: Sequence[ProjectTest], paths: Sequence[str], text: str | None) -> tuple[ProjectTest, ...]:
+    """Return the tests below ``paths``, relative to the project, if there are any, whose name contains ``text``."""
+    return tuple(
+        test
+        for test in tests
+        if (text is None or text in test.name) and (not paths or any(_below(test.place.file, path) for path in paths))
+    )
+
+
+def _below(file: str, path: str) -> bool:
+    return path == "." or posixpath.normpath(file) == path or file.startswith(f"{path}/")

@@ -21,8 +21,7 @@ from rivet_dagster.model.write_plan import History, Upsert
 from rivet_dagster.project_tests.arrow_rows import Table
 from rivet_dagster.project_tests.declared import GRAPH, GivenRows, ProjectTest
 from rivet_dagster.project_tests.fixtures import fixture, with_file_rows
-from rivet_dagster.project_tests.incremental import Later, incremental_run
-from rivet_dagster.project_tests.parameters import parameters_of_partitions
+from rivet_dagster.project_tests.incremental import Later, incremental_run, parameters_of_partitions
 from rivet_dagster.sql.target import target_view
 
 

@@ -16,13 +16,15 @@ from rivet_dagster.compiler.plan import CompiledAssembly
 from rivet_dagster.engines.contract import Engine, EngineSession
 from rivet_dagster.engines.registry import engine_class, open_engine
 from rivet_dagster.errors import RivetError, is_configuration
+from rivet_dagster.execution.quality.row_errors import errors_result, is_errors_check
+from rivet_dagster.execution.quality.verdicts import judge
+from rivet_dagster.execution.results import CheckResult, RowErrorCounts
 from rivet_dagster.model.profile import EngineSpec
 from rivet_dagster.project_tests.arrow_rows import Table
 from rivet_dagster.project_tests.batches import SmallQuery, check_interrupt, computed
-from rivet_dagster.project_tests.checking import check_mismatches
 from rivet_dagster.project_tests.comparing import compare
 from rivet_dagster.project_tests.computation import Computation, query_of
-from rivet_dagster.project_tests.declared import ERROR, FAILED, PASSED, ProjectTest
+from rivet_dagster.project_tests.declared import ERROR, FAILED, PASSED, WARNED, ProjectTest
 from rivet_dagster.project_tests.prepared import Prepared, prepare
 from rivet_dagster.project_tests.results import NO_DIFFERENCE, Difference, TestResult
 from rivet_dagster.project_tests.values import zone_named
@@ -182,3 +184,32 @@ def _sentences(test: ProjectTest, difference: Difference) -> list[str]:
     missing, unexpected = len(difference.missing), len(difference.unexpected)
     same = difference.rows - unexpected
     return [f"rows of '{test.target}': {missing} missing, {unexpected} unexpected, {same} as expected"]
+
+
+def check_mismatches(computation: Computation, rows: int) -> list[str]:
+    """Return a sentence for each check whose verdict is not the one that the test expects.
+
+    Assertions and audits alike judge the computed rows, ``rows`` of them.
+    """
+    prepared, session = computation.prepared, computation.session
+    of_rows = [check for check in prepared.checks if not is_errors_check(check)]
+    results: list[CheckResult] = []
+    for check in prepared.checks:
+        if is_errors_check(check):
+            joint = computation.assembly.joint(prepared.target)
+            count = computation.error_count()
+            results.append(errors_result(joint, check, RowErrorCounts("", count, count), rows))
+    with session.views():
+        frame = computation.frame(prepared.target)
+        session.register(prepared.target, frame)
+        results += judge(prepared.target, of_rows, session, None, computation.frame)
+    return [sentence for result in results if (sentence := _mismatch(result, prepared.test.checks)) is not None]
+
+
+def _mismatch(result: CheckResult, expected: Mapping[str, str]) -> str | None:
+    verdict = PASSED if result.passed else FAILED if result.check.blocking else WARNED
+    wanted = expected[result.check.name]
+    if verdict == wanted:
+        return None
+    why = f": {result.error}" if result.error else f", violations: {result.violations}" if result.violations else ""
+    return f"the check '{result.check.name}' {verdict}, and was expected to have {wanted}{why}"

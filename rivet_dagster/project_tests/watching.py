@@ -16,8 +16,8 @@ from rivet_dagster.errors import RivetError
 from rivet_dagster.loading import compile_directory
 from rivet_dagster.project.manifest import read_manifest
 from rivet_dagster.project_tests.declared import GRAPH, ProjectTest
+from rivet_dagster.project_tests.parsing import read_tests, selected
 from rivet_dagster.project_tests.prepared import Prepared, prepare
-from rivet_dagster.project_tests.reading import read_tests, selected
 
 POLLED_EVERY = 0.2
 """The seconds between two looks at the files."""

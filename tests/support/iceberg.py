@@ -12,7 +12,7 @@ from rivet_dagster.catalogs.iceberg.settings.spark_settings import EXTENSIONS, p
 from rivet_dagster.engines.pyspark import PySparkEngine
 from rivet_dagster.engines.pyspark.iceberg_runtime import has_runtime
 from rivet_dagster.engines.pyspark.session import PySparkSession
-from rivet_dagster.engines.pyspark.spark_version import spark_version
+from rivet_dagster.engines.pyspark.spark_home import spark_version
 from rivet_dagster.model.profile import EngineSpec
 from support.iceberg_rest import IcebergRest
 from support.maven import are_there, jar, jars

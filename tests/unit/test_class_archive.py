@@ -11,12 +11,11 @@ import pytest
 from rivet_dagster.cli.main import main
 from rivet_dagster.engines.pyspark.class_archive import making as making_module
 from rivet_dagster.engines.pyspark.class_archive import place, starting, store
-from rivet_dagster.engines.pyspark.class_archive.examining import examine_archive
 from rivet_dagster.engines.pyspark.class_archive.jvm import SparkJvm
 from rivet_dagster.engines.pyspark.class_archive.making import make_archive, may_make_itself
 from rivet_dagster.engines.pyspark.class_archive.options import options_set
 from rivet_dagster.engines.pyspark.class_archive.place import archive_folder, writable_by_others
-from rivet_dagster.engines.pyspark.class_archive.starting import archive_options
+from rivet_dagster.engines.pyspark.class_archive.starting import archive_options, examine_archive
 from rivet_dagster.engines.pyspark.class_archive.store import Archive, NoArchive, find_archive, log_of
 from rivet_dagster.engines.pyspark.config import session_config, wrong_options
 from rivet_dagster.engines.pyspark.java import Java

@@ -19,7 +19,7 @@ from rivet_dagster.cli.doctor.environment import packages
 from rivet_dagster.cli.doctor.places import catalogs, engines, variables
 from rivet_dagster.engines.pyspark import PySparkEngine, examined_jars, examining
 from rivet_dagster.engines.pyspark.examining import examine as examine_spark
-from rivet_dagster.engines.pyspark.server.used_server import UsedServer
+from rivet_dagster.engines.pyspark.server.connecting import UsedServer
 from rivet_dagster.errors import RivetError
 from rivet_dagster.model.finding import FAIL, OK, WARN, Finding
 from rivet_dagster.model.profile import EngineSpec
@@ -346,7 +346,7 @@ except Exception as error:
 @pytest.mark.parametrize("version", ["3.5.9", "5.0.0"])
 @pytest.mark.parametrize("options", [{}, {"remote": "local"}], ids=["embedded", "own server"])
 def test_a_spark_of_another_major_version_is_reported_before_anything_starts(monkeypatch, options, version):
-    monkeypatch.setattr("rivet_dagster.engines.pyspark.spark_version.spark_version", lambda: version)
+    monkeypatch.setattr("rivet_dagster.engines.pyspark.spark_home.spark_version", lambda: version)
     engine = PySparkEngine(EngineSpec("spark", "pyspark", options=options))
     message = f"pyspark is {version}, and rivet_dagster runs on Spark 4"
     found = failures(engine.examine())[0]

@@ -15,7 +15,7 @@ from rivet_dagster.catalogs.spark import SparkCatalog
 from rivet_dagster.cli.doctor import places
 from rivet_dagster.engines.pyspark import examined_jars, jars
 from rivet_dagster.engines.pyspark.examined_jars import examine_jars
-from rivet_dagster.engines.pyspark.examined_places import examine_local_folders, examine_master
+from rivet_dagster.engines.pyspark.examining import examine_local_folders, examine_master
 from rivet_dagster.errors import RivetError
 from rivet_dagster.machine import disk, server
 from rivet_dagster.machine.disk import little_space

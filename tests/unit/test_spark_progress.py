@@ -8,8 +8,7 @@ import pytest
 
 from rivet_dagster.engines.contract import Progress
 from rivet_dagster.engines.pyspark.connect import ConnectAdapter
-from rivet_dagster.engines.pyspark.progress import Tally, reporting
-from rivet_dagster.engines.pyspark.stages import Stage
+from rivet_dagster.engines.pyspark.progress import Stage, Tally, reporting
 
 
 def tallied(*seen: list[Stage]) -> list[tuple[int, int, int, int]]:

@@ -22,14 +22,12 @@ from rivet_dagster.cli.main import main
 from rivet_dagster.engines.pyspark.examining import examine_own_server
 from rivet_dagster.engines.pyspark.server import stopping
 from rivet_dagster.engines.pyspark.server.command import PORT, TOKEN
-from rivet_dagster.engines.pyspark.server.connecting import _channel_to, connected_to
+from rivet_dagster.engines.pyspark.server.connecting import UsedServer, _channel_to, connected_to
 from rivet_dagster.engines.pyspark.server.files import ServerFiles
-from rivet_dagster.engines.pyspark.server.identity import process_state
 from rivet_dagster.engines.pyspark.server.ports import listener_of
-from rivet_dagster.engines.pyspark.server.record import ServerRecord, running, write_record
+from rivet_dagster.engines.pyspark.server.record import ServerRecord, process_state, running, write_record
 from rivet_dagster.engines.pyspark.server.starting import ServerSpec, ensure_server
 from rivet_dagster.engines.pyspark.server.stopping import stop_running
-from rivet_dagster.engines.pyspark.server.used_server import UsedServer
 from rivet_dagster.errors import RivetError
 
 SECONDS = 30.0

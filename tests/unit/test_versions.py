@@ -15,7 +15,7 @@ from rivet_dagster.catalogs.filesystem.files import footers
 from rivet_dagster.engines.pyspark.iceberg_runtime import has_runtime
 from rivet_dagster.engines.pyspark.messages import spark_error
 from rivet_dagster.engines.pyspark.relations.arrow_rows import frame_of_batches
-from rivet_dagster.engines.pyspark.spark_version import MAJOR
+from rivet_dagster.engines.pyspark.spark_home import MAJOR
 from rivet_dagster.errors import RivetError
 from rivet_dagster.execution.writing.python_joint import call
 from rivet_dagster.model.storage import ColumnStatistics

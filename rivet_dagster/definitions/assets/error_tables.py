@@ -12,8 +12,8 @@ from rivet_dagster.compiler.plan import FusedGroup
 from rivet_dagster.definitions.metadata.error_metadata import error_table_metadata
 from rivet_dagster.definitions.metadata.materialization_metadata import ROW_COUNT
 from rivet_dagster.definitions.project import RivetProject
-from rivet_dagster.definitions.runs.data_version import TAG
 from rivet_dagster.definitions.runs.environment import environment_metadata
+from rivet_dagster.definitions.runs.event_log import TAG
 from rivet_dagster.definitions.runs.failure import rivet_failures
 from rivet_dagster.errors import RivetError
 from rivet_dagster.execution.quality.row_errors import published_errors

@@ -21,15 +21,13 @@ from rivet_dagster.definitions.metadata.materialization_metadata import (
 from rivet_dagster.definitions.partitions import run_window
 from rivet_dagster.definitions.project import RivetProject
 from rivet_dagster.definitions.resources.engines import open_runtime
-from rivet_dagster.definitions.runs.data_version import data_version
 from rivet_dagster.definitions.runs.environment import enter_environment, environment_metadata
-from rivet_dagster.definitions.runs.eviction import read_since
+from rivet_dagster.definitions.runs.event_log import data_version, read_since
 from rivet_dagster.definitions.runs.fail_fast import refuse_after_failure
 from rivet_dagster.definitions.runs.failure import failure, rivet_failures, step_failures
 from rivet_dagster.definitions.runs.full_refresh import full_refresh_metadata
-from rivet_dagster.definitions.runs.identity import run_identity
+from rivet_dagster.definitions.runs.identity import run_identity, step_name
 from rivet_dagster.definitions.runs.lossy_refresh import enter_full_refresh
-from rivet_dagster.definitions.runs.names import step_name
 from rivet_dagster.definitions.runs.staged_heartbeats import keep_staged
 from rivet_dagster.definitions.runs.staged_rows import staged_in_run, staged_metadata, staged_table
 from rivet_dagster.errors import RivetError

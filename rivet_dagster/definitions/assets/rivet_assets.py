@@ -1,7 +1,5 @@
 """@rivet_assets: each fused group as a multi-asset whose step runs the user's function."""
 
-# No `from __future__ import annotations` here: Dagster reads the annotation of a step's context as a class.
-
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -9,18 +7,27 @@ from typing import Any
 
 import dagster as dg
 
+from rivet_dagster.compiler.joints import SourceJoint
 from rivet_dagster.compiler.plan import CompiledJoint, FusedGroup
 from rivet_dagster.definitions.assets.groups import RivetGroupRun, group_step_name
-from rivet_dagster.definitions.assets.sources import source_assets
+from rivet_dagster.definitions.beta import beta_accepted
 from rivet_dagster.definitions.checks.published_checks import publishing_step
 from rivet_dagster.definitions.checks.source_checks import source_checks
 from rivet_dagster.definitions.project import RivetProject
 from rivet_dagster.definitions.resources.engines import ENGINE_TAG, engine_keys, engine_pool
-from rivet_dagster.definitions.runs.failure import failure
+from rivet_dagster.definitions.runs.environment import mark_run
+from rivet_dagster.definitions.runs.failure import failure, rivet_failures
+from rivet_dagster.definitions.runs.identity import step_name
 from rivet_dagster.errors import RivetError
 from rivet_dagster.execution.group_run import reads
 from rivet_dagster.execution.progress import ProgressListener
+from rivet_dagster.execution.reading.sources import data_version
+from rivet_dagster.execution.runtime import Runtime
+from rivet_dagster.model.external_assets import is_external
 from rivet_dagster.model.joint import SOURCE
+
+# No `from __future__ import annotations` here: Dagster reads the annotation of a step's context as a class.
+
 
 Body = Callable[..., Iterable[Any]]
 """The function that a group's step runs: it takes the step's context and a RivetGroupRun, and yields events."""
@@ -191,3 +198,46 @@ def _misfit(body: Body, message: str) -> RivetError:
     code = getattr(inspect.unwrap(body), "__code__", None)
     origin = {"file": code.co_filename, "line": code.co_firstlineno} if code is not None else {}
     return RivetError("RVT-121", f"the function '{getattr(body, '__name__', body)}' {message}", **origin)
+
+
+# No `from __future__ import annotations` here: Dagster reads the annotation of a step's context as a class.
+
+
+def source_assets(project: RivetProject) -> list[dg.AssetsDefinition]:
+    """Return one multi-asset for the sources of each catalog, which observes them without an engine.
+
+    Sources that are external assets are left out, since those have events of their own.
+    """
+    by_catalog: dict[str, list[SourceJoint]] = {}
+    for joint in project.assembly.joints:
+        if isinstance(joint, SourceJoint) and not is_external(joint):
+            by_catalog.setdefault(joint.catalog, []).append(joint)
+    with beta_accepted():
+        return [
+            _observation(project, _observation_name(project, name, sources), chosen)
+            for name, sources in by_catalog.items()
+            if (chosen := [joint for joint in sources if joint.name in project.selected])
+        ]
+
+
+def _observation_name(project: RivetProject, catalog: str, sources: list[SourceJoint]) -> str:
+    """Return the step's name: the catalog's; if only a part of its sources is selected, with the first of them."""
+    chosen = [joint.name for joint in sources if joint.name in project.selected]
+    return step_name(project.assembly, "observe", catalog, *(chosen[:1] if len(chosen) < len(sources) else []))
+
+
+def _observation(project: RivetProject, name: str, sources: list[SourceJoint]) -> dg.AssetsDefinition:
+    by_key = {project.key(joint.name): joint for joint in sources}
+
+    def observe(context: dg.AssetExecutionContext) -> Iterator[dg.ObserveResult]:
+        runtime = Runtime(project.assembly, project.root, environment=project.environment)
+        mark_run(project, context.run, context.instance)
+        for key in sorted(context.selected_asset_keys):
+            with rivet_failures():
+                version = data_version(runtime, by_key[key])
+            yield dg.ObserveResult(asset_key=key, data_version=dg.DataVersion(version))
+
+    specs = [project.asset_spec(joint.name) for joint in sources]
+    decorate = dg.multi_observable_source_asset(name=name, specs=specs, can_subset=True)
+    observation: dg.AssetsDefinition = decorate(observe)
+    return observation

@@ -6,9 +6,8 @@ from typing import Any
 
 import dagster as dg
 
-from rivet_dagster.definitions.metadata.code_block import sql_markdown
-from rivet_dagster.definitions.metadata.error_metadata import check_metadata
-from rivet_dagster.definitions.metadata.sample_rows import bounded, samples_table
+from rivet_dagster.definitions.metadata.error_metadata import bounded, check_metadata, samples_table
+from rivet_dagster.definitions.metadata.materialization_metadata import sql_markdown
 from rivet_dagster.execution.results import CheckResult
 from rivet_dagster.secrets.redaction import redacted
 

@@ -17,10 +17,10 @@ from rivet_dagster.definitions.resources.engines import engine_keys, open_runtim
 from rivet_dagster.definitions.runs.environment import environment_of, mark_run
 from rivet_dagster.definitions.runs.fail_fast import refuse_after_failure
 from rivet_dagster.definitions.runs.failure import failure, rivet_failures
-from rivet_dagster.definitions.runs.names import step_name
+from rivet_dagster.definitions.runs.identity import step_name
 from rivet_dagster.definitions.runs.staged_heartbeats import keep_staged
 from rivet_dagster.definitions.runs.staged_rows import staged_in_run, staged_of
-from rivet_dagster.definitions.specs.published import LAST_STEP
+from rivet_dagster.definitions.specs.selection import LAST_STEP
 from rivet_dagster.errors import RivetError
 from rivet_dagster.execution.runtime import Runtime
 from rivet_dagster.execution.staged_tables import StagedTable, is_published

@@ -13,7 +13,7 @@ from rivet_dagster.definitions.resources.engines import ENGINE_TAG, engine_keys,
 from rivet_dagster.definitions.runs.environment import mark_run
 from rivet_dagster.definitions.runs.fail_fast import refuse_after_failure
 from rivet_dagster.definitions.runs.failure import rivet_failures
-from rivet_dagster.definitions.runs.names import step_name
+from rivet_dagster.definitions.runs.identity import step_name
 from rivet_dagster.execution.quality.judging import check_source
 from rivet_dagster.model.external_assets import is_external
 

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import dagster as dg
 
-from rivet_dagster.definitions.metadata.sample_rows import bounded, short_text
 from rivet_dagster.errors import Diagnostic
 from rivet_dagster.execution.results import RowErrorCounts
 from rivet_dagster.execution.row_error import SiteDiagnostic, site_diagnostic
+from rivet_dagster.model.convert import shortened
 from rivet_dagster.model.row_errors import ERROR_TYPES
 from rivet_dagster.model.schema import Field
+from rivet_dagster.secrets.redaction import redacted
 
 ERRORS = "rivet/errors"
 BY_SITE = "rivet/errors_by_site"
@@ -96,3 +97,43 @@ _COLUMNS = ("condition", "joint", "file", "line", "expression", "count", "sample
 
 def _sites(errors: RowErrorCounts) -> dict[str, Any]:
     return {BY_SITE: sites_table(site_diagnostics(errors))} if errors.sites else {}
+
+
+CHARACTERS, BYTES = 200, 10_000
+"""The maximum length of a value in a sample, and of all samples of a check together."""
+
+
+def bounded(samples: Sequence[Mapping[str, Any]], most: int = BYTES) -> list[dict[str, str]]:
+    """Return sample rows as texts, each value cut to 200 characters, and as many rows as fit into ``most`` bytes.
+
+    If the first row alone is longer, only its first columns are returned.
+
+    >>> bounded([{"id": 1, "note": "x" * 300}])[0]["note"][-5:]
+    'xx...'
+    >>> [len(row) for row in bounded([{f"c{n}": "x" * 200 for n in range(100)}] * 2)]
+    [49]
+    """
+    rows: list[dict[str, str]] = []
+    remaining = most
+    for sample in samples:
+        row: dict[str, str] = {}
+        for name, value in sample.items():
+            text = short_text(value)
+            remaining -= len(name.encode()) + len(text.encode())
+            if remaining >= 0:
+                row[name] = text
+        if remaining < 0 and rows:
+            break
+        rows.append(row)
+    return rows
+
+
+def samples_table(rows: Sequence[Mapping[str, str]]) -> dg.MetadataValue:
+    """Return bounded rows as a table with the columns of the first one."""
+    schema = dg.TableSchema([dg.TableColumn(name, "string") for name in rows[0]])
+    return dg.MetadataValue.table(records=[dg.TableRecord(dict(row)) for row in rows], schema=schema)
+
+
+def short_text(value: Any) -> str:
+    """Return a value as a text of at most 200 characters."""
+    return "NULL" if value is None else shortened(redacted(str(value)), CHARACTERS)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from datetime import date, datetime
 from typing import Any
@@ -9,7 +10,6 @@ from typing import Any
 import dagster as dg
 
 from rivet_dagster.compiler.plan import CompiledJoint
-from rivet_dagster.definitions.metadata.code_block import code_block
 from rivet_dagster.definitions.metadata.table_metadata import column_schema, enforced, table_name
 from rivet_dagster.engines.contract import QueryPlan
 from rivet_dagster.execution.results import GroupResult
@@ -136,3 +136,20 @@ def _landed(published: Published) -> dict[str, Any]:
         for source, reading in published.landed.items()
     }
     return {"rivet/landed": dg.MetadataValue.json(landed)} if landed else {}
+
+
+def code_block(text: str, language: str = "") -> dg.MarkdownMetadataValue:
+    """Return a code block in Markdown, whose fence is longer than any in ``text``.
+
+    >>> print(code_block("SELECT '```' AS fence", "sql").md_str)
+    ````sql
+    SELECT '```' AS fence
+    ````
+    """
+    fence = "`" * max(3, 1 + max((len(run) for run in re.findall(r"`+", text)), default=0))
+    return dg.MetadataValue.md(f"{fence}{language}\n{text}\n{fence}")
+
+
+def sql_markdown(sql: str) -> dg.MarkdownMetadataValue:
+    """Return SQL as a code block."""
+    return code_block(sql, "sql")

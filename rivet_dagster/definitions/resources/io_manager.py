@@ -13,7 +13,6 @@ from rivet_dagster.definitions.metadata.table_metadata import column_schema
 from rivet_dagster.definitions.partitions import definition_text, partitions_definition, window
 from rivet_dagster.definitions.project import RivetProject
 from rivet_dagster.definitions.resources.engines import ENGINE_TAG, engine_keys, open_runtime
-from rivet_dagster.definitions.resources.forms import in_form
 from rivet_dagster.definitions.runs.environment import ENVIRONMENT, environment_metadata, mark_run
 from rivet_dagster.definitions.runs.failure import rivet_failures
 from rivet_dagster.definitions.runs.identity import run_identity
@@ -171,3 +170,27 @@ def _window(context: dg.InputContext, joint: CompiledJoint) -> Window | None:
     except ValueError as error:
         message = f"'{joint.name}' can only be given by partitions that follow one another: {error}"
         raise RivetError("RVT-509", message, joint=joint.name, remediation="Use another partition mapping.") from error
+
+
+def in_form(kind: Any, ref: MaterializedRef) -> Any:
+    """Return the rows of ``ref`` as a value of the type ``kind``; ``ref`` itself for Any. Raises RVT-509 for others.
+
+    Types are compared by name, since importing them all would be slow.
+    """
+    package, name = getattr(kind, "__module__", "").partition(".")[0], getattr(kind, "__name__", "")
+    if kind is MaterializedRef or kind is Any or (package in ("typing", "builtins") and name in ("Any", "object")):
+        return ref
+    if (package, name) == ("pyarrow", "Table"):
+        return ref.to_arrow()
+    if (package, name) == ("pyarrow", "RecordBatchReader"):
+        return ref.to_arrow_batches()
+    if (package, name) == ("pandas", "DataFrame"):
+        return ref.to_arrow().to_pandas()
+    if (package, name) in (("polars", "DataFrame"), ("polars", "LazyFrame")):
+        import polars
+
+        frame = polars.DataFrame(ref.to_arrow())
+        return frame if name == "DataFrame" else frame.lazy()
+    if (package, name) == ("pyspark", "DataFrame"):
+        return ref.to_spark()
+    raise RivetError("RVT-509", f"'{ref.joint}' cannot be given as {package}.{name}", joint=ref.joint)

@@ -1,9 +1,12 @@
-"""The identity under which a step publishes: its run, or, for a retry, the run that first tried the step."""
+"""Runs that continue another one: they execute again what that has not done."""
 
 from __future__ import annotations
 
+import re
+
 import dagster as dg
 
+from rivet_dagster.compiler.plan import CompiledAssembly
 from rivet_dagster.definitions.runs.continued import continued_run, is_automatic_retry
 from rivet_dagster.definitions.runs.full_refresh import is_full_refresh
 
@@ -27,3 +30,13 @@ def _is_retry(run: dg.DagsterRun, parent: dg.DagsterRun, step: str, instance: dg
         return True
     succeeded = instance.all_logs(parent.run_id, of_type=dg.DagsterEventType.STEP_SUCCESS)
     return step not in {entry.dagster_event.step_key for entry in succeeded if entry.dagster_event}
+
+
+def step_name(assembly: CompiledAssembly, *parts: str) -> str:
+    """Return the name of a step, with ``_`` for characters of the key prefix that Dagster does not allow in it.
+
+    >>> from rivet_dagster.model.project import DagsterSettings
+    >>> step_name(CompiledAssembly(profile="default", dagster=DagsterSettings(("shop-2", "eu"))), "observe", "raw")
+    'shop_2__eu__observe__raw'
+    """
+    return re.sub(r"[^A-Za-z0-9_]", "_", "__".join([*assembly.dagster.key_prefix, *parts]))

@@ -10,9 +10,8 @@ from rivet_dagster.definitions.jobs.target import Target, find_target
 from rivet_dagster.definitions.partitions import partitions_definition
 from rivet_dagster.definitions.project import RivetProject
 from rivet_dagster.definitions.runs.staged_rows import staged_of
-from rivet_dagster.definitions.sensors.cursor import cursor, read_cursor, run_key
 from rivet_dagster.definitions.sensors.mistakes import Mistakes
-from rivet_dagster.definitions.sensors.sources_and_targets import target_job
+from rivet_dagster.definitions.sensors.requests import cursor, read_cursor, run_key, target_job
 from rivet_dagster.errors import RivetError
 from rivet_dagster.model.origin import Origin
 

@@ -8,12 +8,14 @@ import dagster as dg
 
 from rivet_dagster.definitions.project import RivetProject
 from rivet_dagster.definitions.runs.failure import secrets_redacted
-from rivet_dagster.definitions.sensors.cursor import cursor, read_cursor, run_key
 from rivet_dagster.definitions.sensors.mistakes import Mistakes
-from rivet_dagster.definitions.sensors.sources_and_targets import (
+from rivet_dagster.definitions.sensors.requests import (
+    cursor,
     find_source,
     find_whole_target,
     observation,
+    read_cursor,
+    run_key,
     target_job,
 )
 from rivet_dagster.errors import Diagnostic, RivetError

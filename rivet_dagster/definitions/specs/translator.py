@@ -12,9 +12,9 @@ import dagster as dg
 from rivet_dagster.compiler.joints import FunctionJoint, QueryJoint, SourceJoint
 from rivet_dagster.compiler.plan import CompiledAssembly, CompiledJoint
 from rivet_dagster.definitions.beta import beta_accepted
-from rivet_dagster.definitions.metadata.code_block import sql_markdown
 from rivet_dagster.definitions.metadata.error_metadata import COLUMNS
 from rivet_dagster.definitions.metadata.lineage import column_lineage, lineage_table
+from rivet_dagster.definitions.metadata.materialization_metadata import sql_markdown
 from rivet_dagster.definitions.metadata.table_metadata import column_schema, enforced, table_name
 from rivet_dagster.definitions.partitions import partitions_definition
 from rivet_dagster.definitions.specs.context import TranslationContext

@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
 from rivet_dagster.engines.contract import QueryPlan
-from rivet_dagster.engines.pyspark.stages import StageListener
+from rivet_dagster.engines.pyspark.progress import StageListener
 from rivet_dagster.errors import RivetError
 
 if TYPE_CHECKING:

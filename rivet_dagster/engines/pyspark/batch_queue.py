@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+import tempfile
 from collections import deque
 from contextlib import suppress
 from pathlib import Path
@@ -86,3 +88,24 @@ class BatchQueue:
         if self._reader is None:
             self._reader = pa.ipc.open_stream(pa.OSFile(str(self._path)))
         return self._reader.read_next_batch()
+
+
+class Spool:
+    """A temporary folder that is made when it is first needed."""
+
+    def __init__(self) -> None:
+        self._root: Path | None = None
+        self._files = 0
+
+    def new_file(self) -> Path:
+        """Return a unique path for a file of rows."""
+        if self._root is None:
+            self._root = Path(tempfile.mkdtemp(prefix="rivet-spool-"))
+        self._files += 1
+        return self._root / f"{self._files}.parquet"
+
+    def close(self) -> None:
+        """Remove the folder and all files in it."""
+        if self._root is not None:
+            shutil.rmtree(self._root, ignore_errors=True)
+            self._root = None

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from rivet_dagster.engines.contract import QueryPlan
 from rivet_dagster.engines.pyspark.adapter import SparkAdapter
-from rivet_dagster.engines.pyspark.arrow_schema import arrow_schema
 from rivet_dagster.engines.pyspark.plans import plan_of_execution
-from rivet_dagster.engines.pyspark.stages import StageListener, stages_polled
+from rivet_dagster.engines.pyspark.progress import StageListener, stages_polled
+from rivet_dagster.engines.pyspark.results import arrow_schema
 from rivet_dagster.errors import RivetError
 
 if TYPE_CHECKING:

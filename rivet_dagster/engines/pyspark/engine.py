@@ -218,7 +218,6 @@ class PySparkEngine(Engine):
 
         if self.server is None:
             return connected(self._config, self._connect, self._home, self.class_archives)
-        from rivet_dagster.engines.pyspark.server.connecting import connected_to
-        from rivet_dagster.engines.pyspark.server.used_server import UsedServer
+        from rivet_dagster.engines.pyspark.server.connecting import UsedServer, connected_to
 
         return connected_to(UsedServer.ensure(self.server))

@@ -10,7 +10,7 @@ from zipfile import is_zipfile
 from rivet_dagster.engines.pyspark.config import JARS, PACKAGES, listed
 from rivet_dagster.engines.pyspark.iceberg_runtime import is_runtime, refuse_unfit_runtime
 from rivet_dagster.engines.pyspark.jars import local_jar, refuse_missing_jars
-from rivet_dagster.engines.pyspark.spark_version import spark_version
+from rivet_dagster.engines.pyspark.spark_home import spark_version
 from rivet_dagster.errors import RivetError
 from rivet_dagster.model.finding import Finding, broken, doubtful, in_order
 

@@ -18,7 +18,7 @@ from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 
-from rivet_dagster.engines.pyspark.spark_version import spark_version
+from rivet_dagster.engines.pyspark.spark_home import spark_version
 from rivet_dagster.errors import RivetError
 
 OLDEST = 17

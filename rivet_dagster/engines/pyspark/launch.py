@@ -14,17 +14,21 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from rivet_dagster.engines.pyspark.adapter import SparkAdapter
-from rivet_dagster.engines.pyspark.adapters import adapter_of
 from rivet_dagster.engines.pyspark.class_archive.options import options_set
 from rivet_dagster.engines.pyspark.class_archive.starting import archive_options
+from rivet_dagster.engines.pyspark.classic import ClassicAdapter
 from rivet_dagster.engines.pyspark.config import without_catalog_secrets
 from rivet_dagster.engines.pyspark.connect import ConnectAdapter
 from rivet_dagster.engines.pyspark.iceberg_runtime import refuse_unfit_runtime
 from rivet_dagster.engines.pyspark.jars import not_present, refuse_missing_jars, unfetched
 from rivet_dagster.engines.pyspark.java import Java, find_java, prepare_java
 from rivet_dagster.engines.pyspark.messages import summary
-from rivet_dagster.engines.pyspark.spark_home import refuse_unfit_client, refuse_unfit_home
-from rivet_dagster.engines.pyspark.spark_version import refuse_unfit_spark, spark_version
+from rivet_dagster.engines.pyspark.spark_home import (
+    refuse_unfit_client,
+    refuse_unfit_home,
+    refuse_unfit_spark,
+    spark_version,
+)
 from rivet_dagster.errors import RivetError
 
 if TYPE_CHECKING:
@@ -213,3 +217,8 @@ def _logging_is_configured(config: Mapping[str, str], environ: Mapping[str, str]
         return True
     home = environ.get("SPARK_CONF_DIR") or (environ["SPARK_HOME"] + "/conf" if "SPARK_HOME" in environ else None)
     return home is not None and any(Path(home).glob("log4j2.*"))
+
+
+def adapter_of(spark: SparkSession) -> SparkAdapter:
+    """Return the adapter of a session, by its kind."""
+    return ConnectAdapter(spark) if ".connect." in type(spark).__module__ else ClassicAdapter(spark)

@@ -1,13 +1,99 @@
-"""The progress of a write, reported while the caller waits for it."""
+"""The stages of what runs under a tag, passed to a listener: of an application of this process, or of Spark Connect."""
 
 from __future__ import annotations
 
+import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rivet_dagster.engines.contract import Progress
-from rivet_dagster.engines.pyspark.stages import Stage, StageListener
+from rivet_dagster.engines.pyspark.waiting import THREAD_PREFIX, TICK_SECONDS, lost_connection_errors
+
+if TYPE_CHECKING:
+    from pyspark import SparkContext
+    from pyspark.sql import SparkSession
+
+
+class Stage(NamedTuple):
+    """A stage that has begun; others are not counted, since Spark will skip some of them."""
+
+    id: int
+    tasks_done: int
+    tasks: int
+
+
+StageListener = Callable[[Sequence[Stage]], None]
+"""A function that is called with stages, in another thread than the one that waits for the work."""
+
+
+@contextmanager
+def stages_polled(context: SparkContext, tag: str, listener: StageListener) -> Iterator[None]:
+    """Pass the stages of the jobs under ``tag`` to ``listener`` once a second, until the block ends.
+
+    They are polled in a thread of its own: a thread that waits for an answer of a busy or dead JVM cannot be
+    interrupted.
+    """
+    ended = threading.Event()
+    status = _JobStatus(context, tag)
+
+    def poll() -> None:
+        while not ended.wait(TICK_SECONDS):
+            try:
+                stages = status.begun()
+            except lost_connection_errors():
+                return  # Spark has died, which the work itself reports
+            listener(stages)
+
+    threading.Thread(target=poll, name=f"{THREAD_PREFIX}progress", daemon=True).start()
+    try:
+        yield
+    finally:
+        ended.set()
+
+
+@contextmanager
+def stages_received(spark: SparkSession, listener: StageListener) -> Iterator[None]:
+    """Pass the stages of all that ``spark`` runs, as the server sends them, to ``listener`` until the block ends."""
+
+    def handler(stages: Iterable[Any] | None, **_: Any) -> None:
+        begun = [s for s in stages or () if s.done or s.num_completed_tasks]
+        listener([Stage(s.stage_id, s.num_completed_tasks, s.num_tasks) for s in begun])
+
+    spark.registerProgressHandler(handler)
+    try:
+        yield
+    finally:
+        spark.removeProgressHandler(handler)
+
+
+class _JobStatus:
+    """The jobs under a tag; those that have ended are not queried again, since each query is a call to the JVM."""
+
+    def __init__(self, context: SparkContext, tag: str) -> None:
+        self._context = context
+        self._tag = tag
+        self._ended: set[int] = set()
+
+    def begun(self) -> list[Stage]:
+        """Return the begun stages of the jobs that had not ended at the last query."""
+        # Spark's own status tracker finds jobs by tag, pyspark's does not.
+        jobs = self._context._jsc.sc().statusTracker().getJobIdsForTag(self._tag)
+        tracker = self._context.statusTracker()
+        # Not by the number of running tasks, which Spark updates only when a task ends or an executor reports.
+        running = set(tracker.getActiveStageIds())
+        stages = []
+        for job in set(jobs) - self._ended:
+            info = tracker.getJobInfo(job)
+            if info is None or info.status != "RUNNING":
+                self._ended.add(job)
+            for stage in info.stageIds if info else ():
+                status = tracker.getStageInfo(stage)
+                if status and (stage in running or status.numCompletedTasks):
+                    stages.append(Stage(stage, status.numCompletedTasks, status.numTasks))
+        return stages
+
 
 Listen = Callable[[str, StageListener], AbstractContextManager[None]]
 """The type of ``SparkAdapter.listen``."""

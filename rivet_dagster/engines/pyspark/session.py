@@ -9,19 +9,15 @@ from functools import reduce
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from rivet_dagster.engines.arrow_values import nullable
-from rivet_dagster.engines.contract import EngineSession, Progress, QueryPlan, WriteMode
-from rivet_dagster.engines.pyspark.arrow_schema import arrow_schema
-from rivet_dagster.engines.pyspark.batch_queue import BatchQueue
+from rivet_dagster.engines.contract import EngineSession, Progress, QueryPlan, Typed, WriteMode
+from rivet_dagster.engines.pyspark.batch_queue import BatchQueue, Spool
 from rivet_dagster.engines.pyspark.config import is_modifiable
 from rivet_dagster.engines.pyspark.messages import keep_reported_errors_off_the_terminal, spark_error
-from rivet_dagster.engines.pyspark.parameters import bound
 from rivet_dagster.engines.pyspark.progress import reporting
 from rivet_dagster.engines.pyspark.relations import read, read_separated, write
+from rivet_dagster.engines.pyspark.relations.arrow_rows import frame_of
 from rivet_dagster.engines.pyspark.relations.catalog_table import refuse_audit_settings
-from rivet_dagster.engines.pyspark.relations.values import frame_of
-from rivet_dagster.engines.pyspark.rows import collected
-from rivet_dagster.engines.pyspark.spool import Spool
-from rivet_dagster.engines.pyspark.type_names import sql_type
+from rivet_dagster.engines.pyspark.results import arrow_schema, collected, sql_type
 from rivet_dagster.engines.pyspark.waiting import stream, wait_for
 from rivet_dagster.engines.views import ScopedViews
 from rivet_dagster.errors import RivetError
@@ -280,3 +276,41 @@ class PySparkSession(EngineSession):
 
 def _nothing() -> None:
     """Do nothing: a report without a listener, a check without an interrupt."""
+
+
+_LITERALS = {
+    "tinyint": "{}Y",
+    "smallint": "{}S",
+    "bigint": "{}L",
+    "decimal": "{:f}BD",
+    "date": "DATE '{}'",
+    "timestamp": "TIMESTAMP_LTZ '{}'",
+    "timestamp_ntz": "TIMESTAMP_NTZ '{}'",
+}
+
+
+"""Templates of literals for types that Spark would not infer from a Python value."""
+
+
+def bound(parameters: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    """Return the ``args`` for ``SparkSession.sql``; None without parameters."""
+    if not parameters:
+        return None
+    return {name: _column(value) if isinstance(value, Typed) else value for name, value in parameters.items()}
+
+
+def _column(typed: Typed) -> Any:
+    from pyspark.sql import functions
+
+    literal = literal_of(typed)
+    return functions.lit(typed.value) if literal is None else functions.expr(literal)
+
+
+def literal_of(typed: Typed) -> str | None:
+    """Return the literal of a value whose type pyspark would not infer, else None.
+
+    >>> literal_of(Typed(5, "bigint")), literal_of(Typed(5, "int"))
+    ('5L', None)
+    """
+    form = _LITERALS.get(typed.type.partition("(")[0])
+    return None if form is None else form.format(typed.value)

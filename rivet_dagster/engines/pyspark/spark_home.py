@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
+from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
 
-from rivet_dagster.engines.pyspark.spark_version import MAJOR, spark_version
 from rivet_dagster.errors import RivetError
 
 _CORE = re.compile(r"spark-core_\d+\.\d+-(?P<version>\d+\.\d+\.\d+.*)\.jar")
@@ -86,3 +86,24 @@ def minor(version: str) -> tuple[int, ...]:
     ((4, 1), True)
     """
     return tuple(int(number) for number in re.findall(r"\d+", version)[:2])
+
+
+MAJOR = 4
+"""The major version of every Spark that this package runs on."""
+
+
+def spark_version() -> str | None:
+    """Return the version of pyspark without importing it, None for a vendor's build under a name of its own."""
+    try:
+        return version("pyspark")
+    except PackageNotFoundError:
+        return None
+
+
+def refuse_unfit_spark() -> None:
+    """Raise RVT-123 if the installed pyspark is of another major version than this package runs on."""
+    installed = spark_version()
+    if installed is not None and installed.split(".")[0] != str(MAJOR):
+        message = f"pyspark is {installed}, and rivet_dagster runs on Spark {MAJOR}"
+        remedy = f"pip install 'pyspark>={MAJOR}.0,<{MAJOR + 1}'"
+        raise RivetError("RVT-123", message, remediation=remedy)

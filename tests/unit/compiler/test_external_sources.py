@@ -6,7 +6,7 @@ from support.projects import codes, compile_joints, groups, source, sql
 from support.projects import sink as sink_joint
 
 from rivet_dagster import compile_directory
-from rivet_dagster.definitions.assets.sources import source_assets
+from rivet_dagster.definitions.assets.rivet_assets import source_assets
 from rivet_dagster.definitions.jobs.target import find_target
 from rivet_dagster.definitions.load import build_definitions
 from rivet_dagster.definitions.project import RivetProject

@@ -8,7 +8,7 @@ import pytest
 
 from rivet_dagster.errors import RivetError
 from rivet_dagster.project_tests.declared import ProjectTest
-from rivet_dagster.project_tests.reading import read_tests, selected
+from rivet_dagster.project_tests.parsing import read_tests, selected
 
 MANIFEST = "profiles: profiles.yaml\nsources: sources\njoints: joints\nsinks: sinks\n"
 

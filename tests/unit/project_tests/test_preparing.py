@@ -6,8 +6,8 @@ import pytest
 
 from rivet_dagster import compile_directory
 from rivet_dagster.errors import RivetError
+from rivet_dagster.project_tests.parsing import read_tests
 from rivet_dagster.project_tests.prepared import prepare
-from rivet_dagster.project_tests.reading import read_tests
 
 FILES = {
     "rivet.yaml": "profiles: profiles.yaml\nsources: sources\njoints: joints\nsinks: sinks\n",

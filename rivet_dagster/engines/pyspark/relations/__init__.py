@@ -8,10 +8,8 @@ from rivet_dagster.engines.contract import WriteMode, cannot_read, cannot_write
 from rivet_dagster.engines.pyspark.relations.arrow_rows import read_arrow_rows
 from rivet_dagster.engines.pyspark.relations.catalog_table import read_catalog_table, write_catalog_table
 from rivet_dagster.engines.pyspark.relations.corrupt_records import read_files_apart
-from rivet_dagster.engines.pyspark.relations.files import read_files, write_files
+from rivet_dagster.engines.pyspark.relations.files import projected, read_files, refuse_unstorable, write_files
 from rivet_dagster.engines.pyspark.relations.jdbc_table import read_jdbc_table, write_jdbc_table
-from rivet_dagster.engines.pyspark.relations.projection import projected
-from rivet_dagster.engines.pyspark.relations.storable import refuse_unstorable
 from rivet_dagster.model.relations import ArrowRows, CatalogTable, Files, JdbcTable, Relation
 from rivet_dagster.model.storage import Projection
 
@@ -19,7 +17,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from rivet_dagster.engines.pyspark.adapter import SparkAdapter
-    from rivet_dagster.engines.pyspark.spool import Spool
+    from rivet_dagster.engines.pyspark.batch_queue import Spool
 
 __all__ = ["read", "read_separated", "write"]
 

@@ -7,9 +7,8 @@ from functools import reduce
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
-from rivet_dagster.engines.arrow_values import arrow_rows
-from rivet_dagster.engines.pyspark.relations.files import readable
-from rivet_dagster.engines.pyspark.relations.projection import quoted
+from rivet_dagster.engines.arrow_values import arrow_rows, is_a
+from rivet_dagster.engines.pyspark.relations.files import quoted, readable
 from rivet_dagster.model.relations import ArrowRows
 
 if TYPE_CHECKING:
@@ -18,7 +17,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from rivet_dagster.engines.pyspark.adapter import SparkAdapter
-    from rivet_dagster.engines.pyspark.spool import Spool
+    from rivet_dagster.engines.pyspark.batch_queue import Spool
 
 CHUNK = 32 * 2**20
 """The bytes that are in this process's memory at a time; rows of up to this size are passed without a file."""
@@ -89,3 +88,20 @@ def _spooled(
 
 def _cast(frame: DataFrame, field: Any) -> Any:
     return frame[quoted(field.name)].cast(field.dataType).alias(field.name)
+
+
+def frame_of(adapter: SparkAdapter, value: Any, spool: Spool) -> DataFrame | None:
+    """Return a frame with the rows of ``value``; None for a type of value that is not supported.
+
+    Naive timestamps are in the session's time zone, as everywhere in Spark; nanoseconds are cut to microseconds.
+    Raises RVT-316, and RVT-505 for a value that does not fit into columns.
+    """
+    if is_a(value, "pyspark.sql", "DataFrame"):
+        return adapter.adopted(value)
+    reader = arrow_rows(value)
+    if reader is None:
+        return None
+    from pyspark.sql.pandas.types import from_arrow_schema
+
+    # Spark 4.2 has another default.
+    return frame_of_batches(adapter, reader, from_arrow_schema(reader.schema, prefer_timestamp_ntz=False), spool)

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from rivet_dagster.engines.contract import WriteMode, cannot_write
-from rivet_dagster.engines.pyspark.relations.projection import quoted
+from rivet_dagster.engines.pyspark.relations.files import quoted
 from rivet_dagster.errors import RivetError
 from rivet_dagster.model.relations import CatalogTable
 

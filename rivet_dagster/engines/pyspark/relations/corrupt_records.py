@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from rivet_dagster.engines.pyspark.relations.files import declared_schema, load_files, only_declared
-from rivet_dagster.engines.pyspark.relations.projection import projected, quoted
+from rivet_dagster.engines.pyspark.relations.files import declared_schema, load_files, only_declared, projected, quoted
 from rivet_dagster.model.relations import Files
 from rivet_dagster.model.storage import Projection
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import os
 import re
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
-from rivet_dagster.engines.pyspark.relations.projection import projected, quoted
+from rivet_dagster.engines.arrow_values import refuse_repeated, untyped
 from rivet_dagster.model.relations import Files
 from rivet_dagster.model.storage import Projection
+from rivet_dagster.sql.balance import in_parentheses
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -87,3 +88,40 @@ def readable(path: str) -> str:
     """Return a path for Spark's readers, which take each for a glob; a URI or an existing path is escaped."""
     means_itself = "://" in path or os.path.lexists(path)
     return located(_GLOB_CHARACTERS.sub(r"\\\1", path) if means_itself else path)
+
+
+def refuse_unstorable(frame: DataFrame) -> None:
+    """Raise RVT-316 for columns of the same name, RVT-503 for columns that hold nothing but NULL and have no type."""
+    refuse_repeated(frame.columns)
+    void = [field.name for field in frame.schema.fields if "void" in _type_names(field.dataType)]
+    if void:
+        raise untyped(void)  # Spark 4.1 writes such a column, but not every Parquet reader can read it
+
+
+def _type_names(type_: Any) -> set[str]:
+    """Return the names of a type and of all types nested in it."""
+    inner = [field.dataType for field in getattr(type_, "fields", ())]
+    inner += [getattr(type_, part) for part in ("elementType", "keyType", "valueType") if hasattr(type_, part)]
+    return {type_.typeName()}.union(*(_type_names(part) for part in inner))
+
+
+def projected(frame: DataFrame, projection: Projection) -> DataFrame:
+    """Apply the filter, then the column expressions, then the limit."""
+    if projection.filter is not None:
+        frame = frame.where(projection.filter)
+    if projection.columns:
+        frame = frame.selectExpr(*(_selected(name, expression) for name, expression in projection.columns))
+    return frame if projection.limit is None else frame.limit(projection.limit)
+
+
+def quoted(name: str) -> str:
+    """Return the name as a quoted identifier.
+
+    >>> quoted("unit price")
+    '`unit price`'
+    """
+    return "`" + name.replace("`", "``") + "`"
+
+
+def _selected(name: str, expression: str | None) -> str:
+    return f"{in_parentheses(expression)} AS {quoted(name)}" if expression else quoted(name)

@@ -16,12 +16,10 @@ from types import FrameType
 from rivet_dagster.engines.pyspark.class_archive.options import options_set
 from rivet_dagster.engines.pyspark.class_archive.starting import archive_options
 from rivet_dagster.engines.pyspark.launch import prepare
-from rivet_dagster.engines.pyspark.server.command import PORT, properties, server_command, server_environ
+from rivet_dagster.engines.pyspark.server.command import PORT, Order, properties, server_command, server_environ
 from rivet_dagster.engines.pyspark.server.files import ServerFiles
-from rivet_dagster.engines.pyspark.server.identity import process_state
-from rivet_dagster.engines.pyspark.server.order import Order
 from rivet_dagster.engines.pyspark.server.ports import free_port, listener_of
-from rivet_dagster.engines.pyspark.server.record import ServerRecord, recorded, write_record
+from rivet_dagster.engines.pyspark.server.record import ServerRecord, process_state, recorded, write_record
 from rivet_dagster.engines.pyspark.server.stopping import GRACE_SECONDS
 
 _POLL_SECONDS = 0.2

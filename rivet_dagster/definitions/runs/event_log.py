@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+
 import dagster as dg
 
+from rivet_dagster.definitions.project import RivetProject
 from rivet_dagster.execution.results import GroupResult
 from rivet_dagster.execution.runtime import Runtime
 from rivet_dagster.model.partitions import Window
@@ -42,3 +45,29 @@ def _last(instance: dg.DagsterInstance, key: dg.AssetKey, window: Window) -> str
         made = records[0].asset_materialization if records else None
         versions.add((made.tags or {}).get(TAG) if made is not None else None)
     return versions.pop() if len(versions) == 1 else None
+
+
+def read_since(instance: dg.DagsterInstance, project: RivetProject) -> Callable[[str, str], bool]:
+    """Return a function that says whether its first joint was last materialized after its second.
+
+    If both have partitions, that must be so for each partition of the second. If the first joint has other partitions
+    than the second, it returns False.
+    """
+
+    def last(name: str) -> float:
+        event = instance.get_latest_materialization_event(project.key(name))
+        return event.timestamp if event is not None else 0.0
+
+    def by_partition(name: str) -> Mapping[str, int]:
+        return instance.get_latest_storage_id_by_partition(project.key(name), dg.DagsterEventType.ASSET_MATERIALIZATION)
+
+    def is_newer(reader: str, joint: str) -> bool:
+        reading, read = (project.assembly.joint(name).partitions for name in (reader, joint))
+        if reading is None:
+            return last(reader) > last(joint)
+        if read is None or read.keys != reading.keys:
+            return False
+        ours = by_partition(reader)
+        return all(ours.get(partition, 0) > made for partition, made in by_partition(joint).items())
+
+    return is_newer
