@@ -7,11 +7,10 @@ from rivet_dagster.compiler.assembly import check_assembly
 from rivet_dagster.compiler.diagnostics import Diagnostics
 from rivet_dagster.compiler.engines import check_settings, check_storage, resolve_engines
 from rivet_dagster.compiler.errors_check import with_errors_checks
-from rivet_dagster.compiler.exits import check_exits
 from rivet_dagster.compiler.external_assets import check_external_assets
 from rivet_dagster.compiler.fusion import DEFAULT_MAX_DEPTH, fuse_joints, order_groups
 from rivet_dagster.compiler.graph import Graph
-from rivet_dagster.compiler.groups import fused_group, targets_of
+from rivet_dagster.compiler.groups import check_exits, fused_group, targets_of
 from rivet_dagster.compiler.landing import check_landing_readers, check_landing_zones
 from rivet_dagster.compiler.layouts import check_layouts
 from rivet_dagster.compiler.materialization import engine_boundaries, materializations

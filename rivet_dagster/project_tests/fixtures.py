@@ -1,4 +1,4 @@
-"""The rows of a test with their types: of the test's own ``schema``, else of the plan, else of the values."""
+"""The rows of a test, or of a file, with their types: of its own ``schema``, else of the plan, else of the values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``incremental``: the texts of a run that finds its target published, with the test's watermark and target."""
+"""What a run binds in a test: its start and partitions, and for ``incremental`` the watermark and the target."""
 
 from __future__ import annotations
 

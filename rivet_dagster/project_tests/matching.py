@@ -1,4 +1,4 @@
-"""Matching of two multisets of rows, of which each row is the same as at most one of the other side."""
+"""Matching of two multisets of rows, and pairs of a missing and an unexpected row that are nearly the same."""
 
 from __future__ import annotations
 

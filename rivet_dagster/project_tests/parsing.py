@@ -1,4 +1,4 @@
-"""Reading of a test's keys; each mistake is collected with its file and line."""
+"""The tests of a project, read from their documents; each mistake is collected with its file and line."""
 
 from __future__ import annotations
 

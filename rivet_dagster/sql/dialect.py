@@ -5,10 +5,13 @@ from __future__ import annotations
 import logging
 import re
 import threading
+from bisect import bisect_left
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
+from operator import attrgetter
 from types import TracebackType
 from typing import overload
 
@@ -17,12 +20,10 @@ from sqlglot.errors import ParseError
 from sqlglot.tokens import Token
 
 from rivet_dagster.model.plugins import SPARK
-from rivet_dagster.sql.agreement import same_quotes
 from rivet_dagster.sql.balance import in_parentheses, refuse_unbalanced, the_statement
 from rivet_dagster.sql.error import SqlError as SqlError
 from rivet_dagster.sql.error import Unreadable
-from rivet_dagster.sql.identifier_clause import named_at_run_time, with_names
-from rivet_dagster.sql.lexer import without_comments
+from rivet_dagster.sql.lexer import pieces, without_comments
 from rivet_dagster.sql.nodes import nodes_of
 
 _DIALECT = Dialect.get_or_raise(SPARK)
@@ -265,3 +266,64 @@ def _why(error: Exception) -> Unreadable:
         return Unreadable("is nested too deeply to be read")
     words = (str(error).splitlines() or [""])[0]
     return Unreadable(f"could not be read ({type(error).__name__}{f': {words}' if words else ''})")
+
+
+def same_quotes(sql: str, tokens: Sequence[Token]) -> bool:
+    """Return whether each of ``tokens``, sqlglot's for ``sql``, is quoted if and only if it is for Spark's lexer.
+
+    Otherwise conclusions drawn from sqlglot's tree would miss parts that Spark reads as code, or as quoted text.
+    """
+    for piece in pieces(sql):
+        if piece.kind != "quoted":
+            continue
+        # Each quote outside of comments is in such a piece, so a token that is quoted touches one.
+        position = bisect_left(tokens, piece.start, key=_END)
+        while position < len(tokens) and tokens[position].start < piece.end:
+            token = tokens[position]
+            prefix = int(sql[token.start] in "xXnN")  # a token of its own in Spark
+            agreed = sql[token.end] in _QUOTES and piece.start <= token.start + prefix and token.end < piece.end
+            if not agreed and token.token_type != TokenType.HINT:  # one token in sqlglot, whatever it holds
+                return False
+            position += 1
+    return True
+
+
+_END = attrgetter("end")
+_QUOTES = "'\"`"
+
+
+def named_at_run_time(tokens: Sequence[Token]) -> Token | None:
+    """Return the first IDENTIFIER clause that has no plain literal or names a function; None where there is none."""
+    for position, token in enumerate(tokens):
+        if token.text.upper() != "IDENTIFIER" or token.token_type == TokenType.IDENTIFIER:
+            continue
+        kinds = [t.token_type for t in tokens[position + 1 : position + 5]]
+        is_text = kinds[1:3] == [TokenType.STRING, TokenType.R_PAREN] and TokenType.L_PAREN not in kinds[3:]
+        if kinds[:1] == [TokenType.L_PAREN] and not is_text:
+            return token
+    return None
+
+
+def with_names(tree: exp.Expr, dialect: exp.DialectType) -> exp.Expr:
+    """Return the tree with each IDENTIFIER clause of a literal replaced by the table or column that it names.
+
+    >>> from sqlglot import parse_one
+    >>> with_names(parse_one("SELECT IDENTIFIER('t.x') FROM IDENTIFIER('s.t') AS t"), "databricks").sql()
+    'SELECT t.x FROM s.t AS t'
+    """
+    return tree.transform(_named, dialect, copy=False)
+
+
+def _named(node: exp.Expr, dialect: exp.DialectType) -> exp.Expr:
+    if isinstance(node, exp.Table) and _is_clause(node.this):
+        table = exp.to_table(node.this.expressions[0].name, dialect=dialect)
+        for slot in ("this", "db", "catalog"):
+            node.set(slot, table.args.get(slot))
+        return node
+    if _is_clause(node):
+        return exp.to_column(node.expressions[0].name, dialect=dialect)
+    return node
+
+
+def _is_clause(node: object) -> bool:
+    return isinstance(node, exp.Anonymous) and node.name.upper() == "IDENTIFIER"

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from sqlglot import exp
+from sqlglot import TokenType, exp
 
 from rivet_dagster.cache import CompileCache
 from rivet_dagster.model.text_lines import Stretch
 from rivet_dagster.sql.determinism import is_deterministic
 from rivet_dagster.sql.dialect import Query, guarded, read_query
 from rivet_dagster.sql.error import Unreadable
-from rivet_dagster.sql.fingerprint import fingerprint
 from rivet_dagster.sql.reads import cte_count, reads
 
 
@@ -71,3 +71,21 @@ def _known(
     sql: str, length: int, digest: str, read: Mapping[str, int], ctes: int, repeats: bool, tree: exp.Expr | None = None
 ) -> KnownQuery:
     return KnownQuery(sql[:length], digest, read, ctes, repeats, _parsed=tree)
+
+
+def fingerprint(query: Query) -> str:
+    """Return a hash of the tokens without comments and white space, in lower case except literals and quoted names.
+
+    >>> from rivet_dagster.sql.dialect import read_query
+    >>> fingerprint(read_query("select A  from t -- note")) == fingerprint(read_query("SELECT a FROM T"))
+    True
+    """
+    words, hints = query.words, []
+    if "`" in query.text:
+        words = [
+            f"IDENTIFIER:{token.text}" if token.token_type == TokenType.IDENTIFIER else word
+            for word, token in zip(words, query.tokens, strict=True)
+        ]
+    if "/*+" in query.text:
+        hints = [token.text.lower() for token in query.tokens if token.token_type == TokenType.HINT]
+    return hashlib.sha256("\x00".join([*words, *hints]).encode("utf-8", "surrogatepass")).hexdigest()

@@ -21,7 +21,7 @@ from pathlib import Path
 from generated import Generated, generate
 from record_random import SETTINGS
 
-from rivet_dagster.catalogs.spark.options import session_settings
+from rivet_dagster.catalogs.spark.names import session_settings
 from rivet_dagster.cli.main import main
 
 HERE = Path(__file__).parent

@@ -14,9 +14,8 @@ from rivet_dagster import compile_directory
 from rivet_dagster.catalogs.contract import Catalog
 from rivet_dagster.catalogs.filesystem import FilesystemCatalog
 from rivet_dagster.catalogs.iceberg import IcebergCatalog
-from rivet_dagster.catalogs.iceberg.settings.connection import connected
+from rivet_dagster.catalogs.iceberg.settings.connection import connected, pyiceberg_properties
 from rivet_dagster.catalogs.iceberg.settings.options import KINDS, OPTIONS, wrong_options
-from rivet_dagster.catalogs.iceberg.settings.pyiceberg_settings import pyiceberg_properties
 from rivet_dagster.catalogs.iceberg.settings.spark_settings import packages, spark_needs
 from rivet_dagster.entry_points import refuse_wrong_options
 from rivet_dagster.errors import RivetError

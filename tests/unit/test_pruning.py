@@ -2,8 +2,15 @@
 
 import pytest
 
-from rivet_dagster.catalogs.rewriting.intervals import EVERYTHING, NOTHING, REPLACED, Affected, Interval
-from rivet_dagster.catalogs.rewriting.pruning import MOST_VALUES, affected
+from rivet_dagster.catalogs.rewriting.intervals import (
+    EVERYTHING,
+    MOST_VALUES,
+    NOTHING,
+    REPLACED,
+    Affected,
+    Interval,
+    affected,
+)
 from rivet_dagster.compiler.targets import write_plan
 from rivet_dagster.model.storage import ColumnStatistics, Statistics
 from rivet_dagster.model.write_strategy import parse_write_strategy

@@ -11,8 +11,8 @@ from support.folders import PROFILES, ProjectFolder, sink, source
 
 from rivet_dagster.catalogs.registry import catalog_class, catalog_traits
 from rivet_dagster.catalogs.spark import SparkCatalog
+from rivet_dagster.catalogs.spark.metastore import uninterrupted
 from rivet_dagster.catalogs.spark.names import TableName
-from rivet_dagster.catalogs.spark.uninterrupted import uninterrupted
 from rivet_dagster.cli.main import main
 from rivet_dagster.engines.pyspark.config import session_config
 from rivet_dagster.errors import RivetError

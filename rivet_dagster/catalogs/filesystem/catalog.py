@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from rivet_dagster.catalogs.capabilities.error_tables import HasErrorTables
 from rivet_dagster.catalogs.capabilities.targets import NO_OPTIONS
-from rivet_dagster.catalogs.filesystem.catalog_location import CatalogLocation, is_remote
+from rivet_dagster.catalogs.filesystem.catalog_location import CatalogLocation, MountGuard, is_remote
 from rivet_dagster.catalogs.filesystem.declared import OWN_CATALOG, PUBLISH_WITH_ICEBERG
 from rivet_dagster.catalogs.filesystem.files.file_status import exists, is_folder, looking, names_in
 from rivet_dagster.catalogs.filesystem.files.local_writing import writing
-from rivet_dagster.catalogs.filesystem.mount_guard import MountGuard
 from rivet_dagster.catalogs.filesystem.sources import table_files
 from rivet_dagster.catalogs.filesystem.sources.columns import source_columns
 from rivet_dagster.catalogs.filesystem.sources.file_tree import FileTree

@@ -5,14 +5,15 @@ The clocks of the machines that write and judge them must agree to a few seconds
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rivet_dagster.catalogs.capabilities.sweeping import DEAD_AFTER
-from rivet_dagster.catalogs.iceberg.empty_folders import remove_empty_folders
 from rivet_dagster.catalogs.iceberg.names import BRANCH
 from rivet_dagster.errors import RivetError
 
@@ -115,3 +116,19 @@ def heartbeats_of(io: FileIO, location: str) -> Iterator[Heartbeat]:
     for name in sorted(file.base_name for file in listed):
         if name.startswith(BRANCH) and name.endswith(_ENDING):
             yield Heartbeat(io, location, name.removesuffix(_ENDING))
+
+
+def remove_empty_folders(location: str) -> None:
+    """Remove the folders below the ``location`` of a table that has no metadata, as far as there are no files in it.
+
+    Do nothing for other storage than a file system of this machine.
+    """
+    if not location.startswith(("file:", "/")):
+        return
+    folder = Path("/" + location.removeprefix("file:").lstrip("/"))
+    metadata = folder / "metadata"
+    with suppress(OSError):  # there are files in it
+        if metadata.exists():
+            metadata.rmdir()
+        for path, _, _ in os.walk(folder, topdown=False):
+            os.rmdir(path)

@@ -10,18 +10,18 @@ from typing import Any
 from rivet_dagster.catalogs.capabilities.transaction import WriteContext
 from rivet_dagster.catalogs.rewriting.columns import fitted
 from rivet_dagster.catalogs.rewriting.incoming import Transforming, incoming, no_rows
-from rivet_dagster.catalogs.rewriting.intervals import EVERYTHING, NOTHING, REPLACED, Affected
-from rivet_dagster.catalogs.rewriting.layout import laid_out, split_by
-from rivet_dagster.catalogs.rewriting.plans import identity, replaces_everything, transforms
-from rivet_dagster.catalogs.rewriting.pruning import affected
+from rivet_dagster.catalogs.rewriting.intervals import EVERYTHING, NOTHING, REPLACED, Affected, affected
+from rivet_dagster.catalogs.rewriting.plans import identity, partition_columns, replaces_everything, transforms
 from rivet_dagster.catalogs.rewriting.version import RewritableVersion
 from rivet_dagster.catalogs.rewriting.window import WindowOfTable
 from rivet_dagster.engines.contract import EngineSession, Frame, QueryPlan
 from rivet_dagster.errors import RivetError
+from rivet_dagster.model.partitions import Window
 from rivet_dagster.model.relations import Relation
 from rivet_dagster.model.storage import Base, Record, StoredRows
 from rivet_dagster.model.write_plan import History, Refresh, ReplaceAll, Upsert, WritePlan
 from rivet_dagster.sql.write_strategies.alignment import projection
+from rivet_dagster.sql.write_strategies.layout import PART, parted
 from rivet_dagster.sql.write_strategies.relations import INCOMING, REST, Columns, distinct_values
 from rivet_dagster.sql.write_strategies.survivors import survivors
 
@@ -224,3 +224,23 @@ def _record(write: _Write, added: int, removed: int, written: int) -> Record:
 
 def _all_rows(session: EngineSession, frame: Frame) -> Frame:
     return frame
+
+
+_FITTED = "rivet_fitted"
+
+
+def split_by(plan: WritePlan, window: Window | None) -> str | None:
+    """Return the name of the column that ``laid_out`` adds; None if the rows are not split."""
+    several = window is not None and len(window.keys) > 1
+    return PART if several or partition_columns(plan) else None
+
+
+def laid_out(plan: WritePlan, session: EngineSession, frame: Frame, window: Window | None) -> Frame:
+    """Return ``frame``, with the column by which its files are to be split, if they are."""
+    if split_by(plan, window) is None:
+        return frame
+    columns = partition_columns(plan)
+    session.register(_FITTED, frame)
+    if columns or window is None:
+        return session.query(*parted(_FITTED, columns))
+    return session.query(*WindowOfTable(window, session.columns(frame)).parted(_FITTED))

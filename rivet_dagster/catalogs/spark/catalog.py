@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -12,14 +13,13 @@ from rivet_dagster.catalogs.capabilities.targets import PlanType
 from rivet_dagster.catalogs.filesystem.declared import wrong_writer_options
 from rivet_dagster.catalogs.filesystem.sources import table_files
 from rivet_dagster.catalogs.filesystem.sources.local_tree import LocalTree
+from rivet_dagster.catalogs.filesystem.sources.source_schema import parquet_in
 from rivet_dagster.catalogs.filesystem.sources.table_files import TableFiles
 from rivet_dagster.catalogs.filesystem.version_folders import VersionFolders
-from rivet_dagster.catalogs.filesystem.versions.layout import is_version_name
+from rivet_dagster.catalogs.filesystem.versions.layout import TableLayout, is_version_name
 from rivet_dagster.catalogs.spark import examining
-from rivet_dagster.catalogs.spark.layout import HiveLayout
 from rivet_dagster.catalogs.spark.metastore import Described, Metastore
-from rivet_dagster.catalogs.spark.names import TableName
-from rivet_dagster.catalogs.spark.options import OPTIONS, resolved, session_settings, wrong_options
+from rivet_dagster.catalogs.spark.names import OPTIONS, TableName, resolved, session_settings, wrong_options
 from rivet_dagster.engines.contract import EngineSession
 from rivet_dagster.entry_points import refuse_wrong_options
 from rivet_dagster.errors import RivetError
@@ -173,3 +173,51 @@ class SparkCatalog(NeedsEngine, VersionFolders, TellsLocations):
 
     def _no_engine(self) -> EngineSession:
         raise RivetError("RVT-403", f"only an engine can look into the catalog '{self.name}'")
+
+
+@dataclass(frozen=True)
+class HiveLayout(TableLayout):
+    """The paths of one table, whose versions are in ``folder``, and the table's place in the metastore."""
+
+    has_link: ClassVar[bool] = False
+
+    metastore: Metastore
+    hive_name: TableName
+
+    @property
+    def home(self) -> Path:
+        """The folder that contains the versions."""
+        return self.folder
+
+    @property
+    def link(self) -> Path:
+        """The folder that contains the versions: readers open no link."""
+        return self.folder
+
+    def published(self) -> str | None:
+        """Return the version that is the table's location, None if there is no table.
+
+        Raises RVT-404 if the table is at another location, or a view; RVT-403 if it cannot be looked up.
+        """
+        described = self.metastore.describe(self.hive_name)
+        if described is None:
+            return None
+        folder = described.folder
+        if folder is not None and folder.parent == self.folder and is_version_name(folder.name):
+            return folder.name
+        what = f"a table at {described.location}" if described.location else "a view"
+        raise RivetError(
+            "RVT-404",
+            f"{self.hive_name} is {what}, which was not published here",
+            remediation="Drop it, or choose another table name.",
+        )
+
+    def switch(self, version: str) -> None:
+        """Make the version the table's location, in one change of the metastore."""
+        folder = self.data(version)
+        files = parquet_in(folder, self.name)
+        self.metastore.switch(self.hive_name, folder, files)
+
+    def unpublish(self) -> None:
+        """Drop the table; its versions stay."""
+        self.metastore.drop(self.hive_name)

@@ -13,16 +13,16 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from threading import Event, Lock, Thread
 from typing import Any
 
 from rivet_dagster.catalogs.filesystem.catalog_location import scheme
 from rivet_dagster.catalogs.spark.hive_columns import columns_ddl
 from rivet_dagster.catalogs.spark.names import OWN, TableName
 from rivet_dagster.catalogs.spark.redefinition import redefine
-from rivet_dagster.catalogs.spark.uninterrupted import uninterrupted
 from rivet_dagster.engines.contract import EngineSession
 from rivet_dagster.engines.pyspark.messages import spark_error
-from rivet_dagster.engines.pyspark.waiting import wait_for
+from rivet_dagster.engines.pyspark.waiting import THREAD_PREFIX, wait_for
 from rivet_dagster.errors import RivetError
 from rivet_dagster.model.relations import CatalogTable, Files
 
@@ -178,3 +178,44 @@ def _literal(text: str) -> str:
     """
     escaped = text.replace("\\", "\\\\").replace("'", "\\'")
     return f"'{escaped}'"
+
+
+_POLL_SECONDS = 0.1
+
+
+def uninterrupted(work: Callable[[], object]) -> None:
+    """Do ``work`` in another thread, and wait until it has ended; an interrupt meanwhile is raised after that.
+
+    >>> done = []
+    >>> uninterrupted(lambda: done.append("switched"))
+    >>> done
+    ['switched']
+    """
+    errors: list[BaseException] = []
+    begun, ended = Lock(), Event()
+
+    def run() -> None:
+        if begun.acquire(blocking=False):
+            try:
+                work()
+            except BaseException as error:
+                errors.append(error)
+            finally:
+                ended.set()
+
+    interrupt: BaseException | None = None
+    try:
+        Thread(target=run, name=f"{THREAD_PREFIX}metastore", daemon=True).start()
+    except BaseException as error:
+        if begun.acquire(blocking=False):
+            raise  # now it never begins
+        interrupt = error
+    while not ended.is_set():
+        try:
+            ended.wait(_POLL_SECONDS)
+        except BaseException as error:  # KeyboardInterrupt, or what Dagster raises for a cancel
+            interrupt = error
+    if errors:
+        raise errors[0]
+    if interrupt is not None:
+        raise interrupt

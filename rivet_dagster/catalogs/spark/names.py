@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import os
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
+from rivet_dagster.catalogs.capabilities.staging import wrong_publish
+from rivet_dagster.catalogs.filesystem.catalog_location import local_path, scheme
+from rivet_dagster.entry_points import is_unexpanded
 from rivet_dagster.errors import RivetError
 from rivet_dagster.model.convert import show
+from rivet_dagster.model.target import PUBLISH
 
 OWN = "spark_catalog"
 """Spark's name of a session's own catalog."""
@@ -60,3 +68,67 @@ def is_name(text: str) -> bool:
     (True, False, False)
     """
     return _NAME.fullmatch(text) is not None
+
+
+OPTIONS = frozenset({"database", "hive", "metastore", "versions", "warehouse", PUBLISH})
+
+_THRIFT = "thrift"
+
+
+def wrong_options(options: Mapping[str, Any]) -> dict[str, str]:
+    """Return what is wrong with the values of ``options``: a sentence by key.
+
+    >>> wrong_options({"metastore": "thrift://meta:9083", "hive": "yes"})
+    {'hive': "must be true or false, not 'yes'"}
+    """
+    wrong = {}
+    database, hive, versions = options.get("database", "default"), options.get("hive", True), options.get("versions", 2)
+    if not is_unexpanded(database) and not (isinstance(database, str) and is_name(database)):
+        wrong["database"] = f"must be a name of letters, digits and '_', not {show(database)}"
+    if not isinstance(hive, bool):
+        wrong["hive"] = f"must be true or false, not {show(hive)}"
+    for key in ("metastore", "warehouse"):
+        value = options.get(key, "a")
+        if not isinstance(value, str) or not value:
+            wrong[key] = f"must be {'an address or a folder' if key == 'metastore' else 'a folder'}, not {show(value)}"
+    kind = scheme(str(options.get("metastore", "")))
+    if kind not in (None, "file", _THRIFT) and "metastore" not in wrong:
+        wrong["metastore"] = f"must be a thrift:// address or a folder, not {kind}://"
+    if hive is False and "metastore" in options:
+        wrong["metastore"] = "is Hive's, and has no meaning with `hive: false`"
+    # An expanded variable is always a text.
+    is_number = not isinstance(versions, bool) and str(versions).isdecimal() and int(versions) >= 1
+    if not is_unexpanded(versions) and not is_number:
+        wrong["versions"] = f"must be a whole number of at least 1, not {show(versions)}"
+    return wrong | wrong_publish(options)
+
+
+def resolved(options: Mapping[str, Any], root: Path) -> dict[str, Any]:
+    """Return the options with absolute paths; ``root`` is the project's directory."""
+    paths = {key: str(options[key]) for key in ("metastore", "warehouse") if key in options}
+    local = {key: value for key, value in paths.items() if scheme(value) in (None, "file")}
+    return {**options, **{key: os.path.realpath(root / local_path(value).expanduser()) for key, value in local.items()}}
+
+
+def session_settings(options: Mapping[str, Any]) -> dict[str, str]:
+    """Return the settings of a session that reaches the tables; ``options`` are resolved ones.
+
+    >>> session_settings({"metastore": "thrift://meta:9083"})
+    {'spark.sql.catalogImplementation': 'hive', 'spark.hadoop.hive.metastore.uris': 'thrift://meta:9083'}
+    """
+    settings = {"spark.sql.catalogImplementation": "hive"} if options.get("hive", True) else {}
+    if "warehouse" in options:
+        settings["spark.sql.warehouse.dir"] = options["warehouse"]
+    metastore = options.get("metastore")
+    if metastore is None:
+        return settings
+    if scheme(metastore) == _THRIFT:
+        return {**settings, "spark.hadoop.hive.metastore.uris": metastore}
+    return {
+        **settings,
+        "spark.hadoop.javax.jdo.option.ConnectionURL": f"jdbc:derby:;databaseName={metastore};create=true",
+        # A new version may have another type at the position of a column.
+        "spark.hadoop.hive.metastore.disallow.incompatible.col.type.changes": "false",
+        # Else Derby's log would be written to the working directory.
+        "spark.driver.extraJavaOptions": f'"-Dderby.stream.error.file={metastore}.log"',
+    }

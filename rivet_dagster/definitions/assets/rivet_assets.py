@@ -1,4 +1,4 @@
-"""@rivet_assets: each fused group as a multi-asset whose step runs the user's function."""
+"""@rivet_assets: each fused group as a multi-asset whose step runs the user's function, and sources as assets."""
 
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""Row errors as metadata: their number, a table of their sites, and records that the command line reads."""
+"""Row errors, and sample rows, as metadata: short texts without secrets."""
 
 from __future__ import annotations
 

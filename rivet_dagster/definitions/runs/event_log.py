@@ -1,4 +1,4 @@
-"""The data version of a stored joint, which changes when the rows that readers see change."""
+"""What Dagster's event log tells about a stored joint: its data version, and whether it has been read since."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs that continue another one: they execute again what that has not done."""
+"""The identity under which a step publishes, and the names of steps."""
 
 from __future__ import annotations
 

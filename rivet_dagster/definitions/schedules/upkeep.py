@@ -1,4 +1,4 @@
-"""Schedules of the upkeep of tables."""
+"""Schedules of the upkeep of tables, and of the sweep of catalogs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The sources that sensors monitor, their observations, and the targets and jobs that sensors request."""
+"""The sources that sensors monitor, their cursors, and the targets, jobs and run keys that sensors request."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Selections of joints in Dagster's syntax."""
+"""Selections of joints in Dagster's syntax, and the keys of the checks `published`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A queue of Arrow batches that is never full: what does not fit into memory waits in a file."""
+"""Rows that do not fit into memory: temporary files of a session, and a queue of Arrow batches that is never full."""
 
 from __future__ import annotations
 

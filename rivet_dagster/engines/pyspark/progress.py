@@ -1,4 +1,4 @@
-"""The stages of what runs under a tag, passed to a listener: of an application of this process, or of Spark Connect."""
+"""The progress of a write, by the stages of Spark that run under a tag."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The types of frames as Spark's SQL writes them."""
+"""Rows and types of Spark's frames as plain Python values, names in Spark's SQL and Arrow schemas."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The Spark distribution that a session, or a server, starts from."""
+"""The Spark distribution that a session, or a server, starts from, and the version of the installed one."""
 
 from __future__ import annotations
 

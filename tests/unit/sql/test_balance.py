@@ -15,9 +15,8 @@ from rivet_dagster.checks.custom import Custom
 from rivet_dagster.checks.expression import Expression
 from rivet_dagster.model.check import Check
 from rivet_dagster.model.check_plan import one_pass
-from rivet_dagster.sql.agreement import same_quotes
 from rivet_dagster.sql.balance import in_parentheses, refuse_unbalanced
-from rivet_dagster.sql.dialect import SqlError, parse_expression, read_query, tokenize
+from rivet_dagster.sql.dialect import SqlError, parse_expression, read_query, same_quotes, tokenize
 from rivet_dagster.sql.fuse import fuse
 from rivet_dagster.sql.lexer import without_comments
 from rivet_dagster.sql.projection import projection

@@ -28,15 +28,15 @@ from pyiceberg.table.sorting import UNSORTED_SORT_ORDER, SortOrder
 from pyiceberg.typedef import EMPTY_DICT, Identifier, Properties
 
 from rivet_dagster.catalogs.iceberg.commits.sending import RefusedError
-from rivet_dagster.catalogs.iceberg.hadoop.catalog_of_folders import CatalogOfFolders
-from rivet_dagster.catalogs.iceberg.hadoop.metadata_folder import MetadataFolder, VersionExistsError
-from rivet_dagster.catalogs.iceberg.hadoop.table_folders import (
+from rivet_dagster.catalogs.iceberg.hadoop.catalog_of_folders import (
+    CatalogOfFolders,
     delete_file,
     files_elsewhere,
     local_path,
     refuse_other_files,
     remove_tree,
 )
+from rivet_dagster.catalogs.iceberg.hadoop.metadata_folder import MetadataFolder, VersionExistsError
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -6,12 +6,23 @@ import logging
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qsl, quote, urlencode, urlsplit
 
 from rivet_dagster.catalogs.iceberg.nessie.server import NessieNotFoundError, NessieTooOldError
 from rivet_dagster.catalogs.iceberg.reaching import first_line
-from rivet_dagster.catalogs.iceberg.settings.options import GLUE, HADOOP, HIVE, NESSIE
-from rivet_dagster.catalogs.iceberg.settings.pyiceberg_settings import pyiceberg_properties
+from rivet_dagster.catalogs.iceberg.settings.options import (
+    GLUE,
+    HADOOP,
+    HIVE,
+    JDBC,
+    NESSIE,
+    OWN_OPTIONS,
+    SQLITE,
+    uri,
+    warehouse,
+)
 from rivet_dagster.errors import RivetError
+from rivet_dagster.model import convert
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
@@ -79,3 +90,82 @@ def _missing(name: str, kind: str, error: Exception) -> RivetError:
 def _tells_more_than_old_tables(record: logging.LogRecord) -> bool:
     """Return whether a record is other than the note that tables, as Java makes them, have no column for views."""
     return "v0 schema" not in record.getMessage()
+
+
+_TYPES = {JDBC: "sql"}
+"""PyIceberg's types of catalog, where they have other names."""
+
+_OF_JAVA = frozenset({"io-impl", "cache-enabled", "type"})
+"""Keys that have no meaning, or another one, for PyIceberg."""
+
+
+def pyiceberg_properties(name: str, options: Mapping[str, Any], root: Path) -> dict[str, str]:
+    """Return the properties of the catalog ``name`` for ``pyiceberg.catalog``; ``options`` are valid.
+
+    Those of a Hadoop or Nessie catalog, for which PyIceberg has no type, are without one.
+
+    >>> options = {"catalog": "rest", "uri": "https://catalog", "warehouse": "sales", "s3.region": "eu-1"}
+    >>> for entry in pyiceberg_properties("lake", options, Path("/project")).items():
+    ...     print(*entry)
+    py-io-impl pyiceberg.io.pyarrow.PyArrowFileIO
+    s3.region eu-1
+    type rest
+    uri https://catalog
+    warehouse sales
+    """
+    kind = options["catalog"]
+    left_out = OWN_OPTIONS | _OF_JAVA
+    texts = {key: convert.setting(value) for key, value in options.items() if key not in left_out}
+    properties = {"py-io-impl": "pyiceberg.io.pyarrow.PyArrowFileIO", **texts}
+    if kind not in (HADOOP, NESSIE):
+        properties["type"] = _TYPES.get(kind, kind)
+    places = {"warehouse": warehouse(options, root), "uri": uri(options, root)}
+    properties |= {key: place for key, place in places.items() if place is not None}
+    if kind == JDBC:
+        properties = _sql(properties)
+    return dict(sorted(properties.items()))
+
+
+def _sql(properties: Mapping[str, str]) -> dict[str, str]:
+    """Return the properties of a JDBC catalog for SQLAlchemy."""
+    others = {key: value for key, value in properties.items() if not key.startswith("jdbc.")}
+    of_driver = {key.removeprefix("jdbc."): value for key, value in properties.items() if key.startswith("jdbc.")}
+    if "init-catalog-tables" in of_driver:
+        others["init_catalog_tables"] = of_driver["init-catalog-tables"]
+    return others | {"uri": sqlalchemy_url(properties["uri"], of_driver)}
+
+
+_PARAMETERS = {
+    "sslmode": "sslmode",
+    "sslrootcert": "sslrootcert",
+    "sslcert": "sslcert",
+    "connectTimeout": "connect_timeout",
+    "ApplicationName": "application_name",
+}
+"""Parameters of PostgreSQL's JDBC driver, by their names in libpq; others are about that driver alone."""
+
+_SECONDS = "10"
+"""The seconds that a connection may take unless the options say; libpq by itself waits for minutes."""
+
+
+def sqlalchemy_url(jdbc: str, properties: Mapping[str, str]) -> str:
+    """Return SQLAlchemy's URL of a JDBC URL of PostgreSQL or SQLite; ``properties`` are the driver's, such as ``user``.
+
+    >>> sqlalchemy_url("jdbc:postgresql://db:5433/sales?sslmode=require", {"user": "ann", "password": "a@b/c"})
+    'postgresql+psycopg2://ann:a%40b%2Fc@db:5433/sales?connect_timeout=10&sslmode=require'
+    >>> sqlalchemy_url("jdbc:sqlite:/lake/catalog.db?busy_timeout=9", {})
+    'sqlite:////lake/catalog.db'
+    """
+    if jdbc.startswith(SQLITE):
+        return f"sqlite:///{jdbc.removeprefix(SQLITE).partition('?')[0]}"
+    # Without a host JDBC means this machine's port, libpq its socket.
+    address = urlsplit(jdbc.removeprefix("jdbc:"))
+    host, database = address.netloc or "localhost", address.path.removeprefix("/")
+    given = {**properties, **dict(parse_qsl(address.query))}
+    login = ":".join(quote(given[key], safe="") for key in ("user", "password") if key in given)
+    query = {"connect_timeout": _SECONDS} | {
+        ours: given[theirs] for theirs, ours in _PARAMETERS.items() if theirs in given
+    }
+    if "currentSchema" in given:
+        query["options"] = f"-csearch_path={given['currentSchema']}"
+    return f"postgresql+psycopg2://{login}{'@' if login else ''}{host}/{database}?{urlencode(query)}"

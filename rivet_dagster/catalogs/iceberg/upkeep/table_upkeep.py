@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -9,13 +10,30 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from rivet_dagster.catalogs.capabilities.upkeep import UpkeepReport
-from rivet_dagster.catalogs.iceberg.metadata.same_rows import facts_of
+from rivet_dagster.catalogs.iceberg.commits.committing import Changes, commit
+from rivet_dagster.catalogs.iceberg.commits.snapshots import SnapshotWriter, new_snapshot_id
+from rivet_dagster.catalogs.iceberg.commits.updates import MAIN, branch_is_at, set_branch
+from rivet_dagster.catalogs.iceberg.metadata.history import published_at
+from rivet_dagster.catalogs.iceberg.metadata.same_rows import (
+    PUBLISHED_AT,
+    ROWS_OF,
+    facts_of,
+    only_rewrites,
+    version_of,
+    with_facts,
+)
+from rivet_dagster.catalogs.iceberg.metadata.summary import TEXT_BOUNDS
+from rivet_dagster.catalogs.iceberg.metadata.text_bounds import (
+    recorded_bounds,
+    sequence_number_of,
+    together,
+    written_bounds,
+)
 from rivet_dagster.catalogs.iceberg.opened import EVERYTHING, OpenedTable
 from rivet_dagster.catalogs.iceberg.settings.upkeep_options import EXPIRE, MANIFESTS, ORPHANS, REWRITE, UpkeepOptions
 from rivet_dagster.catalogs.iceberg.tables_of_environments import has_table_of_environment
 from rivet_dagster.catalogs.iceberg.upkeep.expiring import expire
 from rivet_dagster.catalogs.iceberg.upkeep.procedures import remove_orphan_files, rewrite_data_files, rewrite_manifests
-from rivet_dagster.catalogs.iceberg.upkeep.restoring import restore_facts
 from rivet_dagster.catalogs.iceberg.writes.sweeping import staged_by_runs
 from rivet_dagster.catalogs.iceberg.writes.withheld import withheld_versions
 from rivet_dagster.engines.contract import EngineSession
@@ -154,3 +172,32 @@ class TableUpkeep:
 def _size(table: Table) -> int:
     current = table.current_snapshot()
     return int(facts_of(current).get("total-files-size") or 0) if current is not None else 0
+
+
+def restore_facts(table: OpenedTable, since: int | None = None) -> None:
+    """Put a snapshot with the same files and the version's facts on one that only rewrote files, if it is current.
+
+    Until then, and if this process dies before, readers of the facts find them through the snapshot's parents. Files
+    that were rewritten after the snapshot ``since`` are known to be written by us.
+    """
+
+    def changes(found: Table) -> Changes:
+        current = found.current_snapshot()
+        if current is None or not only_rewrites(current):
+            return Changes()
+        first = with_facts(found, current)
+        facts = {key: value or "" for key, value in facts_of(first).items() if key.startswith("rivet.")}
+        if not facts:
+            return Changes()
+        after, bounds = sequence_number_of(found, since), recorded_bounds(found, first.snapshot_id)
+        if after >= sequence_number_of(found, first.snapshot_id):
+            bounds = together(bounds, written_bounds(found, after))
+        facts[TEXT_BOUNDS] = json.dumps(bounds, separators=(",", ":"))
+        same = {ROWS_OF: str(version_of(found, current)), PUBLISHED_AT: published_at(found, current)}
+        snapshot_id = new_snapshot_id()
+        writer = SnapshotWriter(found.io, found.metadata, snapshot_id, current)
+        added = writer.same_rows(facts | same)
+        at_head = branch_is_at(MAIN, current.snapshot_id)
+        return Changes((added, set_branch(MAIN, snapshot_id)), (at_head,), (writer,))
+
+    commit(table.load, changes, str(table.name))

@@ -1,4 +1,4 @@
-"""Whether Spark's JVM starts from an archive, and what happens where there is none yet."""
+"""Whether Spark's JVM starts from an archive, what happens where there is none yet, and what `doctor` finds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Frames over Arrow rows of this process, which are passed to Spark batch by batch."""
+"""Frames over Arrow rows of this process, and over values of any library that Python joints return."""
 
 from __future__ import annotations
 

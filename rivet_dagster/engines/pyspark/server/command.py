@@ -1,4 +1,4 @@
-"""The command that starts a server, its environment and its settings."""
+"""The command that starts a server, its environment and settings, and the order that its supervisor gets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sessions on the project's own server."""
+"""Sessions on the project's own server, and its use by this process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The record of a running server, in a file that only its owner can read."""
+"""The record of a running server, and whether its process is still the one that was recorded."""
 
 from __future__ import annotations
 
