@@ -302,7 +302,7 @@ def test_the_plan_is_the_same_whatever_spark_is_installed(tmp_path, monkeypatch)
     root = ProjectFolder(tmp_path / "project", files).root
     plans = set()
     for version in (None, "3.5.9", "4.1.4", "4.3.0"):
-        for module in ("catalogs.iceberg.settings.spark_settings", "engines.pyspark.spark_version"):
+        for module in ("catalogs.iceberg.settings.spark_settings", "engines.pyspark.spark_home"):
             monkeypatch.setattr(f"rivet_dagster.{module}.spark_version", lambda version=version: version)
         shutil.rmtree(root / ".rivet", ignore_errors=True)  # with the plan of the last time
         compiled = compile_directory(root)

@@ -8,8 +8,6 @@ from typing import Any
 from rivet_dagster.dbt.declared import DbtNode, DbtPlace, SourceTable
 
 WAREHOUSE, SEEDS, SESSION = "warehouse", "seeds", "session"
-
-
 """The catalogs of the new project: published tables, seeds, and the tables that were there before."""
 
 

@@ -1,4 +1,4 @@
-"""RivetProjectComponent: the component with which ``dg`` loads a project's definitions, its scaffolder and its state."""
+"""RivetProjectComponent, with which ``dg`` loads the definitions of a project; its scaffolder and its state."""
 
 from __future__ import annotations
 

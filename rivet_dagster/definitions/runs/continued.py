@@ -5,8 +5,6 @@ from __future__ import annotations
 import dagster as dg
 
 _PARTIAL = "dagster/is_asset_resume_retry"
-
-
 _AUTOMATIC = "dagster/retry_number"
 
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 import dagster as dg
 
 _interrupted: set[str] = set()
-
-
 """The ids of runs that were interrupted in this process."""
 
 

@@ -287,8 +287,6 @@ _LITERALS = {
     "timestamp": "TIMESTAMP_LTZ '{}'",
     "timestamp_ntz": "TIMESTAMP_NTZ '{}'",
 }
-
-
 """Templates of literals for types that Spark would not infer from a Python value."""
 
 

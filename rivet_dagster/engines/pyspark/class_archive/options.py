@@ -5,19 +5,14 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, MutableMapping
 from contextlib import contextmanager
+from pathlib import Path  # noqa: F401, an example uses it
 
 from rivet_dagster.engines.pyspark.class_archive.jvm import SparkJvm
 from rivet_dagster.engines.pyspark.class_archive.store import Archive
 
 ARGUMENTS = "java.args"
-
-
 """The file of an archive with arguments of the command ``java``: a class path, where an archive needs another one."""
-
-
 OPTIONS = "SPARK_SUBMIT_OPTS"
-
-
 """The variable with options of the JVM that Spark's launcher puts before those of its settings."""
 
 
