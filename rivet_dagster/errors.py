@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from difflib import get_close_matches
-from typing import Any
+from typing import Any, Self, cast
 
 from rivet_dagster.secrets.redaction import redacted
 
@@ -213,12 +213,19 @@ class Diagnostic:
 class RivetError(Exception):
     """One or more diagnostics, raised together.
 
+    Errors after which code decides what to do next have types of their own. As with OSError and its numbers, the type
+    follows from the code, that of the first diagnostic.
+
     >>> print(RivetError("RVT-106", "no profile 'prod'", remediation="Use one of: default."))
     RVT-106 no profile 'prod'
         Use one of: default.
     """
 
     diagnostics: tuple[Diagnostic, ...]
+
+    def __new__(cls, code: str, *_: Any, **__: Any) -> Self:
+        """Return an error of the type that the code has."""
+        return cast("Self", super().__new__(_type_of(code) if cls is RivetError else cls))
 
     def __init__(
         self,
@@ -236,8 +243,9 @@ class RivetError(Exception):
     @classmethod
     def of(cls, diagnostics: Iterable[Diagnostic]) -> RivetError:
         """Return one exception whose message holds all of ``diagnostics`` (at least one)."""
-        error = cls.__new__(cls)
-        error.diagnostics = tuple(diagnostics)
+        known = tuple(diagnostics)
+        error = cls.__new__(cls, known[0].code)
+        error.diagnostics = known
         Exception.__init__(error, "\n".join(str(d) for d in error.diagnostics))
         return error
 
@@ -252,12 +260,91 @@ class RivetError(Exception):
         return all(d.code in TRANSIENT for d in self.diagnostics)
 
     @property
+    def is_configuration(self) -> bool:
+        """Whether the first diagnostic is about the manifest, the profile or the machine."""
+        return is_configuration(self.code)
+
+    @property
     def exit_code(self) -> int:
         """10 if all diagnostics are about configuration (RVT-1xx), else 1."""
         return 10 if all(is_configuration(d.code) for d in self.diagnostics) else 1
 
     def __reduce__(self) -> tuple[Any, ...]:
         return RivetError.of, (self.diagnostics,)
+
+
+class NotMaterialized(RivetError):
+    """RVT-401: a table has no version, or the version that is asked for has expired."""
+
+
+class NotFound(RivetError):
+    """RVT-403: what is to be read does not exist, or cannot be reached."""
+
+
+class NotWritable(RivetError):
+    """RVT-404: storage refuses a write, or something else has the name of the table."""
+
+
+class Conflict(RivetError):
+    """RVT-405: somebody else has published a table in between."""
+
+
+class HeartbeatLost(RivetError):
+    """RVT-406: the run was taken for dead, since it sent no heartbeat."""
+
+
+class EnvironmentMissing(RivetError):
+    """RVT-415: there is no such environment, or it is over."""
+
+
+class EnvironmentInUse(RivetError):
+    """RVT-417: something else must end in the environment first."""
+
+
+class StagedRowsGone(RivetError):
+    """RVT-418: what a run has staged was swept before it was published."""
+
+
+class OutcomeUnknown(RivetError):
+    """RVT-419: it is not known whether a publication has been carried out, or will be."""
+
+
+class PositionUnknown(RivetError):
+    """RVT-420: it is not known any more how far an input was read."""
+
+
+class EngineUnusable(RivetError):
+    """RVT-502, RVT-506: an engine cannot start, or cannot be used in this process."""
+
+
+class QueryRefused(RivetError):
+    """RVT-503: an engine refuses a query."""
+
+
+class RowsFailed(RivetError):
+    """RVT-520: an expression cannot be evaluated for a row."""
+
+
+_TYPES: dict[str, type[RivetError]] = {
+    "RVT-401": NotMaterialized,
+    "RVT-403": NotFound,
+    "RVT-404": NotWritable,
+    "RVT-405": Conflict,
+    "RVT-406": HeartbeatLost,
+    "RVT-415": EnvironmentMissing,
+    "RVT-417": EnvironmentInUse,
+    "RVT-418": StagedRowsGone,
+    "RVT-419": OutcomeUnknown,
+    "RVT-420": PositionUnknown,
+    "RVT-502": EngineUnusable,
+    "RVT-503": QueryRefused,
+    "RVT-506": EngineUnusable,
+    "RVT-520": RowsFailed,
+}
+
+
+def _type_of(code: str) -> type[RivetError]:
+    return _TYPES.get(code, RivetError)
 
 
 def is_configuration(code: str) -> bool:

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from rivet_dagster.errors import RivetError
+from rivet_dagster.errors import HeartbeatLost
 
 SECONDS = 10.0
 """Between two heartbeats."""
@@ -28,7 +28,7 @@ def beating(beat: Callable[[], None], table: str, seconds: float | None = None) 
             try:
                 beat()
             except Exception as error:  # of storage, or of a client of it
-                if isinstance(error, RivetError) and error.code == "RVT-406":
+                if isinstance(error, HeartbeatLost):
                     return  # publishing raises the same
                 _LOG.warning("a heartbeat of %s has failed: %r", table, error)
 

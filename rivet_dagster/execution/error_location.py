@@ -8,10 +8,8 @@ from contextlib import contextmanager
 from rivet_dagster.compiler.group_query import FusedQuery
 from rivet_dagster.compiler.joints import CompiledJoint, QueryJoint
 from rivet_dagster.compiler.plan import CompiledAssembly
-from rivet_dagster.errors import RivetError, is_configuration
+from rivet_dagster.errors import EngineUnusable, RivetError
 from rivet_dagster.sql.fuse import locate
-
-_OF_THE_ENGINE = frozenset({"RVT-502", "RVT-506"})
 
 
 def locate_in_query(error: RivetError, query: FusedQuery, assembly: CompiledAssembly) -> RivetError:
@@ -32,7 +30,7 @@ def locate_in_query(error: RivetError, query: FusedQuery, assembly: CompiledAsse
 def locate_at_joint(error: RivetError, joint: CompiledJoint) -> RivetError:
     """Return the error with the joint, its file and line, unless it is an error of the engine or the configuration."""
     first = error.diagnostics[0]
-    if first.joint is not None or first.code in _OF_THE_ENGINE or is_configuration(first.code):
+    if first.joint is not None or isinstance(error, EngineUnusable) or error.is_configuration:
         return error
     return RivetError(
         first.code, first.message, joint=joint.name, file=joint.file, line=joint.line, remediation=first.remediation

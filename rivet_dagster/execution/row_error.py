@@ -6,11 +6,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from rivet_dagster.errors import Diagnostic, RivetError
+from rivet_dagster.errors import Diagnostic, RowsFailed
 from rivet_dagster.execution.results import SiteErrors
 from rivet_dagster.model.convert import shortened
-
-CODE = "RVT-520"
 
 _LONGEST = 200
 """The maximum length of a quoted message."""
@@ -36,7 +34,7 @@ class SiteDiagnostic(Diagnostic):
         return super().to_dict() | site | {"samples": [dict(sample) for sample in self.samples]}
 
 
-class RowError(RivetError):
+class RowError(RowsFailed):
     """RVT-520: rows could not be evaluated, with a diagnostic for each of ``sites``."""
 
     sites: tuple[SiteErrors, ...] = ()
@@ -45,7 +43,7 @@ class RowError(RivetError):
     def at(cls, sites: Iterable[SiteErrors], others: Iterable[Diagnostic] = ()) -> RowError:
         """Return the error with all ``sites`` (at least one); ``others`` are errors that have none."""
         known = tuple(sites)
-        error = cls.__new__(cls)
+        error = cls.__new__(cls, "RVT-520")
         error.sites = known
         error.diagnostics = (*map(site_diagnostic, known), *others)
         Exception.__init__(error, "\n".join(str(diagnostic) for diagnostic in error.diagnostics))
@@ -66,7 +64,7 @@ def site_diagnostic(site: SiteErrors, remediation: str | None = None) -> SiteDia
     message = " ".join(site.message.split())
     quoted = f": {shortened(message, _LONGEST)}" if message else ""
     return SiteDiagnostic(
-        code=CODE,
+        code="RVT-520",
         message=f"{rows} could not be evaluated: [{site.condition}] in {site.expression}{quoted}",
         joint=site.joint,
         file=site.file,

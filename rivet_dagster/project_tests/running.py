@@ -15,7 +15,7 @@ from typing import Any
 from rivet_dagster.compiler.plan import CompiledAssembly
 from rivet_dagster.engines.contract import Engine, EngineSession
 from rivet_dagster.engines.registry import engine_class, open_engine
-from rivet_dagster.errors import RivetError, is_configuration
+from rivet_dagster.errors import EngineUnusable, RivetError
 from rivet_dagster.execution.quality.row_errors import errors_result, is_errors_check
 from rivet_dagster.execution.quality.verdicts import judge
 from rivet_dagster.execution.results import CheckResult, RowErrorCounts
@@ -123,7 +123,7 @@ class Runner:
 
     def _result(self, computation: Computation, rows: Table | RivetError, seconds: float) -> TestResult:
         started = time.perf_counter()
-        if isinstance(rows, RivetError) and (rows.code == "RVT-502" or is_configuration(rows.code)):
+        if isinstance(rows, EngineUnusable) or (isinstance(rows, RivetError) and rows.is_configuration):
             raise rows
         try:
             result = self._judged(computation, rows)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Self
 
 from rivet_dagster.catalogs.heartbeat_thread import beating
 from rivet_dagster.engines.contract import Frame, Progress, QueryPlan
-from rivet_dagster.errors import RivetError
+from rivet_dagster.errors import HeartbeatLost, RivetError
 from rivet_dagster.model.inputs import Inputs
 from rivet_dagster.model.partitions import Window
 from rivet_dagster.model.storage import Base, Published, StoredRows
@@ -142,7 +142,7 @@ class TableTransaction(ABC):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._heartbeats.close()
-        fails = not self._ended and isinstance(error, RivetError) and error.code != "RVT-406"
+        fails = not self._ended and isinstance(error, RivetError) and not isinstance(error, HeartbeatLost)
         death = self._death() if fails else None
         if not self._ended:
             self.abort()
@@ -154,5 +154,5 @@ class TableTransaction(ABC):
             try:
                 self.beat()
             except RivetError as error:
-                return error if error.code == "RVT-406" else None
+                return error if isinstance(error, HeartbeatLost) else None
         return None

@@ -20,7 +20,7 @@ from rivet_dagster.catalogs.environments.state import (
     S,
     StateOfEnvironment,
 )
-from rivet_dagster.errors import RivetError
+from rivet_dagster.errors import Conflict, EnvironmentInUse, RivetError
 from rivet_dagster.model.storage import Published
 
 
@@ -95,9 +95,8 @@ class EnvironmentMerge(ABC, Generic[S]):
             tables = self.built()
             self.refuse_moved(tables)
             return self.publish(tables, state)
-        except RivetError as error:
-            if error.code in ("RVT-405", "RVT-417"):  # there is something to do in the environment first
-                self.environment.set(OPEN, instead_of=MERGING)
+        except (Conflict, EnvironmentInUse):  # there is something to do in the environment first
+            self.environment.set(OPEN, instead_of=MERGING)
             raise
 
     def refuse_moved(self, tables: Sequence[BuiltTable]) -> None:

@@ -22,7 +22,7 @@ from rivet_dagster.catalogs.filesystem.versions.manifest import Manifest, Origin
 from rivet_dagster.catalogs.filesystem.versions.sweep import sweep
 from rivet_dagster.catalogs.filesystem.versions.watermark import max_of, read_override, write_override
 from rivet_dagster.engines.contract import EngineSession
-from rivet_dagster.errors import RivetError
+from rivet_dagster.errors import NotWritable, RivetError
 from rivet_dagster.model.relations import Files
 from rivet_dagster.model.storage import Published, Statistics, Version
 from rivet_dagster.model.watermark import Override
@@ -60,9 +60,7 @@ class VersionFolders(StagesForRuns, HasWatermarks):
         layout = self.layout(table)
         try:
             manifest = lifecycle.current(layout)
-        except RivetError as error:
-            if error.code != "RVT-404":
-                raise
+        except NotWritable:
             return None
         return self.described(layout, manifest) if manifest is not None else None
 

@@ -15,7 +15,7 @@ from rivet_dagster.catalogs.iceberg.settings.spark_settings import spark_needs
 from rivet_dagster.catalogs.iceberg.traits import IcebergTraits
 from rivet_dagster.catalogs.iceberg.watermark import max_of, override_of
 from rivet_dagster.entry_points import refuse_wrong_options
-from rivet_dagster.errors import RivetError
+from rivet_dagster.errors import NotMaterialized
 from rivet_dagster.model.profile import CatalogSpec
 from rivet_dagster.model.relations import CatalogTable
 from rivet_dagster.model.schema import Field, Schema
@@ -114,9 +114,9 @@ class PublishedTables(IcebergTraits):
 
         try:
             errors = errors_of_version(self._opened, published)
-        except RivetError as error:
+        except NotMaterialized:
             staged = staged_version(self._opened(published.table), published.version)
-            if error.code != "RVT-401" or staged is None:
+            if staged is None:
                 raise
             return errors_relation(self._opened, staged)
         return None if errors is None else CatalogTable(self._name(errors[0]).parts, snapshot=errors[1])
@@ -169,9 +169,9 @@ class PublishedTables(IcebergTraits):
         opened = self._opened(published.table)
         try:
             return opened, self._existing(published)
-        except RivetError as error:
+        except NotMaterialized:
             staged = staged_version(opened, published.version)
-            if error.code != "RVT-401" or staged is None:
+            if staged is None:
                 raise
             return stored_in(staged)
 

@@ -22,7 +22,7 @@ from rivet_dagster.catalogs.spark.metastore import Described, Metastore
 from rivet_dagster.catalogs.spark.names import OPTIONS, TableName, resolved, session_settings, wrong_options
 from rivet_dagster.engines.contract import EngineSession
 from rivet_dagster.entry_points import refuse_wrong_options
-from rivet_dagster.errors import RivetError
+from rivet_dagster.errors import NotFound, RivetError
 from rivet_dagster.model.finding import Finding
 from rivet_dagster.model.location import Location
 from rivet_dagster.model.plugins import Wrong
@@ -121,9 +121,7 @@ class SparkCatalog(NeedsEngine, VersionFolders, TellsLocations):
         """Return the columns that Spark finds; None if no engine is at hand."""
         try:
             session = self._metastore.session
-        except RivetError as error:
-            if error.code != "RVT-403":
-                raise
+        except NotFound:
             return None
         return tuple(Field(*column) for column in session.columns(session.load(self.relation(table, options))))
 

@@ -23,7 +23,7 @@ from rivet_dagster.catalogs.spark.redefinition import redefine
 from rivet_dagster.engines.contract import EngineSession
 from rivet_dagster.engines.pyspark.messages import spark_error
 from rivet_dagster.engines.pyspark.waiting import THREAD_PREFIX, wait_for
-from rivet_dagster.errors import RivetError
+from rivet_dagster.errors import QueryRefused, RivetError
 from rivet_dagster.model.relations import CatalogTable, Files
 
 _FILE = re.compile(r"^file:(//(?=/))?", re.IGNORECASE)
@@ -160,7 +160,7 @@ def _refused(code: str, message: str) -> Iterator[None]:
         translated = spark_error(error)
         if translated is None:
             raise
-        if translated.code != "RVT-503":
+        if not isinstance(translated, QueryRefused):
             raise translated from error
         reason = translated.diagnostics[0].message
         raise RivetError(code, f"{message}: {reason}", remediation=_REMEDY) from error

@@ -21,10 +21,10 @@ from rivet_dagster.definitions.runs.identity import step_name
 from rivet_dagster.definitions.runs.staged_heartbeats import keep_staged
 from rivet_dagster.definitions.runs.staged_rows import staged_in_run, staged_of
 from rivet_dagster.definitions.specs.selection import LAST_STEP
-from rivet_dagster.errors import RivetError
+from rivet_dagster.errors import Conflict, RivetError, StagedRowsGone
 from rivet_dagster.execution.runtime import Runtime
 from rivet_dagster.execution.staged_tables import StagedTable, is_published
-from rivet_dagster.execution.writing.publish_run import CONFLICT, GONE, RunPublication, publish_run
+from rivet_dagster.execution.writing.publish_run import RunPublication, publish_run
 
 ONE_COMMIT, NOT_ONE_COMMIT = "in one commit", "one table after another: this is not one commit"
 ONE_EACH = "in one commit for each catalog that can do that, else one table after another: this is not one commit"
@@ -79,7 +79,7 @@ def publishing_step(project: RivetProject) -> list[dg.AssetChecksDefinition]:
             try:
                 publication = publish_run(runtime, tables, step.log.info)
             except RivetError as error:
-                if error.code in (CONFLICT, GONE):  # trying this step again does not help
+                if isinstance(error, Conflict | StagedRowsGone):  # trying this step again does not help
                     yield from (_refused(key, staged[name], error) for name, key in wanted.items() if name in staged)
                 raise
             results = [

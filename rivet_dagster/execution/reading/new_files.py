@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from rivet_dagster.compiler.joints import SourceJoint
 from rivet_dagster.compiler.plan import FusedGroup
 from rivet_dagster.engines.contract import EngineSession, Frame
-from rivet_dagster.errors import RivetError
+from rivet_dagster.errors import PositionUnknown, RivetError
 from rivet_dagster.execution.error_location import locating_errors
 from rivet_dagster.execution.reading.landing import (
     appends,
@@ -133,8 +133,8 @@ def _consumed(runtime: Runtime, group: FusedGroup, source: SourceJoint, all_are_
     for table in last_tables(runtime.assembly, group):
         try:
             consumed[table.name] = consumed_by(runtime, group, source, table)
-        except RivetError as error:
-            if error.code != "RVT-420" or not all_are_new:
+        except PositionUnknown:
+            if not all_are_new:
                 raise
     return consumed
 

@@ -9,12 +9,12 @@ from rivet_dagster.compiler.group_query import FusedQuery
 from rivet_dagster.compiler.joints import QueryJoint, SourceJoint
 from rivet_dagster.compiler.plan import CompiledAssembly
 from rivet_dagster.compiler.row_errors import SourceQuery, separated
-from rivet_dagster.errors import RivetError
+from rivet_dagster.errors import RivetError, RowsFailed
 from rivet_dagster.execution.quality.row_errors import counted_errors
 from rivet_dagster.execution.reading.inputs import inputs, query_frame
 from rivet_dagster.execution.reading.rendering import Rendered
 from rivet_dagster.execution.results import RowErrorCounts
-from rivet_dagster.execution.row_error import CODE, RowError
+from rivet_dagster.execution.row_error import RowError
 from rivet_dagster.execution.this_run import ThisRun
 from rivet_dagster.execution.writing.row_errors import complete_errors
 from rivet_dagster.sql.row_errors.error_query import Place
@@ -30,8 +30,8 @@ def raising_all_errors(run: ThisRun, rendered: Rendered) -> Iterator[None]:
     """
     try:
         yield
-    except RivetError as error:
-        if error.code != CODE or not rendered.group_query.results:
+    except RowsFailed as error:
+        if not rendered.group_query.results:
             raise
         raise _with_all_rows(run, rendered, error) from error.__cause__
 

@@ -13,7 +13,7 @@ from rivet_dagster.catalogs.capabilities.transaction import TableTransaction
 from rivet_dagster.catalogs.external_assets import ExternalRows
 from rivet_dagster.engines.arrow_values import arrow_rows, convertible, untyped
 from rivet_dagster.engines.contract import EngineSession, Frame
-from rivet_dagster.errors import RivetError
+from rivet_dagster.errors import Conflict, RivetError
 from rivet_dagster.execution.environments import refuse_external_assets_without_environments
 from rivet_dagster.execution.reading.refs import MaterializedRef
 from rivet_dagster.execution.reading.sources import external_frame, version_position
@@ -61,8 +61,8 @@ def _published(
         whole = transaction.whole
         try:
             return transaction.commit(identity)
-        except RivetError as error:
-            if error.code != "RVT-405" or not pauses:
+        except Conflict:
+            if not pauses:
                 raise
         time.sleep(random.uniform(pauses[0] / 2, pauses[0]))
         # Retry with the rows that have been written, since the value itself may be an iterator that is exhausted.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from rivet_dagster.catalogs.capabilities import capable
@@ -15,14 +16,13 @@ from rivet_dagster.catalogs.capabilities.versions import VersionTransaction
 from rivet_dagster.catalogs.partition_rows import rows_by_partition
 from rivet_dagster.compiler.joints import ComputedJoint
 from rivet_dagster.compiler.plan import FusedGroup
-from rivet_dagster.errors import RivetError
+from rivet_dagster.errors import Conflict, NotMaterialized, RivetError, RowsFailed
 from rivet_dagster.execution.full_refresh import refuse_incapable
 from rivet_dagster.execution.phases import BRANCH, CLEAN_UP, PUBLISH, QUALITY
 from rivet_dagster.execution.quality.judging import check_published, check_staged
 from rivet_dagster.execution.quality.row_errors import judge_errors
 from rivet_dagster.execution.reading.new_files import consumed_files, new_files, refs
 from rivet_dagster.execution.results import GroupResult, Rows
-from rivet_dagster.execution.row_error import CODE
 from rivet_dagster.execution.runtime import Runtime
 from rivet_dagster.execution.this_run import ThisRun
 from rivet_dagster.execution.writing.joint import write_joint
@@ -56,8 +56,8 @@ def publish_exit(run: ThisRun) -> GroupResult:
             return replace(attempt.result_of(staged), staged=True)
         try:
             return replace(attempt, is_last=pause is None).publish()
-        except RivetError as error:
-            if error.code != "RVT-405" or pause is None:
+        except Conflict:
+            if pause is None:
                 raise
         # A random pause, so that two runs do not keep overtaking each other.
         time.sleep(random.uniform(pause / 2, pause))
@@ -95,8 +95,8 @@ class _Attempt:
     def _readable(self, published: Published) -> Published:
         try:
             self.catalog.read(published)
-        except RivetError as error:
-            current = self.catalog.current(published.table) if error.code == "RVT-401" else None
+        except NotMaterialized:
+            current = self.catalog.current(published.table)
             if current is None:
                 raise
             return current
@@ -105,11 +105,8 @@ class _Attempt:
     def publish(self) -> GroupResult:
         """Publish the rows of the author's own query if that may do, else those of the one that leaves errors out."""
         if may_prove(self.run, self.catalog, self.target):
-            try:
+            with suppress(RowsFailed):
                 return self._publish(as_written=True)
-            except RivetError as error:
-                if error.code != CODE:
-                    raise
         return self._publish()
 
     def _publish(self, as_written: bool = False) -> GroupResult:
@@ -181,8 +178,8 @@ class _Attempt:
             if self.target.with_run and isinstance(transaction, StagedTransaction):
                 return transaction.stage(run.identity, inputs, code_versions)
             return transaction.commit(run.identity, inputs, code_versions)
-        except RivetError as error:
-            if error.code != "RVT-405" or not self.is_last or not isinstance(transaction, VersionTransaction):
+        except Conflict as error:
+            if not self.is_last or not isinstance(transaction, VersionTransaction):
                 raise
             transaction.withhold(run.identity, inputs, code_versions)
             raise self._withheld(transaction, error) from error

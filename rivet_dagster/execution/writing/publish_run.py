@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from rivet_dagster.catalogs.capabilities import capable
 from rivet_dagster.catalogs.capabilities.staging import PublishesTogether, StagedTransaction, StagesForRuns
-from rivet_dagster.errors import RivetError
+from rivet_dagster.errors import Conflict, RivetError, StagedRowsGone
 from rivet_dagster.execution.clean_up import archive_read_files
 from rivet_dagster.execution.runtime import Runtime
 from rivet_dagster.execution.staged_tables import StagedTable, swept
@@ -20,8 +20,6 @@ from rivet_dagster.model.storage import Published
 
 Waiting = tuple[StagedTable, StagedTransaction]
 """A table that a run has staged, and the transaction that publishes it."""
-
-GONE, CONFLICT = "RVT-418", "RVT-405"
 
 RESUMED_WITHIN = 86_400.0
 """Seconds within which a last step that has died between two commits can be tried again."""
@@ -68,9 +66,7 @@ def publish_run(
             transaction = catalog.take_up_staged(table.table, version.version, options)
             waiting.append((table, transaction))
             transaction.check_base()
-        except RivetError as error:
-            if error.code not in (GONE, CONFLICT):
-                raise
+        except (Conflict, StagedRowsGone) as error:
             errors.append(error)
     if errors:
         raise _refused(runtime, errors, waiting, published)
@@ -119,9 +115,7 @@ def _published(runtime: Runtime, commit: Sequence[Waiting]) -> Sequence[Publishe
         if isinstance(catalog, PublishesTogether):
             return catalog.publish_together([(transaction, table.identity) for table, transaction in commit])
         return [transaction.commit(table.identity) for table, transaction in commit]
-    except RivetError as error:
-        if error.code != CONFLICT:
-            raise
+    except Conflict as error:
         found = (catalog.published_by(table.table, table.identity) for table, _ in commit)
         done = [version for version in found if version is not None]
         return done if len(done) == len(commit) else error  # another attempt of this step was faster
@@ -153,10 +147,11 @@ def _refused(
     """Return the error of a run that cannot be published; after a conflict its tables are withheld."""
     reasons = "; ".join(diagnostic.message for error in errors for diagnostic in error.diagnostics)
     before = f"; the run had published {', '.join(published)} already" if published else ""
-    if any(error.code == GONE for error in errors):
-        lost = [error.diagnostics[0].joint for error in errors if error.code == GONE]
+    lost = [error.diagnostics[0].joint for error in errors if isinstance(error, StagedRowsGone)]
+    if lost:
         message = f"nothing of the run is published: {reasons}{before}"
-        return RivetError(GONE, message, joint=lost[0], remediation=f"Run it again, with {', '.join(map(str, lost))}.")
+        remedy = f"Run it again, with {', '.join(map(str, lost))}."
+        return RivetError("RVT-418", message, joint=lost[0], remediation=remedy)
     for table, transaction in waiting:
         _catalog(runtime, table).withhold_staged(table.table, transaction.version)
     names = ", ".join(f"{table.joint} ({transaction.version})" for table, transaction in waiting)
@@ -168,4 +163,4 @@ def _refused(
         f"`{command.format('publish')}`, or remove it, as with `{command.format('drop')}`; it may lack what others "
         "published since it was begun."
     )
-    return RivetError(CONFLICT, message, remediation=remedy)
+    return RivetError("RVT-405", message, remediation=remedy)

@@ -20,7 +20,6 @@ from rivet_dagster.execution.quality.row_errors import counted_errors
 from rivet_dagster.execution.reading.inputs import query_frame
 from rivet_dagster.execution.reading.rendering import Rendered
 from rivet_dagster.execution.results import RowErrorCounts
-from rivet_dagster.execution.row_error import CODE
 from rivet_dagster.execution.this_run import ThisRun
 from rivet_dagster.model.external_assets import DAGSTER
 from rivet_dagster.model.partitions import Window
@@ -230,7 +229,7 @@ def refuse_unproven(rendered: Rendered, transaction: TableTransaction) -> None:
     """Raise RVT-520 if a success of the author's own query does not prove that all rows can be evaluated."""
     proof = rendered.group_query.proof(rendered.incremental)
     if proof == "never" or (proof == "with rows" and transaction.batch.statistics.rows == 0):
-        raise RivetError(CODE, _NOT_CERTAIN)
+        raise RivetError("RVT-520", _NOT_CERTAIN)
 
 
 def refuse_by_types(run: ThisRun, rendered: Rendered, as_written: bool) -> None:
@@ -251,7 +250,7 @@ def refuse_by_types(run: ThisRun, rendered: Rendered, as_written: bool) -> None:
             strings = [kind.startswith("string") for kind in kinds]
             if any(strings) and not all(strings) and not {"binary", "void"} & set(kinds):
                 if compared.is_separated:
-                    raise RivetError(CODE, _NOT_CERTAIN)
+                    raise RivetError("RVT-520", _NOT_CERTAIN)
                 joint = assembly.joint(name)
                 assert isinstance(joint, QueryJoint)
                 texts = {cte.joint: cte.text_for(cte.joint in rendered.incremental) for cte in query.ctes}

@@ -18,7 +18,7 @@ from rivet_dagster.catalogs.filesystem.versions import error_tables
 from rivet_dagster.catalogs.filesystem.versions.layout import TableLayout, is_table_name
 from rivet_dagster.catalogs.filesystem.versions.manifest import Manifest
 from rivet_dagster.engines.contract import EngineSession
-from rivet_dagster.errors import RivetError
+from rivet_dagster.errors import NotWritable, RivetError
 from rivet_dagster.model.finding import Finding
 from rivet_dagster.model.inputs import LandedFile
 from rivet_dagster.model.relations import Files
@@ -173,9 +173,7 @@ class EnvironmentTables(FilesystemTables):
                 table = error_tables.table_of(folder, table) or table
             try:
                 return self.environment.is_built(table)
-            except RivetError as error:
-                if error.code != "RVT-404":
-                    raise
+            except NotWritable:
                 return False
 
     def _is_own(self, published: Published) -> bool:

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from rivet_dagster.catalogs.capabilities.sweeping import DEAD_AFTER
 from rivet_dagster.catalogs.filesystem.files.file_status import exists, status
 from rivet_dagster.catalogs.filesystem.versions.layout import TableLayout
-from rivet_dagster.errors import RivetError
+from rivet_dagster.errors import HeartbeatLost, RivetError
 
 
 def begin(table: TableLayout, version: str) -> None:
@@ -47,8 +47,7 @@ def required(table: TableLayout, version: str) -> Iterator[None]:
     try:
         yield
     except (OSError, RivetError) as error:
-        is_dead = isinstance(error, RivetError) and error.code == "RVT-406"
-        if not is_dead and not exists(table.alive(version)):
+        if not isinstance(error, HeartbeatLost) and not exists(table.alive(version)):
             raise _dead(table, version, "has been swept away") from error
         raise
 

@@ -23,7 +23,7 @@ from rivet_dagster.catalogs.filesystem.versions.error_tables import errors_folde
 from rivet_dagster.catalogs.filesystem.versions.layout import TableLayout
 from rivet_dagster.catalogs.filesystem.versions.links import unlinked
 from rivet_dagster.catalogs.filesystem.versions.manifest import Manifest, read_manifest
-from rivet_dagster.errors import RivetError
+from rivet_dagster.errors import NotWritable, RivetError
 from rivet_dagster.project.own_folder import make_own_folder
 
 UNSUPPORTED = {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS}
@@ -138,8 +138,8 @@ def may_be_read(table: TableLayout, version: str) -> bool:
         if version in history(table):
             return True
     except RivetError as error:
-        # RVT-404, another file at the table's path, means that it is not published; other errors leave that open.
-        if error.code != "RVT-404":
+        # Another file at the table's path means that it is not published; other errors leave that open.
+        if not isinstance(error, NotWritable):
             return True
     return exists(table.manifest(version)) and not unlinked(table, [version])
 

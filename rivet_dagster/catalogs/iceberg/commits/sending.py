@@ -6,9 +6,7 @@ from collections.abc import Callable
 from threading import Event, Thread
 from typing import TypeVar
 
-from rivet_dagster.errors import RivetError
-
-_UNREACHABLE = ("RVT-403", "RVT-404")
+from rivet_dagster.errors import NotFound, NotWritable, RivetError
 
 PATIENCE = 10.0
 """Seconds that an interrupt, as of a cancelled run, waits for a request that was sent."""
@@ -61,7 +59,7 @@ def is_refusal(error: Exception) -> bool:
     from urllib3.exceptions import NewConnectionError
 
     if isinstance(error, RivetError):  # of an environment that was dropped, whose table is removed again
-        return error.code not in _UNREACHABLE
+        return not isinstance(error, NotFound | NotWritable)
     unknown = (iceberg.CommitStateUnknownException, iceberg.ServerError, iceberg.ServiceUnavailableError)
     if isinstance(error, (*unknown, ValidationError)):  # the latter: the answer was cut off
         return False

@@ -11,7 +11,7 @@ from rivet_dagster.catalogs.iceberg.commits.committing import OutcomeUnknownErro
 from rivet_dagster.catalogs.iceberg.nessie.one_commit import OneCommit
 from rivet_dagster.catalogs.iceberg.nessie.server import NessieConflictError
 from rivet_dagster.catalogs.iceberg.writes.unknown_outcome import unknown_outcome
-from rivet_dagster.errors import RivetError
+from rivet_dagster.errors import Conflict, RivetError
 
 if TYPE_CHECKING:
     from rivet_dagster.catalogs.iceberg.nessie.nessie_catalog import NessieCatalog
@@ -53,9 +53,7 @@ def _released(branch: NessieCatalog, staged: Sequence[tuple[IcebergTransaction, 
     for transaction, _ in staged:
         try:
             transaction.check_base_in(commit)
-        except RivetError as error:
-            if error.code != "RVT-405":
-                raise
+        except Conflict as error:
             moved.append(error)
     if moved:
         raise RivetError.of(diagnostic for error in moved for diagnostic in error.diagnostics)

@@ -22,7 +22,7 @@ from rivet_dagster.catalogs.iceberg.writes.staged_branch import StagedBranch
 from rivet_dagster.catalogs.iceberg.writes.staged_table import StagedTable
 from rivet_dagster.catalogs.iceberg.writes.transaction import IcebergTransaction
 from rivet_dagster.engines.contract import Frame
-from rivet_dagster.errors import RivetError
+from rivet_dagster.errors import OutcomeUnknown, RivetError
 from rivet_dagster.model.inputs import Inputs
 from rivet_dagster.model.storage import Published, StoredRows
 from rivet_dagster.model.write_plan import WritePlan
@@ -165,5 +165,5 @@ def _ended(heartbeat: Heartbeat | None) -> None:
 def _is_known(error: BaseException) -> bool:
     """Return whether a publication that ended by ``error`` has not happened, and will not."""
     if isinstance(error, RivetError):
-        return error.code != "RVT-419"
+        return not isinstance(error, OutcomeUnknown)
     return isinstance(error, Exception) and is_refusal(error)

@@ -57,7 +57,7 @@ from rivet_dagster.catalogs.iceberg.names import (
     staging_of,
 )
 from rivet_dagster.catalogs.iceberg.writes.staged_table import DATA_PATH
-from rivet_dagster.errors import RivetError
+from rivet_dagster.errors import EnvironmentMissing
 
 
 class SeenCatalog:
@@ -125,9 +125,8 @@ class SeenCatalog:
         try:
             if self._touched(base) != made:
                 raise missing(self.name)
-        except RivetError as error:
-            if error.code == "RVT-415":  # whoever has dropped it may not have seen the table
-                self.real.purge_table(table.name())
+        except EnvironmentMissing:  # whoever has dropped it may not have seen the table
+            self.real.purge_table(table.name())
             raise
         return answer
 
