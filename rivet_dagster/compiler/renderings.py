@@ -17,7 +17,7 @@ from rivet_dagster.project.templating.words import CONDITIONS, TemplateError, Wo
 from rivet_dagster.project.yaml_scalar import WrittenFloat
 
 if TYPE_CHECKING:
-    from rivet_dagster.project.templating.templates import Template, Templates
+    from rivet_dagster.project.templating.templates import CompiledTemplate, Templates
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class Renderings:
         variables = project.variables
         self._shared = json.dumps((macros, _exact(variables.values), sorted(variables.bound)), default=str)
         self._templates: Templates | None = None
-        self._read: dict[str, Template] = {}
+        self._read: dict[str, CompiledTemplate] = {}
 
     def errors(self) -> list[Diagnostic]:
         """Return the errors in the files of macros."""

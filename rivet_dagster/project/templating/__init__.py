@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import re
 
-_MARKED = re.compile(r"\{[{%#]")
+TAG = re.compile(r"\{[{%#]")
+"""The beginning of a block, an expression or a comment."""
 
 
 def is_template(sql: str) -> bool:
     """Return whether ``sql`` contains a Jinja delimiter; any other SQL is not a template and stays unchanged."""
-    return _MARKED.search(sql) is not None
+    return TAG.search(sql) is not None

@@ -6,20 +6,20 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from jinja2 import StrictUndefined, nodes
+from jinja2 import StrictUndefined
 from jinja2.runtime import Context, LoopContext, Macro
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 from jinja2.utils import Cycler, Namespace
 
 from rivet_dagster.errors import nearest
 from rivet_dagster.model.text_lines import MacroCall, TextPlace
-from rivet_dagster.project.templating.budget import DEEPEST, LARGEST
 from rivet_dagster.project.templating.filters import limited_filters, limited_tests
-from rivet_dagster.project.templating.functions import Functions, Rendering, WordValue
-from rivet_dagster.project.templating.instrument import WRITTEN
-from rivet_dagster.project.templating.length import Length
+from rivet_dagster.project.templating.functions import Functions, WordValue
+from rivet_dagster.project.templating.limits import DEEPEST, LARGEST, STEPS_OF_A_CALL
 from rivet_dagster.project.templating.methods import ATTRIBUTES, call_method, percent
+from rivet_dagster.project.templating.rendering_state import RenderingState
 from rivet_dagster.project.templating.traced import Traced, joined
+from rivet_dagster.project.templating.tree import WRITTEN
 from rivet_dagster.project.templating.values import (
     Bound,
     Function,
@@ -54,12 +54,12 @@ class TemplateEnvironment(ImmutableSandboxedEnvironment):
             keep_trailing_newline=True,
             optimized=False,
             cache_size=0,
-            extensions=["jinja2.ext.do", Length],
+            extensions=["jinja2.ext.do"],
         )
-        self._state: list[Rendering] = []  # a list, which overlays share
+        self._state: list[RenderingState] = []  # a list, which overlays share
         self._macros: dict[str, Macro] = {}
-        self.filters = limited_filters(self.filters, lambda: self.rendering.budget) | {WRITTEN: self._write}
-        self.tests = limited_tests(self.tests, lambda: self.rendering.budget)
+        self.filters = limited_filters(self.filters, lambda: self.rendering.limits) | {WRITTEN: self._write}
+        self.tests = limited_tests(self.tests, lambda: self.rendering.limits)
         self.globals = {
             **Functions(lambda: self.rendering, variables, bound).by_name(),
             "cycler": Cycler,
@@ -69,7 +69,7 @@ class TemplateEnvironment(ImmutableSandboxedEnvironment):
             setattr(self, name, Hook(run))
 
     @property
-    def rendering(self) -> Rendering:
+    def rendering(self) -> RenderingState:
         """The rendering at hand."""
         return self._state[-1]
 
@@ -77,9 +77,9 @@ class TemplateEnvironment(ImmutableSandboxedEnvironment):
         """Make the macros of files known to all templates, before the files themselves are run."""
         self.globals |= {name: MacroOfFile(name) for name in macros}
 
-    def begin(self, meaning: Meaning) -> Rendering:
+    def begin(self, meaning: Meaning) -> RenderingState:
         """Return the state of a new rendering."""
-        self._state[:] = [Rendering(meaning)]
+        self._state[:] = [RenderingState(meaning)]
         return self.rendering
 
     @property
@@ -95,7 +95,7 @@ class TemplateEnvironment(ImmutableSandboxedEnvironment):
         known = self.filters if unknown[1] == "filter" else self.tests
         return f"{message.rstrip('.')}{nearest(unknown[2], set(known) - {WRITTEN})}"
 
-    # What compiled templates call, by the names that `instrument` gives
+    # What compiled templates call, by the names that `tree` gives
 
     def _hooks(self) -> dict[str, Callable[..., Any]]:
         return {
@@ -104,20 +104,20 @@ class TemplateEnvironment(ImmutableSandboxedEnvironment):
             "rivet_called": self._called,
             "rivet_join": self._join,
             "rivet_operand": self._operand,
-            "rivet_searched": self._searched,
             "rivet_items": self._items,
             "rivet_step": self._step,
             "rivet_macro": self._macro_defined,
         }
 
     def _text(self, text: str, line: int, file: str | None) -> Traced:
-        self.rendering.budget.make(len(text))
+        self.rendering.limits.text(len(text))
         return Traced(text, TextPlace(line, file), advances=True)
 
     def _write(self, value: Any, line: int, file: str | None) -> Traced:
         place = self.rendering.place = TextPlace(line, file)
-        self.rendering.budget.weigh(value)
-        return value if isinstance(value, Traced) else Traced(written(value), place)
+        text = value if isinstance(value, Traced) else Traced(written(value), place)
+        self.rendering.limits.text(len(text))
+        return text
 
     def _called(self, function: Any, line: int, file: str | None) -> Any:
         self.rendering.place = TextPlace(line, file)
@@ -125,31 +125,21 @@ class TemplateEnvironment(ImmutableSandboxedEnvironment):
 
     def _join(self, values: list[Any], line: int, file: str | None) -> str:
         place = self.rendering.place = TextPlace(line, file)
-        self.rendering.budget.weigh(values)
         texts = [value if isinstance(value, Traced) else Traced(text_of(value), place) for value in values]
-        self.rendering.budget.make(sum(map(len, texts)))
+        self.rendering.limits.text(sum(map(len, texts)))
         return joined(texts)
 
     def _operand(self, value: Any) -> Any:
         if isinstance(value, Bound):
             raise value.unknown()
-        self.rendering.budget.weigh(value)
         return value
 
-    def _searched(self, value: Any) -> Any:
-        if isinstance(value, str):
-            self.rendering.budget.search(value)
-        return self._operand(value)
-
     def _items(self, value: Any) -> Any:
-        if isinstance(value, Bound):
-            raise value.unknown()
-        items = value if isinstance(value, str | list | tuple | dict) else list(value)
-        self.rendering.budget.iterate(items)
-        return items
+        value = self._operand(value)
+        return value if isinstance(value, str | list | tuple | dict) else list(value)
 
-    def _step(self, parts: int) -> bool:
-        self.rendering.budget.repeat(parts)
+    def _step(self) -> bool:
+        self.rendering.limits.step()
         return True
 
     def _macro_defined(self, name: str, macro: Macro) -> None:
@@ -166,7 +156,7 @@ class TemplateEnvironment(ImmutableSandboxedEnvironment):
         rendering = __self.rendering
         if isinstance(__obj, MacroOfFile):
             __obj = __self._macros[__obj.name]
-        rendering.budget.call((*args, *kwargs.values()))
+        rendering.limits.step(STEPS_OF_A_CALL)
         if isinstance(__obj, Macro | LoopContext):
             return __self._nested(__context, __obj, args, kwargs)
         if isinstance(__obj, Function):
@@ -180,7 +170,7 @@ class TemplateEnvironment(ImmutableSandboxedEnvironment):
             return __obj(*args, **kwargs)
         owner, name = getattr(__obj, "__self__", None), getattr(__obj, "__name__", "")
         if isinstance(owner, str | list | tuple | dict) and __self.is_safe_attribute(owner, name, __obj):
-            return call_method(owner, name, args, kwargs, rendering.budget)
+            return call_method(owner, name, args, kwargs, rendering.limits)
         if isinstance(owner, LoopContext | Cycler):
             return __obj(*args, **kwargs)
         if isinstance(__obj, StrictUndefined):
@@ -215,34 +205,30 @@ class TemplateEnvironment(ImmutableSandboxedEnvironment):
 
     def call_binop(self, context: Context, operator: str, left: Any, right: Any) -> Any:
         """Return the result of an operator, where it is small enough."""
-        budget = self.rendering.budget
+        limits = self.rendering.limits
         for value in (left, right):
-            if isinstance(value, Bound):
-                raise value.unknown()
-            budget.weigh(value)
+            self._operand(value)
         if operator == "%" and isinstance(left, str):
-            return percent(left, right, budget)
+            return percent(left, right, limits)
         if operator == "*":
             for sequence, times in ((left, right), (right, left)):
                 if isinstance(sequence, str | list | tuple) and isinstance(times, int):
-                    (budget.make if isinstance(sequence, str) else budget.spend)(len(sequence) * max(times, 0))
+                    (limits.text if isinstance(sequence, str) else limits.step)(len(sequence) * max(times, 0))
         whole = isinstance(left, int) and isinstance(right, int)
         if operator == "**" and whole and abs(left) > 1 and left.bit_length() * right > 2 * LARGEST:
             raise TemplateError(f"makes a number of more than {LARGEST:,} bits")
-        result = super().call_binop(context, operator, left, right)
-        budget.weigh(result)
-        return result
+        return limits.made(super().call_binop(context, operator, left, right))
 
     def getattr(self, obj: Any, attribute: str) -> Any:
         """Return an attribute or an item. Raises TemplateError for those of a value that only a run knows."""
-        self.rendering.budget.spend(1)
+        self.rendering.limits.step()
         if isinstance(obj, Bound | Function | MacroOfFile):
             raise TemplateError(f"asks for '{attribute}' of {described(obj)}, which has none")
         return super().getattr(obj, attribute)
 
     def getitem(self, obj: Any, argument: Any) -> Any:
         """Return an item or an attribute, as ``getattr`` does."""
-        self.rendering.budget.spend(1)
+        self.rendering.limits.step()
         if isinstance(obj, Bound | Function | MacroOfFile):
             raise TemplateError(f"asks for '{text_of(argument)}' of {described(obj)}, which has none")
         return super().getitem(obj, argument)
@@ -257,8 +243,3 @@ class TemplateEnvironment(ImmutableSandboxedEnvironment):
     def wrap_str_format(self, value: Any) -> None:
         """Leave ``format`` to ``call``, which limits it."""
         return None
-
-
-def macros_in(tree: nodes.Template) -> list[nodes.Macro]:
-    """Return the macros at the top of a template's tree."""
-    return [node for node in tree.body if isinstance(node, nodes.Macro)]

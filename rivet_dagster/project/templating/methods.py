@@ -1,12 +1,13 @@
-"""The methods and attributes of Jinja's and Python's objects that templates can use, and what calls of them cost."""
+"""The methods and attributes of Jinja's and Python's objects that templates can use, within limits."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from string import Formatter
 from typing import Any
 
-from rivet_dagster.project.templating.budget import Budget
+from rivet_dagster.project.templating.limits import WIDEST, Limits, check_width
 from rivet_dagster.project.templating.traced import changed
 from rivet_dagster.project.templating.values import text_of
 from rivet_dagster.project.templating.words import TemplateError
@@ -30,73 +31,53 @@ ATTRIBUTES: dict[str, frozenset[str]] = {
 }
 """By the name of the type. Those of str are Python's; lists and mappings of one rendering are known in no other."""
 
-WIDEST = 1000
-"""The largest number of characters, or of items, to which a method or filter may fill up."""
-
-_FILLS = frozenset(("center", "ljust", "rjust", "zfill"))
-_OF_AN_END = frozenset(("append", "clear", "extend", "get", "popitem", "setdefault", "update"))
-"""Methods of lists and mappings that take as long for a long one as for a short one."""
-
 _FORMAT = re.compile(r"%(?:%|(?:\(\w+\))?[-+ #0]*\d{0,3}(?:\.\d{0,2})?[sdifeEgGxXoc])")
 _SPEC = re.compile(r"(?:[^{}%]?[<>=^])?[-+ ]?#?0?\d{0,3}[,_]?(?:\.\d{0,2})?[sdeEfFgGnxXobc%]?")
 
 
-def call_method(owner: Any, name: str, args: tuple[Any, ...], kwargs: dict[str, Any], budget: Budget) -> Any:
-    """Return the result of a method of a text, list or mapping; the arguments have been weighed."""
-    if name not in _OF_AN_END:
-        budget.weigh(owner)
-    for given in (*args, *kwargs.values()):
-        budget.compare(owner, given)
-        if name == "extend":
-            budget.iterate(given)
-    if name in _FILLS:
-        within(args[:1])
+def call_method(owner: Any, name: str, args: tuple[Any, ...], kwargs: dict[str, Any], limits: Limits) -> Any:
+    """Return the result of a method of a text, list or mapping. Raises TemplateError where it would be too large."""
+    if name in ("center", "ljust", "rjust", "zfill"):
+        check_width(*args[:1])
     elif name == "replace":
-        budget.make(size_of_replaced(owner, *args[:2]))
+        check_replaced(limits, owner, *args[:2])
+    elif name == "extend":
+        limits.step(len(args[0]))
     elif name == "join":
-        return join(owner, args[0], budget)
+        return join(owner, args[0], limits)
     elif name == "format":
-        return formatted(owner, args, kwargs, budget)
+        return formatted(owner, args, kwargs, limits)
     result = getattr(owner, name)(*args, **kwargs)
     if isinstance(owner, dict) and name in ("items", "keys", "values"):
         result = list(result)
-    budget.weigh(result)
-    return changed(result, owner, budget.search)
+    return changed(limits.made(result), owner)
 
 
-def within(numbers: Any) -> None:
-    """Raise TemplateError for a number that would fill up a text or list beyond WIDEST."""
-    for number in numbers:
-        if isinstance(number, int | float) and abs(number) > WIDEST:
-            raise TemplateError(f"fills up to {number:,}; the most is {WIDEST:,}")
+def check_replaced(limits: Limits, text: Any, old: Any = "", new: Any = "", *others: Any) -> None:
+    """Raise TemplateError where a text in which ``old`` is replaced by ``new`` could be too long."""
+    limits.text(len(text_of(text)) + text_of(text).count(text_of(old)) * len(text_of(new)))
 
 
-def size_of_replaced(text: Any, old: Any = "", new: Any = "") -> int:
-    """Return an upper bound of the length of a text in which ``old`` has been replaced by ``new``."""
-    return len(text_of(text)) + text_of(text).count(text_of(old)) * len(text_of(new))
-
-
-def join(separator: str, items: Any, budget: Budget) -> str:
+def join(separator: str, items: Iterable[Any], limits: Limits) -> str:
     """Return the items as one text, as the method and the filter do."""
-    budget.iterate(items)
     texts = [text_of(item) for item in items]
-    budget.make(sum(map(len, texts)) + len(separator) * len(texts))
+    limits.text(sum(map(len, texts)) + len(separator) * len(texts))
     return separator.join(texts)
 
 
-def percent(text: str, values: Any, budget: Budget) -> str:
+def percent(text: str, values: Any, limits: Limits) -> str:
     """Return ``text % values`` with conversions of data alone, up to a width of three digits."""
     if "%" in _FORMAT.sub("", text):
         raise TemplateError("holds a format that is none of %s, %d, %f, %e, %g, %x, %o, %c and %%, or too wide a one")
     given = values if isinstance(values, dict) else tuple(values) if isinstance(values, tuple) else (values,)
     longest = max([len(text_of(value)) for value in (given.values() if isinstance(given, dict) else given)], default=0)
-    budget.make(len(text) + text.count("%") * (longest + WIDEST))
+    limits.text(len(text) + text.count("%") * (longest + WIDEST))
     if isinstance(given, dict):
         return text % {key: _shown(value) for key, value in given.items()}
     return text % tuple(map(_shown, given))
 
 
-def formatted(text: str, args: tuple[Any, ...], kwargs: dict[str, Any], budget: Budget) -> str:
+def formatted(text: str, args: tuple[Any, ...], kwargs: dict[str, Any], limits: Limits) -> str:
     """Return ``text.format(...)`` of data alone, without attributes and items, up to a width of three digits."""
     longest = max([len(text_of(value)) for value in (*args, *kwargs.values())], default=0)
     size = len(text)
@@ -108,7 +89,7 @@ def formatted(text: str, args: tuple[Any, ...], kwargs: dict[str, Any], budget: 
         if conversion not in (None, "s") or not _SPEC.fullmatch(spec or ""):
             raise TemplateError(f"holds a format that is not supported or too wide: '{spec or conversion}'")
         size += longest + WIDEST
-    budget.make(size)
+    limits.text(size)
     return str.format(text, *map(_shown, args), **{name: _shown(value) for name, value in kwargs.items()})
 
 

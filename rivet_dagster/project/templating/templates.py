@@ -15,10 +15,11 @@ from jinja2 import TemplateSyntaxError, UndefinedError, nodes
 from rivet_dagster.errors import Diagnostic, nearest
 from rivet_dagster.model.project import MacroFile
 from rivet_dagster.model.text_lines import MacroCall, Stretch, TextPlace
-from rivet_dagster.project.templating.budget import Budget
-from rivet_dagster.project.templating.environment import TemplateEnvironment, macros_in
-from rivet_dagster.project.templating.instrument import instrumented
+from rivet_dagster.project.templating import TAG
+from rivet_dagster.project.templating.environment import TemplateEnvironment
+from rivet_dagster.project.templating.limits import LARGEST, LONGEST, MOST_TAGS
 from rivet_dagster.project.templating.traced import lines_of
+from rivet_dagster.project.templating.tree import macros_in, refuse_others, register, with_hooks
 from rivet_dagster.project.templating.words import Meaning, TemplateError, Word
 
 _FILE = "template:"
@@ -27,6 +28,8 @@ _FILE = "template:"
 _UNDEFINED = re.compile(r"'(\w+)' is undefined")
 _INTERNAL = re.compile(r"\b(?:do|Functions\.)?_(\w+\(\))")
 """A function in an error of Python's; the template has called it without what stands before its name."""
+
+_MANY_DIGITS = re.compile(r"\d[\d_]{4300,}")
 
 _CODE = "RVT-212"
 
@@ -40,7 +43,7 @@ class RenderedText:
 
 
 @dataclass(frozen=True)
-class Template:
+class CompiledTemplate:
     """A template that can be rendered any number of times."""
 
     _environment: TemplateEnvironment
@@ -85,7 +88,7 @@ class Templates:
             except TemplateError as error:
                 self._report(error, file)
 
-    def read(self, text: str) -> Template:
+    def read(self, text: str) -> CompiledTemplate:
         """Parse a template. Raises TemplateError, with its place where that is known."""
         compiled, macros = self._compiled(text, None)
         lines: dict[str, int] = {}
@@ -95,7 +98,7 @@ class Templates:
                 message = f"defines the macro '{macro.name}' twice, first on line {lines[macro.name]} of the query"
                 raise TemplateError(message, TextPlace(macro.lineno))
             lines[macro.name] = macro.lineno
-        return Template(self._environment, compiled)
+        return CompiledTemplate(self._environment, compiled)
 
     def _read_macros(self, file: MacroFile) -> JinjaTemplate | None:
         """Return the template that defines the macros of a file; None where it has errors, which are reported."""
@@ -120,19 +123,26 @@ class Templates:
     def _compiled(self, text: str, file: str | None) -> tuple[JinjaTemplate, list[nodes.Macro]]:
         newline: Literal["\r\n", "\n"] = "\r\n" if "\r\n" in text else "\n"
         environment = self._crlf if newline == "\r\n" else self._environment
+        _check_length(text, file)
         try:
             tree = environment.parse(text, filename=file)
             macros = macros_in(tree)
             if file is not None:
-                _refuse_others(tree, file)
-            tree = instrumented(tree, file)
+                refuse_others(tree, file)
+            tree = with_hooks(tree, file)
             if file is not None:
-                _register(tree, macros)
+                register(tree, macros)
             code = environment.compile(tree, filename=f"{_FILE}{file or ''}")
             return JinjaTemplate.from_code(environment, code, environment.globals), macros
         except TemplateSyntaxError as error:
             message = f"cannot be read: {self._environment.hinted(str(error.message))}"
             raise TemplateError(message, TextPlace(error.lineno, file)) from None
+        except TemplateError:
+            raise
+        except ValueError:  # a number of more digits than Python reads
+            digits = _MANY_DIGITS.search(text)
+            place = TextPlace(text.count("\n", 0, digits.start()) + 1, file) if digits is not None else None
+            raise TemplateError(f"holds a number of more than {LARGEST:,} bits", place) from None
         except (RecursionError, MemoryError, SyntaxError):
             raise TemplateError("cannot be read: it is nested too deeply") from None
 
@@ -154,35 +164,21 @@ class _NoMeaning:
         raise TemplateError(f"asks for {word} outside of a joint", word.place)
 
 
-def _refuse_others(tree: nodes.Template, file: str) -> None:
-    """Raise TemplateError for a file that holds something beside macros."""
-    for node in tree.body:
-        if isinstance(node, nodes.Macro):
-            continue
-        parts = node.nodes if isinstance(node, nodes.Output) else [node]
-        for part in parts:
-            if not (isinstance(part, nodes.TemplateData) and _is_comment(part.data)):
-                message = "holds something besides {% macro %} blocks and comments"
-                raise TemplateError(message, TextPlace(part.lineno, file))
-
-
-def _is_comment(text: str) -> bool:
-    return all(line.strip() == "" or line.strip().startswith("--") for line in text.splitlines())
-
-
-def _register(tree: nodes.Template, macros: Iterable[nodes.Macro]) -> None:
-    """Let the template of a file tell the environment its macros, private ones too."""
-    for macro in macros:
-        args: list[nodes.Expr] = [nodes.Const(macro.name), nodes.Name(macro.name, "load")]
-        call = nodes.Call(nodes.EnvironmentAttribute("rivet_macro"), args, [], None, None)
-        tree.body.append(nodes.ExprStmt(call).set_lineno(macro.lineno, override=True))
+def _check_length(text: str, file: str | None) -> None:
+    """Raise TemplateError for a template that would take long to read."""
+    if len(text) > LONGEST:
+        raise TemplateError(f"has more than {LONGEST:,} characters", TextPlace(1, file))
+    for number, tag in enumerate(TAG.finditer(text)):
+        if number >= MOST_TAGS:
+            place = TextPlace(text.count("\n", 0, tag.start()) + 1, file)
+            raise TemplateError(f"has more than {MOST_TAGS:,} blocks, expressions and comments of Jinja", place)
 
 
 def _run(environment: TemplateEnvironment, template: JinjaTemplate, meaning: Meaning) -> RenderedText:
     rendering = environment.begin(meaning)
     try:
         text = template.render()
-        lines = lines_of(text, Budget().spend)  # one of its own: what a template may do does not depend on lines
+        lines = lines_of(text, rendering.limits.check_time)
         return RenderedText(rendering.markers.written(str.__str__(text), lines), lines)
     except Exception as error:
         calls = rendering.calls_at_error or ()

@@ -8,8 +8,6 @@ from typing import Any
 
 from rivet_dagster.model.text_lines import MacroCall, Stretch, TextPlace, place_of
 
-_COST_OF_A_LINE = 3
-_FREE_CALLS = 50
 _DEEPEST = 10
 """How many changes of a text, one upon another, are followed."""
 
@@ -54,24 +52,23 @@ def joined(texts: Iterable[str]) -> str:
     return Traced("".join(parts), parts=parts)
 
 
-def changed(text: Any, origin: Any, search: Callable[[str], None]) -> Any:
+def changed(text: Any, origin: Any) -> Any:
     """Return what a filter or method has made of another text, with its lines where they can be told.
 
-    They can if there are as many as before, or if the text is a part of the other; ``search`` is called before that.
+    They can if there are as many as before, or if the text is a part of the other.
     """
     if not isinstance(text, str) or isinstance(text, Traced) or not isinstance(origin, Traced):
         return text
     if text.count("\n") == origin.count("\n"):
         return Traced(text, changed=(origin, 1))
-    search(origin)
     at = origin.find(text)
     return Traced(text, changed=(origin, 1 + origin.count("\n", 0, at))) if at >= 0 else text
 
 
-def lines_of(text: str, spend: Callable[[int], None] = lambda operations: None, depth: int = 0) -> tuple[Stretch, ...]:
+def lines_of(text: str, check_time: Callable[[], None] = lambda: None, depth: int = 0) -> tuple[Stretch, ...]:
     r"""Return where the lines of a text came from; a line belongs to the first part with something visible on it.
 
-    ``spend`` is called with the operations that this takes, before it takes them.
+    ``check_time`` is called for each part of it.
 
     >>> first, second = Traced("a\nb\n", TextPlace(1), advances=True), Traced("c\nd", TextPlace(7))
     >>> [(s.first, s.place.line) for s in lines_of(joined([first, second]))]
@@ -79,8 +76,7 @@ def lines_of(text: str, spend: Callable[[int], None] = lambda operations: None, 
     """
     places: list[TextPlace | None] = [None]
     visible = False
-    for part, place, advances in _parts(text, spend, depth):
-        spend(_COST_OF_A_LINE * part.count("\n"))
+    for part, place, advances in _parts(text, check_time, depth):
         for number, line in enumerate(part.split("\n")):
             if number:
                 places.append(None)
@@ -91,7 +87,7 @@ def lines_of(text: str, spend: Callable[[int], None] = lambda operations: None, 
     return tuple(_stretches(places))
 
 
-def _parts(text: str, spend: Callable[[int], None], depth: int) -> Iterator[tuple[str, TextPlace | None, bool]]:
+def _parts(text: str, check_time: Callable[[], None], depth: int) -> Iterator[tuple[str, TextPlace | None, bool]]:
     """Yield the parts of a text in order, each with its place, if that is known, and all calls that led there."""
     waiting: list[tuple[str, tuple[MacroCall, ...]]] = [(text, ())]
     while waiting:
@@ -99,12 +95,12 @@ def _parts(text: str, spend: Callable[[int], None], depth: int) -> Iterator[tupl
         if not isinstance(part, Traced):
             yield part, None, False
             continue
-        spend(1 + len(calls) // _FREE_CALLS)
+        check_time()
         if part.call is not None:
             calls = (part.call, *calls)
         if part.changed is not None and depth < _DEEPEST:
             origin, first = part.changed
-            lines = lines_of(origin, spend, depth + 1)
+            lines = lines_of(origin, check_time, depth + 1)
             for number, line in enumerate(part.split("\n")):
                 place = _within(place_of(lines, max(first + number, lines[0].first)), calls) if lines else None
                 yield ("\n" if number else "") + line, place, False

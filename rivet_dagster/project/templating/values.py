@@ -7,6 +7,7 @@ from typing import Any
 
 from jinja2 import Undefined
 
+from rivet_dagster.project.templating.limits import LONGEST
 from rivet_dagster.project.templating.words import TemplateError
 from rivet_dagster.project.yaml_scalar import WrittenFloat
 
@@ -79,7 +80,7 @@ def text_of(value: Any) -> str:
         return str(value)
     if isinstance(value, WrittenFloat):
         return value.written
-    _refuse_objects(value)
+    _characters_left(value, LONGEST)
     return str(value)
 
 
@@ -90,17 +91,24 @@ def written(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else text_of(value)
 
 
-def _refuse_objects(value: Any) -> None:
+def _characters_left(value: Any, most: int) -> int:
+    """Return how many characters the text of a value, without its signs, leaves of the most that a text may have.
+
+    Raises TemplateError where none are left, and for what is no data.
+    """
+    if most < 0:
+        raise TemplateError(f"makes a text of more than {LONGEST:,} characters")
     if isinstance(value, list | tuple):
         for item in value:
-            _refuse_objects(item)
+            most = _characters_left(item, most - 1)
     elif isinstance(value, dict):
-        _refuse_objects([*value, *value.values()])
+        most = _characters_left([*value, *value.values()], most)
     elif isinstance(value, Undefined) and str(value) == "":
         raise TemplateError("writes a value that is not defined within a list")
     elif not isinstance(value, _DATA):
         hint = ": a call has parentheses" if isinstance(value, Function | MacroOfFile) else ""
         raise TemplateError(f"writes {described(value)}{' within a list' if isinstance(value, Bound) else hint}")
+    return most - (len(value) if isinstance(value, str) else 1)
 
 
 def described(value: Any) -> str:

@@ -8,7 +8,7 @@ from support.torture import examples
 
 from rivet_dagster.model.project import MacroFile
 from rivet_dagster.model.text_lines import TextPlace, in_file, place_of
-from rivet_dagster.project.templating import is_template
+from rivet_dagster.project.templating import is_template, limits
 from rivet_dagster.project.templating.templates import RenderedText, Templates
 from rivet_dagster.project.templating.words import TemplateError, Word
 
@@ -372,6 +372,11 @@ def test_a_value_that_only_a_run_knows_stands_alone(text, message):
 # Limits
 
 HOSTILE = [
+    "{% for a in range(9999) %}{% for b in range(9) %}{% for c in range(9999) %}{% endfor %}{% endfor %}{% endfor %}",
+    "{% for a in range(9999) %}{% set b = range(9999) %}{% endfor %}",
+    "{{ 10 ** (10 ** 8) }}",
+    "{{ 9 ** 9 ** 9 ** 9 ** 9 }}",
+    "{{ 'x' * 10**10 }}",
     "{% for i in range(1000000000) %}{% endfor %}",
     "{% for i in range(1000) %}{% for j in range(1000) %}{% endfor %}{% endfor %}",
     "{% for i in range(10000) if i in range(10000) %}{% endfor %}",
@@ -387,39 +392,12 @@ HOSTILE = [
     "{% set ns = namespace(x=['x']) %}{% for i in range(99) %}{% set ns.x = ns.x + ns.x %}{% endfor %}",
     "{% set ns = namespace(x=['x']) %}{% for i in range(99) %}{% set ns.x = [ns.x, ns.x] %}{% endfor %}{{ ns.x }}",
     "{% set ns = namespace(x=['x']) %}{% for i in range(40) %}{% set ns.x = [ns.x, ns.x] %}{% endfor %}{{ ns.x }}",
-    "{% set ns = namespace(x=['x']) %}{% for i in range(40) %}{% set ns.x = [ns.x, ns.x] %}{% endfor %}{{ ns.x == 1 }}",
     "{% set l = [] %}{% do l.append(l) %}{{ l }}",
     "{% set d = {} %}{% do d.update(d=d) %}{{ d | string }}",
-    *(
-        "{% set ns = namespace(x=(1, 1)) %}{% for i in range(45) %}{% set ns.x = (ns.x, ns.x) %}{% endfor %}" + use
-        for use in [
-            "{% set d = {ns.x: 1} %}",
-            "{{ {'a': 1}[ns.x] }}",
-            "{{ dict([(ns.x, 1)]) }}",
-            "{% do {}.get(ns.x) %}",
-            "{{ ns.x in {} }}",
-            "{{ ns.x in [1] }}",
-            "{{ 1 in [ns.x] }}",
-            "{{ ns.x == (ns.x, 1) }}",
-            "{{ [ns.x] | unique | list }}",
-            "{{ [{'a': ns.x}] | groupby('a') }}",
-            "{{ [ns.x] | map(attribute=0) | list | length }}",
-            "{{ [1] | select('in', {ns.x: 1}) | list }}",
-            "{{ {}[ns.x:1] }}",
-        ]
-    ),
+    "{% set ns = namespace(x=(1, 1)) %}{% for i in range(45) %}{% set ns.x = (ns.x, ns.x) %}{% endfor %}{{ ns.x }}",
     "{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}",
     "{% macro f(n) %}{% if n %}{{ f(n - 1) }}{{ f(n - 1) }}{% endif %}{% endmacro %}{{ f(40) }}",
     "{% for x in [1] recursive %}{{ loop([1]) }}{% endfor %}",
-    "{{ 'a\n' * 500000 }}",
-    "{% macro f(x) %}{{ x }}{% endmacro %}{% set ns = namespace(x='x') %}"
-    "{% for i in range(9000) %}{% set ns.x = f(ns.x) %}{% endfor %}{{ ns.x }}",
-    "{% macro f(x) %}{{ x }}{% endmacro %}{% set ns = namespace(x='x') %}"
-    "{% for i in range(1000) %}{% set ns.x = f(ns.x) %}{% endfor %}"
-    "{% for i in range(12) %}{% set ns.x %}{{ ns.x }}{{ ns.x }}{% endset %}{% endfor %}{{ ns.x }}",
-    "{% set ns = namespace(x='a\nb') %}{% for i in range(12) %}"
-    "{% set ns.x = (ns.x ~ '\n' ~ ns.x) | upper %}{% endfor %}"
-    "{% set ns.x = ns.x ~ ns.x ~ ns.x %}{{ ns.x }}{{ ns.x | upper }}{{ ns.x | lower }}",
     "{{ 'x' | center(10**9) }}",
     "{{ 'x'.center(10**9) }}",
     "{{ 'x'.ljust(10**9) }}",
@@ -441,33 +419,6 @@ HOSTILE = [
     "{{ '{:1000000000d}'.format(1) }}",
     "{{ '{:{}}'.format(1, 1000000000) }}",
     *(
-        "{% set a = 'a' * 600000 %}{% set b = 'b' ~ 'a' * 300000 %}" + use
-        for use in [
-            "{{ a.rfind(b) }}",
-            "{{ a.rindex(b) }}",
-            "{{ a.rpartition(b) | length }}",
-            "{{ a.rsplit(b) | length }}",
-            "{{ a.rsplit(sep=b) | length }}",
-            "{{ a.replace(b, '') | length }}",
-            "{{ a.strip('b' * 300000) | length }}",
-            "{{ a | replace(b, '') | length }}",
-            "{{ a | trim('b' * 300000) | length }}",
-            "{{ a | trim(chars='b' * 300000) | length }}",
-            "{{ b is in(a) }}",
-            "{% set c %}{% for i in range(3000) %}{{ '%c' % (i + 300) }}{% endfor %}{% endset %}"
-            "{{ (a.replace('a', c[-1]) ).lstrip(c) | length }}{{ (a.replace('a', c[-1]) ).rstrip(c) | length }}",
-        ]
-    ),
-    *(
-        "{% set a = 'a' * 29000 %}{% set b = 'a' * 50 ~ 'b' ~ 'a' * 48 %}{% for i in range(9999) %}{% set x = " + use
-        for use in [
-            "b in a %}{% endfor %}",
-            "a.find(b) %}{% endfor %}",
-            "a.count(b) %}{% endfor %}",
-            "b is in(a) %}{% endfor %}",
-        ]
-    ),
-    *(
         "{% set a = 'a b\n' * 400000 %}{{ a | " + use + " | length }}"
         for use in [
             "list",
@@ -478,42 +429,19 @@ HOSTILE = [
             "batch(9) | list",
             "slice(9) | list",
             "groupby(0)",
-            "join('')",
-            "title",
-            "wordcount",
             "wordwrap",
             "wordwrap(1, wrapstring='x' * 1000)",
         ]
     ),
-    "{{ ('x' * 90000) | wordwrap(1) }}",
     "{{ ('x' * 20000) | wordwrap(1, wrapstring='x' * 1000) }}",
     "{% set a = 'x' * 900000 %}{% set l = [] %}{% for i in range(99) %}{% do l.extend(a) %}{% endfor %}",
-    "{{ ''.join('x' * 900000) }}",
     "{% set a = '0.' * 4000 ~ '0' %}{{ (['x'] * 999) | map(attribute=a) | list }}",
     "{% set a = '0,' * 4000 ~ '0' %}{{ (['x'] * 999) | sort(attribute=a) }}",
-    "{{ range(0, 30000 * 2**61, 2**61 - 1) | unique | list }}",
-    "{% set l = [] %}{% for i in range(9000) %}{% do l.append(i * (2**61 - 1)) %}{% endfor %}{{ l | unique | list }}",
-    *(
-        "{% set ns = namespace(l=[()]) %}{% for i in range(11) %}{% set l = [] %}{% for t in ns.l %}"
-        "{% do l.extend([" + pair + "]) %}{% endfor %}{% set ns.l = l %}{% endfor %}"
-        "{% for i in range(9) %}{{ ns.l | unique | list | length }}{% endfor %}"
-        for pair in ["(t, -1), (t, -2)", "t + (-1,), t + (-2,)"]
-    ),
-    "{% for i in range(9000) %}{% set l = [" + "i," * 4000 + "] %}{% endfor %}",
-    "{% for i in range(9000) %}" + "{% set a = i %}" * 900 + "{% endfor %}",
-    "{% for i in range(9000) %}{% set l = [" + "loop.index," * 2000 + "] %}{% endfor %}",
-    "{% for i in range(9000) if [" + "i," * 4000 + "] == i %}{% endfor %}",
-    "{% macro m() %}" + "{% set a = 1 %}" * 900 + "{% endmacro %}{% for i in range(9000) %}{{ m() }}{% endfor %}",
-    "{% macro m() %}{{ caller() }}{% endmacro %}{% for i in range(9000) %}"
-    "{% call m() %}" + "{% set a = 1 %}" * 900 + "{% endcall %}{% endfor %}",
     "{% set ns = namespace(x=['x']) %}{% for i in range(40) %}{% set ns.x = [ns.x, ns.x] %}{% endfor %}"
     "{% macro m() %}{{ caller() }}{{ return(ns.x) }}{% endmacro %}{% call m() %}{% endcall %}",
     "{% for i in range(9000) %}{% set x = var('long') %}{% endfor %}",
-    "{% set a = 'x' * 1000000 %}{% for i in range(99999) %}{% set b = a[1:] %}{% endfor %}",
     "{% set a = 'x' * 1000000 %}{% for i in range(99999) %}{% set b = a | upper %}{% endfor %}",
     "{% set a = 'x' * 1000000 %}{% for i in range(99999) %}{% set b = a ~ i %}{% endfor %}",
-    "{% set a = range(99999) %}{% for i in range(99999) %}{% if i in a %}{% endif %}{% endfor %}",
-    "{% set a = range(99999) %}{% for i in range(99999) %}{% if a == i %}{% endif %}{% endfor %}",
     "{% set a = range(99999) %}{% for i in range(99999) %}{% set b = a | reverse | list %}{% endfor %}",
     "{{ " + "(" * 100_000,
     "{{ 1" + " + 1" * 5000 + " }}",
@@ -521,13 +449,9 @@ HOSTILE = [
     "{% for i in [1] %}" * 30 + "{% endfor %}" * 30,
     "{{ " + "9" * 5000 + " }}",
     "{{ 0x" + "f" * 5000 + " }}",
-    "{{ 1e999 }}",
     "{{ 1 }}" + "x" * 2_000_000,
     "{# #}" * 100_000,
     "{{ x }}" * 100_000,
-    "{{ 1" + " ~ 1" * 100_000 + " }}",
-    "{{ [" + "1, " * 100_000 + "] }}",
-    "{% if is_scd2() %}" + "{% elif is_scd2() %}" * 3000 + "{% endif %}",
     "{{ '1' * 4000000 }}",
 ]
 
@@ -535,7 +459,7 @@ HOSTILE = [
 @pytest.mark.parametrize("text", HOSTILE, ids=range(len(HOSTILE)))
 def test_what_would_take_too_long_or_too_much_is_an_error(text):
     message = wrong(text, variables={"long": [[]] * 1000}).message
-    limits = (
+    expected = (
         "more than",
         "fills up to",
         "too wide",
@@ -543,7 +467,22 @@ def test_what_would_take_too_long_or_too_much_is_an_error(text):
         "sums up",
         "not supported",
     )
-    assert any(limit in message for limit in limits), message
+    assert any(limit in message for limit in expected), message
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{% set a = range(99999) %}{% for i in range(99999) %}{% if i in a %}{% endif %}{% endfor %}",
+        "{% macro f(x) %}{{ x }}{% endmacro %}{% set ns = namespace(x='x') %}"
+        "{% for i in range(1000) %}{% set ns.x = f(ns.x) %}{% endfor %}"
+        "{% for i in range(12) %}{% set ns.x %}{{ ns.x }}{{ ns.x }}{% endset %}{% endfor %}{{ ns.x }}",
+    ],
+    ids=["steps that take long each", "lines that are within many calls"],
+)
+def test_what_takes_few_steps_but_long_is_an_error_after_some_seconds(text, monkeypatch):
+    monkeypatch.setattr(limits, "SECONDS", 0.3)
+    assert wrong(text).message == "takes longer than 0.3 seconds"
 
 
 IMPURE = [
@@ -624,7 +563,7 @@ def test_nothing_outside_of_the_template_can_be_reached(text):
         ("\n{{ '%(a)s' % {'b': 1} }}", "fails: there is no key 'a'", 2),
         ("\n{{ 'a' | replace('b') }}", "fails: replace() missing 1 required positional argument", 2),
         ("{{ 1 }}\n{{ " + "9" * 5000 + " }}", "holds a number of more than 4,096 bits", 2),
-        ("\n{{ x }}\n" * 9000, "has more than 10,000 names, values and signs of Jinja", 5000),
+        ("\n{{ x }}" * 10_001, "has more than 10,000 blocks, expressions and comments of Jinja", 10_002),
         (
             "{% macro m() %}{% endmacro %}\n{% call m() %}{% endcall %}",
             "gives a block to the macro 'm', which has no",

@@ -1,17 +1,17 @@
-"""Markers: single characters that stand for values of words while a template is rendered.
-
-No filter, slice or method can take a part of a marker, or change it into the name of another value; what it stands for
-is written when the text is complete, and only where it is a token of its own.
-"""
+"""The state of one rendering, with the markers that stand for values of words until its text is complete."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
 
-from rivet_dagster.model.text_lines import Stretch, place_of
-from rivet_dagster.project.templating.budget import LONGEST
-from rivet_dagster.project.templating.words import TemplateError
+from rivet_dagster.model.convert import LONGEST_NAME
+from rivet_dagster.model.text_lines import MacroCall, Stretch, TextPlace, place_of
+from rivet_dagster.project.templating.limits import LONGEST, Limits
+from rivet_dagster.project.templating.values import unknown
+from rivet_dagster.project.templating.words import OF_A_JOINT, THIS, Meaning, TemplateError, Word
 
 _FIRST, _LAST = 0xD800, 0xDFFF  # surrogates, which no file and no database holds
 _MARKER = re.compile(f"[{chr(_FIRST)}-{chr(_LAST)}]")
@@ -20,7 +20,11 @@ _ENDS_A_VALUE = ":)]"
 
 
 class Markers:
-    """The markers of one rendering."""
+    """The markers of one rendering: single characters that stand for values.
+
+    No filter, slice or method can take a part of a marker, or change it into the name of another value; what it stands
+    for is written when the text is complete, and only where it is a token of its own.
+    """
 
     def __init__(self) -> None:
         self._known: dict[tuple[str, str], str] = {}
@@ -80,3 +84,42 @@ class Markers:
 
 def _of_a_name(character: str) -> bool:
     return _MARKER.fullmatch(character) is not None or f"a{character}".isidentifier()
+
+
+class RenderingState:
+    """The state of one rendering: its limits, the place at hand, and the calls that led there."""
+
+    def __init__(self, meaning: Meaning) -> None:
+        self.meaning = meaning
+        self.limits = Limits()
+        self.markers = Markers()
+        self.place = TextPlace(1)
+        self.calls: tuple[MacroCall, ...] = ()
+        self.depth = 0
+        self.calls_at_error: tuple[MacroCall, ...] | None = None
+
+    def word(self, name: str, argument: str | None) -> Word:
+        """Return a word at the place at hand."""
+        return Word(name, argument, replace(self.place, calls=self.calls))
+
+    def written(self, name: str, argument: str | None) -> str:
+        """Return what is written for a word: the name of a table, or the marker of a value."""
+        word = self.word(name, argument)
+        text = self.meaning.text(word)
+        return text if name == THIS else self.markers.marker(str(word), text)
+
+    def argument(self, name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> str | None:
+        """Return the argument of a word, a name as it stands in the template. Raises TemplateError for others."""
+        least = int(name in OF_A_JOINT)
+        if kwargs or not least <= len(args) <= 1 or not all(isinstance(arg, str) for arg in args):
+            raise TemplateError(f"gives {name} something else than one name in quotes: {name}('name')")
+        if args and len(args[0]) > LONGEST_NAME:
+            raise TemplateError(f"gives {name} a name of more than {LONGEST_NAME} characters")
+        return self.known(args[0]) if args else None
+
+    def known(self, name: str) -> str:
+        """Return a name. Raises TemplateError where a value that only a run knows is a part of it."""
+        shown = self.markers.shown_in(name)
+        if shown is not None:
+            raise unknown(shown)
+        return str.__str__(name)

@@ -1,8 +1,8 @@
-"""Changes of a template's tree, so that the environment sees what is written, iterated, compared and called."""
+"""The tree of a template: what it may not hold, its macros, and the calls by which the environment follows it."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from typing import cast
 
 from jinja2 import nodes
@@ -24,29 +24,56 @@ WRITTEN = "rivet written"
 """The filter that writes what other filters have made of a block; it has a name that no template can write."""
 
 
-def instrumented(tree: nodes.Template, file: str | None) -> nodes.Template:
+def macros_in(tree: nodes.Template) -> list[nodes.Macro]:
+    """Return the macros at the top of a template's tree."""
+    return [node for node in tree.body if isinstance(node, nodes.Macro)]
+
+
+def refuse_others(tree: nodes.Template, file: str) -> None:
+    """Raise TemplateError for a file that holds something besides macros and comments."""
+    for node in tree.body:
+        if isinstance(node, nodes.Macro):
+            continue
+        parts = node.nodes if isinstance(node, nodes.Output) else [node]
+        for part in parts:
+            if not (isinstance(part, nodes.TemplateData) and _is_comment(part.data)):
+                message = "holds something besides {% macro %} blocks and comments"
+                raise TemplateError(message, TextPlace(part.lineno, file))
+
+
+def _is_comment(text: str) -> bool:
+    return all(line.strip() == "" or line.strip().startswith("--") for line in text.splitlines())
+
+
+def register(tree: nodes.Template, macros: Iterable[nodes.Macro]) -> None:
+    """Let the template of a file hand the environment its macros, private ones too."""
+    for macro in macros:
+        args: list[nodes.Expr] = [nodes.Const(macro.name), nodes.Name(macro.name, "load")]
+        call = nodes.Call(nodes.EnvironmentAttribute("rivet_macro"), args, [], None, None)
+        tree.body.append(nodes.ExprStmt(call).set_lineno(macro.lineno, override=True))
+
+
+def with_hooks(tree: nodes.Template, file: str | None) -> nodes.Template:
     """Return the tree of a template, or of a ``file`` of macros, with calls of the environment's hooks in it.
 
     Raises TemplateError for what would read other templates.
     """
-    for node in _all([tree]):
+    for node in _all(tree):
         if type(node) in _REFUSED:
             raise TemplateError(f"holds {_REFUSED[type(node)]}, which is not supported", TextPlace(node.lineno, file))
-    changed: nodes.Template = _Instrument(file).visit(tree)
+    changed: nodes.Template = _Hooks(file).visit(tree)
     return changed
 
 
-def _all(roots: Sequence[nodes.Node]) -> list[nodes.Node]:
-    found: list[nodes.Node] = []
-    waiting = list(roots)
+def _all(root: nodes.Node) -> Iterable[nodes.Node]:
+    waiting = [root]
     while waiting:
         node = waiting.pop()
-        found.append(node)
+        yield node
         waiting += node.iter_child_nodes()
-    return found
 
 
-class _Instrument(NodeTransformer):
+class _Hooks(NodeTransformer):
     def __init__(self, file: str | None) -> None:
         self._file = file
 
@@ -59,9 +86,6 @@ class _Instrument(NodeTransformer):
 
     def _place(self, line: int) -> list[nodes.Expr]:
         return [nodes.Const(line, lineno=line), nodes.Const(self._file, lineno=line)]
-
-    def _step(self, repeated: Sequence[nodes.Node], line: int) -> nodes.Call:
-        return self._hook("rivet_step", [nodes.Const(len(_all(repeated)), lineno=line)], line)
 
     def visit_Output(self, node: nodes.Output) -> nodes.Output:
         """Write everything through a hook, so that its place and its size are known."""
@@ -88,9 +112,6 @@ class _Instrument(NodeTransformer):
     def visit_Compare(self, node: nodes.Compare) -> nodes.Compare:
         self.generic_visit(node)
         node.expr = self._hook("rivet_operand", [node.expr], node.lineno)
-        for operand in node.ops:
-            hook = "rivet_searched" if operand.op in ("in", "notin") else "rivet_operand"
-            operand.expr = self._hook(hook, [operand.expr], node.lineno)
         return node
 
     def visit_FilterBlock(self, node: nodes.FilterBlock) -> nodes.FilterBlock:
@@ -102,51 +123,18 @@ class _Instrument(NodeTransformer):
     def visit_CallBlock(self, node: nodes.CallBlock) -> nodes.Scope:
         """Write what the call gives as any other value: the block is the macro `caller`, which the call is given."""
         line = node.lineno
-        self._count(node, node.body, node.defaults)
+        self.generic_visit(node)
         macro = nodes.Macro("caller", node.args, node.defaults, node.body, lineno=line)
         node.call.kwargs.append(nodes.Keyword("caller", nodes.Name("caller", "load", lineno=line), lineno=line))
         written = nodes.Output([self._at("rivet_write", [node.call], line)], lineno=line)
         return nodes.Scope([macro, written], lineno=line)
 
-    def visit_Macro(self, node: nodes.Macro) -> nodes.Macro:
-        self._count(node, node.body, node.defaults)
-        return node
-
     def visit_For(self, node: nodes.For) -> nodes.For:
-        test = self._step([node.test], node.lineno) if node.test is not None else None
-        self._count(node, node.body)
-        node.iter = self._hook("rivet_items", [cast(nodes.Expr, node.iter)], node.lineno)
-        if node.test is not None and test is not None:
-            node.test = nodes.And(test, node.test, lineno=node.lineno)
-        return node
-
-    def _count(self, node: nodes.Node, body: list[nodes.Node], others: Sequence[nodes.Node] = ()) -> None:
-        """Visit all parts, and let the body, which is repeated, begin with what it and the others cost."""
-        step = nodes.ExprStmt(self._step([*body, *others], node.lineno), lineno=node.lineno)
+        """Count every item that is looked at, also those that the loop's own condition leaves out."""
+        line = node.lineno
         self.generic_visit(node)
-        body.insert(0, step)
-
-    def visit_Getitem(self, node: nodes.Getitem) -> nodes.Getitem:
-        """Count what is sliced, which is copied, and keys, which are hashed."""
-        self.generic_visit(node)
-        if isinstance(node.arg, nodes.Slice):
-            node.node = self._hook("rivet_operand", [node.node], node.lineno)
-        elif not isinstance(node.arg, nodes.Const):
-            node.arg = self._hook("rivet_operand", [node.arg], node.lineno)
-        return node
-
-    def visit_Slice(self, node: nodes.Slice) -> nodes.Slice:
-        """Count the limits of a slice, which a mapping takes for a key."""
-        self.generic_visit(node)
-        for name in ("start", "stop", "step"):
-            limit = getattr(node, name)
-            if limit is not None and not isinstance(limit, nodes.Const):
-                setattr(node, name, self._hook("rivet_operand", [limit], node.lineno))
-        return node
-
-    def visit_Pair(self, node: nodes.Pair) -> nodes.Pair:
-        """Count what the key of a mapping holds, all of which is hashed."""
-        self.generic_visit(node)
-        if not isinstance(node.key, nodes.Const):
-            node.key = self._hook("rivet_operand", [node.key], node.lineno)
+        node.iter = self._hook("rivet_items", [cast(nodes.Expr, node.iter)], line)
+        if node.test is not None:
+            node.test = nodes.And(self._hook("rivet_step", [], line), node.test, lineno=line)
+        node.body.insert(0, nodes.ExprStmt(self._hook("rivet_step", [], line), lineno=line))
         return node
