@@ -15,7 +15,7 @@ from rivet_dagster.errors import nearest
 from rivet_dagster.model.text_lines import MacroCall, TextPlace
 from rivet_dagster.project.templating.filters import limited_filters, limited_tests
 from rivet_dagster.project.templating.functions import Functions, WordValue
-from rivet_dagster.project.templating.limits import DEEPEST, LARGEST, STEPS_OF_A_CALL
+from rivet_dagster.project.templating.limits import DEEPEST, LARGEST, OPERATIONS_OF_A_CALL
 from rivet_dagster.project.templating.methods import ATTRIBUTES, call_method, percent
 from rivet_dagster.project.templating.rendering_state import RenderingState
 from rivet_dagster.project.templating.traced import Traced, joined
@@ -110,13 +110,13 @@ class TemplateEnvironment(ImmutableSandboxedEnvironment):
         }
 
     def _text(self, text: str, line: int, file: str | None) -> Traced:
-        self.rendering.limits.text(len(text))
+        self.rendering.limits.check_length(len(text))
         return Traced(text, TextPlace(line, file), advances=True)
 
     def _write(self, value: Any, line: int, file: str | None) -> Traced:
         place = self.rendering.place = TextPlace(line, file)
         text = value if isinstance(value, Traced) else Traced(written(value), place)
-        self.rendering.limits.text(len(text))
+        self.rendering.limits.check_length(len(text))
         return text
 
     def _called(self, function: Any, line: int, file: str | None) -> Any:
@@ -126,7 +126,7 @@ class TemplateEnvironment(ImmutableSandboxedEnvironment):
     def _join(self, values: list[Any], line: int, file: str | None) -> str:
         place = self.rendering.place = TextPlace(line, file)
         texts = [value if isinstance(value, Traced) else Traced(text_of(value), place) for value in values]
-        self.rendering.limits.text(sum(map(len, texts)))
+        self.rendering.limits.check_length(sum(map(len, texts)))
         return joined(texts)
 
     def _operand(self, value: Any) -> Any:
@@ -139,7 +139,7 @@ class TemplateEnvironment(ImmutableSandboxedEnvironment):
         return value if isinstance(value, str | list | tuple | dict) else list(value)
 
     def _step(self) -> bool:
-        self.rendering.limits.step()
+        self.rendering.limits.count()
         return True
 
     def _macro_defined(self, name: str, macro: Macro) -> None:
@@ -156,7 +156,7 @@ class TemplateEnvironment(ImmutableSandboxedEnvironment):
         rendering = __self.rendering
         if isinstance(__obj, MacroOfFile):
             __obj = __self._macros[__obj.name]
-        rendering.limits.step(STEPS_OF_A_CALL)
+        rendering.limits.count(OPERATIONS_OF_A_CALL)
         if isinstance(__obj, Macro | LoopContext):
             return __self._nested(__context, __obj, args, kwargs)
         if isinstance(__obj, Function):
@@ -213,22 +213,22 @@ class TemplateEnvironment(ImmutableSandboxedEnvironment):
         if operator == "*":
             for sequence, times in ((left, right), (right, left)):
                 if isinstance(sequence, str | list | tuple) and isinstance(times, int):
-                    (limits.text if isinstance(sequence, str) else limits.step)(len(sequence) * max(times, 0))
+                    (limits.check_length if isinstance(sequence, str) else limits.count)(len(sequence) * max(times, 0))
         whole = isinstance(left, int) and isinstance(right, int)
         if operator == "**" and whole and abs(left) > 1 and left.bit_length() * right > 2 * LARGEST:
             raise TemplateError(f"makes a number of more than {LARGEST:,} bits")
-        return limits.made(super().call_binop(context, operator, left, right))
+        return limits.check_value(super().call_binop(context, operator, left, right))
 
     def getattr(self, obj: Any, attribute: str) -> Any:
         """Return an attribute or an item. Raises TemplateError for those of a value that only a run knows."""
-        self.rendering.limits.step()
+        self.rendering.limits.count()
         if isinstance(obj, Bound | Function | MacroOfFile):
             raise TemplateError(f"asks for '{attribute}' of {described(obj)}, which has none")
         return super().getattr(obj, attribute)
 
     def getitem(self, obj: Any, argument: Any) -> Any:
         """Return an item or an attribute, as ``getattr`` does."""
-        self.rendering.limits.step()
+        self.rendering.limits.count()
         if isinstance(obj, Bound | Function | MacroOfFile):
             raise TemplateError(f"asks for '{text_of(argument)}' of {described(obj)}, which has none")
         return super().getitem(obj, argument)

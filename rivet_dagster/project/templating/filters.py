@@ -53,14 +53,14 @@ def _limited(
     def limited(*args: Any, **kwargs: Any) -> Any:
         value, *others = args[1:] if isinstance(args[0], Environment | Context | EvalContext) else args
         limits = limits_at_hand()
-        limits.step()
+        limits.count()
         for given in (value, *others, *kwargs.values()):
             if isinstance(given, Bound) and not (given is value and name in _OF_ANYTHING):
                 raise given.unknown()
         if not is_filter:
             return function(*args, **kwargs)
         if name in _OF_ITEMS and isinstance(value, str):
-            limits.step(len(value))
+            limits.count(len(value))
         if check is not None:
             check(limits, value, *others, **kwargs)
         if name == "format":
@@ -74,7 +74,7 @@ def _limited(
         result = function(*args, **kwargs)
         if isinstance(result, Iterator):
             result = list(result)
-        return changed(limits.made(result), value)
+        return changed(limits.check_value(result), value)
 
     return limited
 
@@ -97,7 +97,7 @@ def _check_indent(limits: Limits, text: Any, width: Any = 4, *others: Any, **nam
     check_width(width)
     if isinstance(text, str):
         size = len(width) if isinstance(width, str) else int(width)
-        limits.text(len(text) + (text.count("\n") + 1) * size)
+        limits.check_length(len(text) + (text.count("\n") + 1) * size)
 
 
 def _check_round(limits: Limits, number: Any, precision: Any = 0, method: Any = None) -> None:
@@ -118,7 +118,7 @@ def _check_wrapped(
     wrapstring: Any = None,
     break_on_hyphens: Any = True,
 ) -> None:
-    limits.text(len(text_of(text)) * (1 + len(text_of(wrapstring or " "))))
+    limits.check_length(len(text_of(text)) * (1 + len(text_of(wrapstring or " "))))
 
 
 _CHECKS: dict[str, Callable[..., None]] = {

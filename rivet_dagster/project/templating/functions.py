@@ -47,7 +47,7 @@ class Functions:
 
     def _range(self, *args: Any) -> list[int]:
         numbers = range(*args)
-        self._rendering().limits.step(len(numbers))
+        self._rendering().limits.count(len(numbers))
         return list(numbers)
 
     def _var(self, name: Any = None, default: Any = _MISSING, *others: Any, **named: Any) -> Any:
@@ -57,7 +57,7 @@ class Functions:
         if name in self._bound:
             return WordValue(self._rendering, VAR, name)
         if name in self._variables:
-            return self._rendering().limits.made(_copied(self._variables[name]))
+            return self._rendering().limits.check_value(_copied(self._variables[name]))
         if default is not _MISSING:
             return default
         raise TemplateError(f"does not know the variable '{name}'{nearest(name, {*self._variables, *self._bound})}")

@@ -1,4 +1,4 @@
-"""The limits of a rendering: steps, the length of texts, the size of numbers, and time."""
+"""The limits of a rendering: operations, the length of texts, the size of numbers, and time."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from typing import Any
 
 from rivet_dagster.project.templating.words import TemplateError
 
-MOST_STEPS = 300_000
-"""The most steps of one rendering: passes of loops, items of lists, every 100 characters of a text; a call is five."""
+MOST_OPERATIONS = 300_000
+"""The most operations of one rendering: passes of loops, items of lists, 100 characters of texts; a call is five."""
 
-STEPS_OF_A_CALL = 5
+OPERATIONS_OF_A_CALL = 5
 
 LONGEST = 2_000_000
 """The most characters of a text."""
@@ -32,44 +32,44 @@ SECONDS = 5
 
 _CHARACTERS = 100
 _TICKS = 32
-"""How many steps there are from one look at the time to the next."""
+"""How many operations there are from one look at the time to the next."""
 
 
 class Limits:
-    """The steps that one rendering has taken, and when it has to end; other work on the machine does not count."""
+    """The operations that one rendering has taken, and when it has to end; other work on the machine does not count."""
 
     def __init__(self) -> None:
-        self._steps = 0
+        self._operations = 0
         self._ticks = 0
         self._end = time.thread_time() + SECONDS
 
-    def step(self, steps: int = 1) -> None:
-        """Count steps. Raises TemplateError where they are too many, or take too long."""
-        self._steps += steps
-        if self._steps > MOST_STEPS:
-            raise TemplateError(f"takes more than {MOST_STEPS:,} steps")
+    def count(self, operations: int = 1) -> None:
+        """Count operations. Raises TemplateError where they are too many, or take too long."""
+        self._operations += operations
+        if self._operations > MOST_OPERATIONS:
+            raise TemplateError(f"takes more than {MOST_OPERATIONS:,} operations")
         self.check_time()
 
     def check_time(self) -> None:
-        """Raise TemplateError where the rendering takes too long; to ask for the time costs more than most steps."""
+        """Raise TemplateError where the rendering takes too long; few calls look at the time, which is slow."""
         self._ticks += 1
         if self._ticks % _TICKS == 0 and time.thread_time() > self._end:
             raise TemplateError(f"takes longer than {SECONDS} seconds")
 
-    def text(self, length: int) -> None:
-        """Count the steps of making a text of that length. Raises TemplateError where it is too long."""
+    def check_length(self, length: int) -> None:
+        """Count the operations of making a text of that length. Raises TemplateError where it is too long."""
         if length > LONGEST:
             raise TemplateError(f"makes a text of more than {LONGEST:,} characters")
-        self.step(1 + length // _CHARACTERS)
+        self.count(1 + length // _CHARACTERS)
 
-    def made(self, value: Any) -> Any:
+    def check_value(self, value: Any) -> Any:
         """Return a value that an operation has made. Raises TemplateError where it is too large."""
         if isinstance(value, str):
-            self.text(len(value))
+            self.check_length(len(value))
         elif isinstance(value, int) and value.bit_length() > LARGEST:
             raise TemplateError(f"makes a number of more than {LARGEST:,} bits")
         elif isinstance(value, list | tuple | dict):
-            self.step(len(value))
+            self.count(len(value))
         return value
 
 

@@ -42,7 +42,7 @@ def call_method(owner: Any, name: str, args: tuple[Any, ...], kwargs: dict[str, 
     elif name == "replace":
         check_replaced(limits, owner, *args[:2])
     elif name == "extend":
-        limits.step(len(args[0]))
+        limits.count(len(args[0]))
     elif name == "join":
         return join(owner, args[0], limits)
     elif name == "format":
@@ -50,18 +50,18 @@ def call_method(owner: Any, name: str, args: tuple[Any, ...], kwargs: dict[str, 
     result = getattr(owner, name)(*args, **kwargs)
     if isinstance(owner, dict) and name in ("items", "keys", "values"):
         result = list(result)
-    return changed(limits.made(result), owner)
+    return changed(limits.check_value(result), owner)
 
 
 def check_replaced(limits: Limits, text: Any, old: Any = "", new: Any = "", *others: Any) -> None:
     """Raise TemplateError where a text in which ``old`` is replaced by ``new`` could be too long."""
-    limits.text(len(text_of(text)) + text_of(text).count(text_of(old)) * len(text_of(new)))
+    limits.check_length(len(text_of(text)) + text_of(text).count(text_of(old)) * len(text_of(new)))
 
 
 def join(separator: str, items: Iterable[Any], limits: Limits) -> str:
     """Return the items as one text, as the method and the filter do."""
     texts = [text_of(item) for item in items]
-    limits.text(sum(map(len, texts)) + len(separator) * len(texts))
+    limits.check_length(sum(map(len, texts)) + len(separator) * len(texts))
     return separator.join(texts)
 
 
@@ -71,7 +71,7 @@ def percent(text: str, values: Any, limits: Limits) -> str:
         raise TemplateError("holds a format that is none of %s, %d, %f, %e, %g, %x, %o, %c and %%, or too wide a one")
     given = values if isinstance(values, dict) else tuple(values) if isinstance(values, tuple) else (values,)
     longest = max([len(text_of(value)) for value in (given.values() if isinstance(given, dict) else given)], default=0)
-    limits.text(len(text) + text.count("%") * (longest + WIDEST))
+    limits.check_length(len(text) + text.count("%") * (longest + WIDEST))
     if isinstance(given, dict):
         return text % {key: _shown(value) for key, value in given.items()}
     return text % tuple(map(_shown, given))
@@ -89,7 +89,7 @@ def formatted(text: str, args: tuple[Any, ...], kwargs: dict[str, Any], limits: 
         if conversion not in (None, "s") or not _SPEC.fullmatch(spec or ""):
             raise TemplateError(f"holds a format that is not supported or too wide: '{spec or conversion}'")
         size += longest + WIDEST
-    limits.text(size)
+    limits.check_length(size)
     return str.format(text, *map(_shown, args), **{name: _shown(value) for name, value in kwargs.items()})
 
 

@@ -478,9 +478,9 @@ def test_what_would_take_too_long_or_too_much_is_an_error(text):
         "{% for i in range(1000) %}{% set ns.x = f(ns.x) %}{% endfor %}"
         "{% for i in range(12) %}{% set ns.x %}{{ ns.x }}{{ ns.x }}{% endset %}{% endfor %}{{ ns.x }}",
     ],
-    ids=["steps that take long each", "lines that are within many calls"],
+    ids=["operations that take long each", "lines that are within many calls"],
 )
-def test_what_takes_few_steps_but_long_is_an_error_after_some_seconds(text, monkeypatch):
+def test_what_takes_few_operations_but_long_is_an_error_after_some_seconds(text, monkeypatch):
     monkeypatch.setattr(limits, "SECONDS", 0.3)
     assert wrong(text).message == "takes longer than 0.3 seconds"
 
