@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -126,6 +126,44 @@ def distinct_names(names: Iterable[str]) -> tuple[str, ...]:
             unique = f"{name}_{number}"
         taken[unique] = None
     return tuple(taken)
+
+
+def parse_quality(raw: Any, origin: Origin, joint: str | None) -> tuple[tuple[Check, ...], list[Diagnostic]]:
+    """Return the checks of a mapping with ``assertions`` and ``audits``, with distinct names, and the errors in it."""
+    checks: list[Check] = []
+    found: list[Diagnostic] = []
+    sections = {"assertions": ASSERTION, "audits": AUDIT}
+    if not isinstance(raw, Mapping):
+        return (), [origin.diagnostic("RVT-204", "`quality` must be a mapping", joint=joint, key="quality")]
+    for section, entries in raw.items():
+        if section not in sections:
+            message = f"unknown key '{section}' in quality{nearest(str(section), sections)}"
+            found.append(origin.diagnostic("RVT-203", message, joint=joint, key=str(section)))
+            continue
+        if not isinstance(entries, Sequence) or isinstance(entries, str):
+            message = f"`{section}` must be a list of checks"
+            found.append(origin.diagnostic("RVT-204", message, joint=joint, key=section))
+            continue
+        for entry in entries:
+            check, wrong = parse_check(entry, sections[section], _origin_of(entry, origin), joint)
+            found += wrong
+            checks += [check] if check else []
+    return with_distinct_names(tuple(checks)), found
+
+
+def _origin_of(entry: Any, parent: Origin) -> Origin:
+    """Return the origin of a check; a mapping read from YAML has its own lines (project/yaml_text.py)."""
+    lines = getattr(entry, "lines", None)
+    return Origin(parent.file, entry.line, lines) if lines is not None else parent
+
+
+def to_quality(value: Any) -> Any:
+    """Return distinctly named checks, or a mapping for ``parse_quality``. Raise ValueError for anything else."""
+    if isinstance(value, Mapping):
+        return value
+    if isinstance(value, tuple | list) and all(isinstance(v, Check) for v in value):
+        return with_distinct_names(tuple(value))
+    raise ValueError(f"must be a mapping with assertions and audits, not {convert.show(value)}")
 
 
 _COMMON: dict[str, Any] = {

@@ -52,28 +52,40 @@ def boolean(value: Any) -> bool:
     return value
 
 
-def whole(least: int, most: int | None = None) -> Callable[[Any], int]:
-    """Return a converter of integers of at least ``least``, and at most ``most`` if that is given."""
-    allowed = f"of at least {least}" if most is None else f"from {least} to {most}"
+class Whole:
+    """A converter of integers of at least ``least``, and at most ``most`` if that is given."""
 
-    def convert(value: Any) -> int:
+    def __init__(self, least: int, most: int | None = None) -> None:
+        self.least, self.most = least, most
+
+    def __call__(self, value: Any) -> int:
         is_whole = isinstance(value, int) and not isinstance(value, bool)
-        if not is_whole or value < least or (most is not None and value > most):
+        if not is_whole or value < self.least or (self.most is not None and value > self.most):
+            allowed = f"of at least {self.least}" if self.most is None else f"from {self.least} to {self.most}"
             raise ValueError(f"must be a whole number {allowed}, not {show(value)}")
         return int(value)
 
-    return convert
+
+def whole(least: int, most: int | None = None) -> Callable[[Any], int]:
+    """Return a converter of integers of at least ``least``, and at most ``most`` if that is given."""
+    return Whole(least, most)
+
+
+class OneOf:
+    """A converter that allows a few words."""
+
+    def __init__(self, *allowed: str) -> None:
+        self.allowed = allowed
+
+    def __call__(self, value: Any) -> str:
+        if value not in self.allowed:
+            raise ValueError(f"must be one of {', '.join(self.allowed)}, not {show(value)}")
+        return str(value)
 
 
 def one_of(*allowed: str) -> Callable[[Any], str]:
     """Return a converter that allows a few words."""
-
-    def convert(value: Any) -> str:
-        if value not in allowed:
-            raise ValueError(f"must be one of {', '.join(allowed)}, not {show(value)}")
-        return str(value)
-
-    return convert
+    return OneOf(*allowed)
 
 
 def texts(value: Any) -> tuple[str, ...]:

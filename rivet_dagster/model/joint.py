@@ -5,12 +5,13 @@ from __future__ import annotations
 import keyword
 import re
 from collections.abc import Callable, Mapping, Sequence, Set
-from dataclasses import MISSING, dataclass, field, fields
-from typing import TYPE_CHECKING, Any
+from dataclasses import MISSING, dataclass, field, fields, is_dataclass
+from functools import cache
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 from rivet_dagster.errors import Diagnostic, RivetError, nearest
 from rivet_dagster.model import convert
-from rivet_dagster.model.check import ASSERTION, AUDIT, Check, parse_check, with_distinct_names
+from rivet_dagster.model.check import Check, parse_quality, to_quality, with_distinct_names
 from rivet_dagster.model.landing import LANDING_OPTIONS, wrong_landing
 from rivet_dagster.model.origin import Origin
 from rivet_dagster.model.partitions import Partitions, parse_partitions
@@ -18,30 +19,7 @@ from rivet_dagster.model.row_errors import OnError, parse_on_error
 from rivet_dagster.model.step_options import STEP_OPTIONS, step_options
 from rivet_dagster.model.write_strategy import WriteStrategy, parse_write_strategy
 
-SOURCE, SQL, PYTHON, SINK = "source", "sql", "python", "sink"
-
-_ANY = frozenset({"name", "type", "engine", "tags", "description", "owners", "group", "quality", "row_values"})
-_TABLE = frozenset({"catalog", "table", "write_strategy", "options", "partitions"})
-KEYS: dict[str, frozenset[str]] = {
-    SOURCE: _ANY | {"upstream", "columns", "filter", "limit", "catalog", "table", "partitions", "options"},
-    SQL: _ANY | _TABLE | {"sql", "upstream", "eager", "retention", "on_error"},
-    PYTHON: _ANY | _TABLE | {"function", "upstream", "eager", "retention"},
-    SINK: _ANY | _TABLE | {"upstream", "on_error"},
-}
-"""The keys with a meaning on each type of joint (``upstream`` of a source is parsed, to be refused by name)."""
-
-REQUIRED: dict[str, tuple[str, ...]] = {
-    SOURCE: ("catalog", "table"),
-    SQL: ("sql",),
-    PYTHON: ("function",),
-    SINK: ("catalog", "table"),
-}
-
-OF_PUBLISHED = frozenset({"table", "write_strategy"})
-"""The keys that need a `catalog` on every type of joint."""
-
-_WRONG = {"name": "RVT-201", "partitions": "RVT-213"}
-"""The specific codes of wrong values of some keys."""
+SOURCE, SQL, PYTHON, SINK = TYPES = ("source", "sql", "python", "sink")
 
 RESERVED = frozenset(keyword.kwlist) | frozenset(
     "context conf config meta arg_dict dict input_arg_dict output_arg_dict int str float bool input output type".split()
@@ -55,6 +33,50 @@ OWNER = re.compile(r"team:.+|[A-Za-z0-9_][A-Za-z0-9._%+-]*@[A-Za-z0-9.-]+\.[A-Za
 _OWNERS = "An e-mail has ASCII letters, digits and . _ % + - before the @, and ends in 2 to 7 letters behind a dot."
 _PUBLISH = "Name the `catalog` in which the joint is published, in its file or in the `defaults` of its folder."
 _ASSET_GROUP = re.compile(r"[A-Za-z0-9_]+(/[A-Za-z0-9_]+)*")
+
+
+@dataclass(frozen=True, kw_only=True)
+class JointKey:
+    """What is said of a key once, where the field of ``Joint`` is declared.
+
+    ``convert`` returns the field's value for a user's, or raises ValueError, an error of the given ``code``.
+    ``description`` is one sentence for editors. The key has a meaning on ``types`` of joints, of which those in
+    ``required`` need it; where it is ``published_only``, they need a `catalog`, too. ``in_defaults`` says whether the
+    block `defaults` of rivet.yaml may have it.
+    """
+
+    convert: Callable[[Any], Any]
+    description: str
+    types: tuple[str, ...] = TYPES
+    required: tuple[str, ...] = ()
+    published_only: bool = False
+    in_defaults: bool = True
+    code: str = "RVT-204"
+
+
+def key_metadata(convert: Callable[[Any], Any], description: str, **others: Any) -> Mapping[str, JointKey]:
+    """Return the metadata of the field of a key."""
+    return {"key": JointKey(convert=convert, description=description, **others)}
+
+
+def declare_key(convert: Callable[[Any], Any], description: str, default: Any = None, **others: Any) -> Any:
+    """Return the field of a key that joints need not have; a ``default`` that is a type is called for each joint."""
+    metadata = key_metadata(convert, description, **others)
+    if isinstance(default, type):
+        return field(default_factory=default, metadata=metadata)
+    return field(default=default, metadata=metadata)
+
+
+if TYPE_CHECKING:
+    Accepted = TypeVar("Accepted")
+    Held = TypeVar("Held")
+
+    class Accepts(Generic[Accepted, Held]):
+        """The type of a field to which more is passed than it holds afterwards; only type checkers know it."""
+
+        def __get__(self, instance: object, owner: type | None = None) -> Held: ...
+
+        def __set__(self, instance: object, value: Accepted) -> None: ...
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,61 +95,83 @@ class Joint:
     {'fresh': ''}
     """
 
-    name: str
-    type: str
-    sql: str | None = None
-    columns: tuple[tuple[str, str | None], ...] = ()
-    filter: str | None = None
-    limit: int | None = None
-    catalog: str | None = None
-    table: str | None = None
-    engine: str | None = None
-    eager: bool = False
-    upstream: tuple[str, ...] | None = None
-    tags: Mapping[str, str] = field(default_factory=dict)
-    description: str | None = None
-    owners: tuple[str, ...] = ()
-    group: str | None = None
-    write_strategy: WriteStrategy = WriteStrategy()
-    function: str | None = None
-    quality: tuple[Check, ...] = ()
-    partitions: Partitions | None = None
-    on_error: OnError | None = None
-    retention: str = "latest"
-    row_values: bool | None = None
-    options: Mapping[str, Any] = field(default_factory=dict)
-    origin: Origin = field(default=Origin(), compare=False)
-
-    if TYPE_CHECKING:
-        # What a user may pass is wider than what the fields hold afterwards.
-        def __init__(
-            self,
-            *,
-            name: str,
-            type: str,
-            sql: str | None = None,
-            columns: Sequence[str | Mapping[str, str]] | Mapping[str, str] | None = None,
-            filter: str | None = None,
-            limit: int | None = None,
-            catalog: str | None = None,
-            table: str | None = None,
-            engine: str | None = None,
-            eager: bool = False,
-            upstream: str | Sequence[str] | None = None,
-            tags: Sequence[str] | Mapping[str, str] = (),
-            description: str | None = None,
-            owners: str | Sequence[str] = (),
-            group: str | None = None,
-            write_strategy: str | Mapping[str, Any] | WriteStrategy = "replace",
-            function: str | None = None,
-            quality: Mapping[str, Sequence[Mapping[str, Any]]] | Sequence[Check] = (),
-            partitions: Mapping[str, Any] | Partitions | None = None,
-            on_error: str | Mapping[str, Any] | OnError | None = None,
-            retention: str = "latest",
-            row_values: bool | None = None,
-            options: Mapping[str, Any] | None = None,
-            origin: Origin | None = None,
-        ) -> None: ...
+    name: str = field(
+        metadata=key_metadata(convert.name, "The joint's name; default: the file's.", in_defaults=False, code="RVT-201")
+    )
+    type: str = field(metadata=key_metadata(convert.one_of(*TYPES), "What the joint is.", in_defaults=False))
+    sql: str | None = declare_key(
+        convert.text, "The query, one SELECT.", types=(SQL,), required=(SQL,), in_defaults=False
+    )
+    columns: Accepts[
+        Sequence[str | Mapping[str, str]] | Mapping[str, str] | None, tuple[tuple[str, str | None], ...]
+    ] = declare_key(
+        convert.columns,
+        "Of a source: the columns to read, as names or alias: expression.",
+        (),
+        types=(SOURCE,),
+        in_defaults=False,
+    )
+    filter: str | None = declare_key(convert.text, "Of a source: the condition of the rows to read.", types=(SOURCE,))
+    limit: int | None = declare_key(convert.whole(0), "Of a source: the number of rows to read.", types=(SOURCE,))
+    catalog: str | None = declare_key(
+        convert.text,
+        "The catalog of the profile: of a source's table, or in which the joint is published.",
+        required=(SOURCE, SINK),
+    )
+    table: str | None = declare_key(
+        convert.text,
+        "The table in its catalog; default for SQL and Python: the joint's name.",
+        required=(SOURCE, SINK),
+        published_only=True,
+        in_defaults=False,
+    )
+    engine: str | None = declare_key(
+        convert.text, "The engine of the profile that runs it; default: the profile's default engine."
+    )
+    eager: bool = declare_key(
+        convert.boolean, "Whether it is stored, and not fused into the query of its reader.", False, types=(SQL, PYTHON)
+    )
+    # `upstream` of a source is parsed, to be refused by name.
+    upstream: Accepts[str | Sequence[str] | None, tuple[str, ...] | None] = declare_key(
+        convert.texts, "The joints that it reads; of SQL they follow from the query.", in_defaults=False
+    )
+    tags: Accepts[Sequence[str] | Mapping[str, str], Mapping[str, str]] = declare_key(
+        convert.tags, "Tags in Dagster.", dict
+    )
+    description: str | None = declare_key(convert.text, "The description in Dagster.")
+    owners: Accepts[str | Sequence[str], tuple[str, ...]] = declare_key(
+        convert.texts, "Owners in Dagster: e-mail addresses, or team:NAME.", ()
+    )
+    group: str | None = declare_key(convert.text, "The asset group in Dagster; default: the folder.")
+    write_strategy: Accepts[str | Mapping[str, Any] | WriteStrategy, WriteStrategy] = declare_key(
+        lambda value: value if isinstance(value, WriteStrategy) else parse_write_strategy(value),
+        "How a run changes the published table; default: replace.",
+        WriteStrategy(),
+        types=(SQL, PYTHON, SINK),
+        published_only=True,
+    )
+    function: str | None = declare_key(
+        convert.text, "The Python function, as module:function.", types=(PYTHON,), required=(PYTHON,), in_defaults=False
+    )
+    quality: Accepts[Mapping[str, Sequence[Mapping[str, Any]]] | Sequence[Check], tuple[Check, ...]] = declare_key(
+        to_quality, "Checks: of the batch before it is published, and of the whole table.", (), in_defaults=False
+    )
+    partitions: Accepts[Mapping[str, Any] | Partitions | None, Partitions | None] = declare_key(
+        parse_partitions, "The partitions of the table in Dagster.", code="RVT-213"
+    )
+    on_error: Accepts[str | Mapping[str, Any] | OnError | None, OnError | None] = declare_key(
+        lambda value: value if isinstance(value, OnError) else parse_on_error(value),
+        "What to do with rows that cannot be evaluated.",
+        types=(SQL, SINK),
+    )
+    retention: str = declare_key(
+        convert.one_of("latest", "run"), "How long a stored joint is kept.", "latest", types=(SQL, PYTHON)
+    )
+    row_values: bool | None = declare_key(convert.boolean, "Whether Dagster may store values of its rows.")
+    options: Accepts[Mapping[str, Any] | None, Mapping[str, Any]] = declare_key(
+        convert.mapping, "Options of the step, and of the table's storage.", dict
+    )
+    origin: Accepts[Origin | None, Origin] = field(default=cast(Any, Origin()), compare=False)
 
     def __post_init__(self) -> None:
         if self.origin is None:
@@ -136,9 +180,9 @@ class Joint:
         given = _given(vars(self))
         for key, value in given.items():
             try:
-                object.__setattr__(self, key, _CONVERTERS[key](value))
+                object.__setattr__(self, key, KEYS[key].convert(value))
             except ValueError as error:
-                code = "RVT-203" if isinstance(error, convert.UnknownKeyError) else _WRONG.get(key, "RVT-204")
+                code = "RVT-203" if isinstance(error, convert.UnknownKeyError) else KEYS[key].code
                 found.append(self._wrong(code, f"`{key}` {error}", _place(key, error)))
         if isinstance(self.quality, Mapping):
             checks, wrong = parse_quality(self.quality, self.origin, self.name)
@@ -177,7 +221,7 @@ class Joint:
         None where one of them is more than JSON can hold.
         """
         values = _given(vars(self) | {"quality": ()})
-        return None if _OBJECTS & values.keys() else values
+        return None if any(map(is_dataclass, values.values())) else values
 
     @classmethod
     def of_converted(cls, values: Mapping[str, Any], quality: Sequence[Check], origin: Origin) -> Joint:
@@ -207,13 +251,13 @@ class Joint:
     def _wrong_keys(self, given: Set[str]) -> list[Diagnostic]:
         found = []
         for key in _given({key: getattr(self, key) for key in given}):
-            if key not in KEYS[self.type]:
+            if self.type not in KEYS[key].types:
                 found.append(self._wrong("RVT-206", f"`{key}` has no meaning on a {self.type} joint", key))
         if self.type in (SQL, PYTHON) and self.catalog is None:
-            for key in sorted(given & OF_PUBLISHED):
+            for key in sorted(key for key in given if KEYS[key].published_only):
                 message = f"`{key}` has no meaning on a {self.type} joint without a `catalog`"
                 found.append(self._wrong("RVT-206", message, key, _PUBLISH))
-        for key in REQUIRED[self.type]:
+        for key in required_keys(self.type):
             if getattr(self, key) is None:
                 found.append(self._wrong("RVT-205", f"a {self.type} joint needs `{key}`"))
         if self.type == SOURCE and self.partitions is not None and self.limit is not None:
@@ -264,70 +308,6 @@ def _place(key: str, error: ValueError) -> str:
     return f"{key}.{error.key}" if isinstance(error, convert.WrongKeyError) else key
 
 
-def parse_quality(raw: Any, origin: Origin, joint: str | None) -> tuple[tuple[Check, ...], list[Diagnostic]]:
-    """Return the checks of a mapping with ``assertions`` and ``audits``, with distinct names, and the errors in it."""
-    checks: list[Check] = []
-    found: list[Diagnostic] = []
-    sections = {"assertions": ASSERTION, "audits": AUDIT}
-    if not isinstance(raw, Mapping):
-        return (), [origin.diagnostic("RVT-204", "`quality` must be a mapping", joint=joint, key="quality")]
-    for section, entries in raw.items():
-        if section not in sections:
-            message = f"unknown key '{section}' in quality{nearest(str(section), sections)}"
-            found.append(origin.diagnostic("RVT-203", message, joint=joint, key=str(section)))
-            continue
-        if not isinstance(entries, Sequence) or isinstance(entries, str):
-            message = f"`{section}` must be a list of checks"
-            found.append(origin.diagnostic("RVT-204", message, joint=joint, key=section))
-            continue
-        for entry in entries:
-            check, wrong = parse_check(entry, sections[section], _origin_of(entry, origin), joint)
-            found += wrong
-            checks += [check] if check else []
-    return with_distinct_names(tuple(checks)), found
-
-
-def _origin_of(entry: Any, parent: Origin) -> Origin:
-    """Return the origin of a check; a mapping read from YAML has its own lines (project/yaml_text.py)."""
-    lines = getattr(entry, "lines", None)
-    return Origin(parent.file, entry.line, lines) if lines is not None else parent
-
-
-def _quality(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return value
-    if isinstance(value, tuple | list) and all(isinstance(v, Check) for v in value):
-        return with_distinct_names(tuple(value))
-    raise ValueError(f"must be a mapping with assertions and audits, not {convert.show(value)}")
-
-
-_CONVERTERS: dict[str, Callable[[Any], Any]] = {
-    "name": convert.name,
-    "type": convert.one_of(SOURCE, SQL, PYTHON, SINK),
-    "sql": convert.text,
-    "columns": convert.columns,
-    "filter": convert.text,
-    "limit": convert.whole(0),
-    "catalog": convert.text,
-    "table": convert.text,
-    "engine": convert.text,
-    "eager": convert.boolean,
-    "upstream": convert.texts,
-    "tags": convert.tags,
-    "description": convert.text,
-    "owners": convert.texts,
-    "group": convert.text,
-    "write_strategy": lambda v: v if isinstance(v, WriteStrategy) else parse_write_strategy(v),
-    "function": convert.text,
-    "quality": _quality,
-    "partitions": parse_partitions,
-    "on_error": lambda v: v if isinstance(v, OnError) else parse_on_error(v),
-    "retention": convert.one_of("latest", "run"),
-    "row_values": convert.boolean,
-    "options": convert.mapping,
-}
-
-
 def _given(values: Mapping[str, Any]) -> dict[str, Any]:
     """Return the values that differ from their defaults, by key, without ``origin``."""
     return {
@@ -339,6 +319,20 @@ def _given(values: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
+KEYS: dict[str, JointKey] = {item.name: item.metadata["key"] for item in fields(Joint) if item.metadata}
+"""The keys of joints, in the order of the fields."""
+
+
+@cache
+def required_keys(type_: str) -> tuple[str, ...]:
+    """Return the keys that joints of a type need.
+
+    >>> required_keys("sink")
+    ('catalog', 'table')
+    """
+    return tuple(name for name, key in KEYS.items() if type_ in key.required)
+
+
 _DEFAULTS: dict[str, Any] = {
     item.name: item.default_factory() if callable(item.default_factory) else item.default
     for item in fields(Joint)
@@ -346,6 +340,5 @@ _DEFAULTS: dict[str, Any] = {
 }
 """The defaults of the fields; MISSING for required ones."""
 
-_OBJECTS = frozenset({"write_strategy", "partitions", "on_error"})
-_TUPLES = frozenset({"columns", "upstream", "owners"})
-"""The fields whose values are objects, and tuples."""
+_TUPLES = frozenset(name for name, key in KEYS.items() if key.convert in (convert.columns, convert.texts))
+"""The fields whose values are tuples of plain data."""

@@ -10,7 +10,7 @@ from rivet_dagster.errors import Diagnostic, nearest
 from rivet_dagster.model.check import Check, parse_check
 from rivet_dagster.model.origin import Origin
 from rivet_dagster.project.annotation_value import annotation_value
-from rivet_dagster.project.annotations import CHECKS, KEYS, AnnotatedText, Annotation
+from rivet_dagster.project.annotations import ANNOTATION_KEYS, CHECKS, AnnotatedText, Annotation
 from rivet_dagster.project.check_text import check_text
 from rivet_dagster.project.draft import Draft, declared_name, inline_checks
 from rivet_dagster.project.yaml_text import YamlError, plain
@@ -61,8 +61,8 @@ class _Reader:
 
     def key(self, annotation: Annotation) -> None:
         key, line = annotation.key, annotation.line
-        if key not in KEYS:
-            self.wrong("RVT-203", f"unknown key '{key}'{nearest(key, KEYS)}", line)
+        if key not in ANNOTATION_KEYS:
+            self.wrong("RVT-203", f"unknown key '{key}'{nearest(key, ANNOTATION_KEYS)}", line)
         elif self.origin.lines[key] < line:
             self.wrong("RVT-208", f"`{key}` is repeated, first given on line {self.origin.lines[key]}", line)
         else:

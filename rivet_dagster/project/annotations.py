@@ -6,16 +6,16 @@ import re
 from dataclasses import dataclass
 
 from rivet_dagster.model.check import ASSERTION, AUDIT
-from rivet_dagster.project.draft import JOINT_KEYS
+from rivet_dagster.model.joint import KEYS
 from rivet_dagster.project.text_file import TextError, split_lines
 
 CHECKS = {"assert": ASSERTION, "audit": AUDIT}
-KEYS = (*JOINT_KEYS, *CHECKS)
+ANNOTATION_KEYS = (*KEYS, *CHECKS)
 
 _ANNOTATION = re.compile(r"rivet:\s*([A-Za-z_]\w*)\s*:(?:\s+(.*))?", re.DOTALL)
 _RIVET = re.compile("rivet", re.IGNORECASE)
 # Matches lines meant as annotations, right or wrong: a check that is missed would not guard anything.
-_MEANT = re.compile(rf"rivet:|(?i:rivet\s*:\s*\w+\s*:|@?rivet[\s.@-]+(?:{'|'.join(KEYS)})\s*:)")
+_MEANT = re.compile(rf"rivet:|(?i:rivet\s*:\s*\w+\s*:|@?rivet[\s.@-]+(?:{'|'.join(ANNOTATION_KEYS)})\s*:)")
 
 
 @dataclass(frozen=True)

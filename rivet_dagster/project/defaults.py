@@ -15,19 +15,16 @@ from pathlib import Path
 from typing import Any
 
 from rivet_dagster.errors import Diagnostic, RivetError, nearest
-from rivet_dagster.model.joint import KEYS, OF_PUBLISHED, REQUIRED, SINK, SOURCE, Joint
+from rivet_dagster.model.joint import KEYS, SINK, SOURCE, TYPES, Joint, required_keys
 from rivet_dagster.model.origin import Origin
 from rivet_dagster.model.project import MANIFEST
 from rivet_dagster.model.step_options import STEP_OPTIONS
-from rivet_dagster.project.draft import JOINT_KEYS, Draft
+from rivet_dagster.project.draft import Draft
 from rivet_dagster.project.settings_file import Section, what
 from rivet_dagster.project.yaml_text import Located, nested_lines, plain
 
 _KEY = "defaults"
-_OWN = ("name", "type", "sql", "function", "upstream", "table", "columns", "quality")
-"""What each joint has for itself."""
-
-KNOWN = tuple(key for key in JOINT_KEYS if key not in _OWN)
+KNOWN = tuple(name for name, key in KEYS.items() if key.in_defaults)
 
 
 @dataclass(frozen=True)
@@ -52,7 +49,7 @@ class Defaults:
     def applied(self, draft: Draft) -> tuple[Draft, dict[str, str]]:
         """Return a draft with the defaults that concern it, and where each of its keys comes from that is one."""
         type_ = draft.fields.get("type")
-        if not self.by_folder or type_ not in KEYS:
+        if not self.by_folder or type_ not in TYPES:
             return draft, {}
         values: dict[str, Any] = {}
         places: dict[str, str] = {}
@@ -80,7 +77,7 @@ def read_defaults(manifest: Section, root: Path) -> Defaults:
     found: dict[str, dict[str, Default]] = {}
     own: dict[str, Default] = {}
     for key, value in section.value.items():
-        if key in JOINT_KEYS:
+        if key in KEYS:
             own |= _default(section, key, value)
         elif not isinstance(value, Located):
             known = nearest(key, KNOWN)
@@ -98,8 +95,8 @@ def read_defaults(manifest: Section, root: Path) -> Defaults:
 
 def _default(section: Section, key: str, value: Any) -> dict[str, Default]:
     if key not in KNOWN:
-        why = "each joint has its own" if key in _OWN else f"unknown key '{key}'{nearest(key, KNOWN)}"
-        section.wrong("RVT-103", f"`{key}`: {why}" if key in _OWN else why, key)
+        why = f"`{key}`: each joint has its own" if key in KEYS else f"unknown key '{key}'{nearest(key, KNOWN)}"
+        section.wrong("RVT-103", why, key)
         return {}
     errors = [] if value is None else _errors(section, key, value)
     section.errors += errors
@@ -110,8 +107,8 @@ def _errors(section: Section, key: str, value: Any) -> list[Diagnostic]:
     """Return what a joint of some type would say of the value."""
     lines = nested_lines(section.value) | section.value.lines
     origin = Origin(MANIFEST, section.origin.line_of(key), lines)
-    for type_ in KEYS:
-        needed = dict.fromkeys((*REQUIRED[type_], "catalog"), "x")
+    for type_ in TYPES:
+        needed = dict.fromkeys((*required_keys(type_), "catalog"), "x")
         given = _for_type(key, plain(value), type_, True)
         if given is None:
             continue
@@ -128,7 +125,7 @@ def _for_type(key: str, value: Any, type_: str, has_table: bool) -> Any:
     >>> _for_type("options", {"retries": 2, "compression": "zstd"}, "sql", False)
     {'retries': 2}
     """
-    if key not in KEYS[type_] or (key in OF_PUBLISHED and not has_table):
+    if type_ not in KEYS[key].types or (KEYS[key].published_only and not has_table):
         return None
     if key != "options" or not isinstance(value, Mapping):
         return value

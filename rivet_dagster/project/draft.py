@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import Any
 
 from rivet_dagster.errors import Diagnostic, RivetError
-from rivet_dagster.model.check import Check
-from rivet_dagster.model.joint import Joint, parse_quality
+from rivet_dagster.model.check import Check, parse_quality
+from rivet_dagster.model.joint import Joint
 from rivet_dagster.model.origin import Origin
 from rivet_dagster.project.text_file import TextError
 from rivet_dagster.project.yaml_text import Located
-
-JOINT_KEYS = tuple(item.name for item in fields(Joint) if item.name != "origin")
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,7 @@ from pathlib import Path
 
 from rivet_dagster.cache import CompileCache
 from rivet_dagster.errors import Diagnostic
-from rivet_dagster.model.check import Check
-from rivet_dagster.model.joint import parse_quality
+from rivet_dagster.model.check import Check, parse_quality
 from rivet_dagster.model.origin import Origin
 from rivet_dagster.near_names import NearNames
 from rivet_dagster.project.draft import file_stem

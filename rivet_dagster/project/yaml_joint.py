@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from rivet_dagster.errors import Diagnostic, nearest
+from rivet_dagster.model.joint import KEYS
 from rivet_dagster.model.origin import Origin
-from rivet_dagster.project.draft import JOINT_KEYS, Draft, broken_draft, declared_name, inline_checks
+from rivet_dagster.project.draft import Draft, broken_draft, declared_name, inline_checks
 from rivet_dagster.project.yaml_text import Located, YamlError, nested_lines, plain, read_yaml
 
 
@@ -25,10 +26,10 @@ def yaml_joint(text: str, file: str) -> Draft:
     name = declared_name(value.get("name"), file)
     errors: list[Diagnostic] = []
     for key in value:
-        if key not in JOINT_KEYS:
-            message = f"unknown key '{key}'{nearest(key, JOINT_KEYS)}"
+        if key not in KEYS:
+            message = f"unknown key '{key}'{nearest(key, KEYS)}"
             errors.append(origin.diagnostic("RVT-203", message, joint=name, key=key))
-    fields = {"name": name} | {k: plain(v) for k, v in value.items() if k in JOINT_KEYS and v is not None}
+    fields = {"name": name} | {k: plain(v) for k, v in value.items() if k in KEYS and v is not None}
     if "type" not in fields:
         errors.append(origin.diagnostic("RVT-205", "a joint in a YAML file needs `type`", joint=name, key="type"))
     checks, wrong = inline_checks(value.get("quality"), origin, name)

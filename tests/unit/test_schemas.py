@@ -11,6 +11,7 @@ from jsonschema import Draft7Validator
 
 from rivet_dagster.cli.main import main
 from rivet_dagster.cli.schema_command import SCHEMAS
+from rivet_dagster.model.joint import KEYS, TYPES
 from rivet_dagster.project.yaml_text import plain, read_yaml
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -118,3 +119,13 @@ def test_a_new_project_names_its_schemas(tmp_path):
         schema = file.parent / first.removeprefix("# yaml-language-server: $schema=")
         validator = Draft7Validator(json.loads(schema.read_text()))
         assert not list(validator.iter_errors(plain(read_yaml(rest)))), file
+
+
+def test_the_page_of_joints_has_every_key_with_its_types():
+    page = (ROOT / "docs/joints.md").read_text().partition("## Keys")[2]
+    rows = re.findall(r"^\| (`.*?) \| (.*?) \|", page, re.MULTILINE)
+    documented = {key: types for keys, types in rows for key in re.findall(r"`(\w+)`", keys)}
+    assert documented.keys() == KEYS.keys()
+    for name, key in KEYS.items():
+        if name not in ("upstream", "write_strategy"):  # refused on a source by its own error; of what is published
+            assert documented[name] == ("all" if key.types == TYPES else ", ".join(key.types))

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 from rivet_dagster.checks.registry import check_kinds
 from rivet_dagster.cli.schemas.parts import (
     BOOLEAN,
@@ -19,7 +22,9 @@ from rivet_dagster.cli.schemas.parts import (
     when,
     whole,
 )
-from rivet_dagster.model.joint import KEYS, PYTHON, REQUIRED, SINK, SOURCE, SQL
+from rivet_dagster.model import convert
+from rivet_dagster.model.convert import OneOf, Whole
+from rivet_dagster.model.joint import KEYS, TYPES, JointKey, required_keys
 from rivet_dagster.model.write_strategy import ALIASES, MODES, SPELLINGS
 
 COLUMNS: JsonSchema = {
@@ -44,9 +49,8 @@ def joint_schema() -> JsonSchema:
     >>> sorted(joint_schema()["properties"])[:4]
     ['catalog', 'columns', 'description', 'eager']
     """
-    keys = joint_keys()
-    by_type = [when("type", type_, _of_type(type_)) for type_ in KEYS]
-    schema = mapping(keys, required=["type"])
+    by_type = [when("type", type_, _of_type(type_)) for type_ in TYPES]
+    schema = mapping(joint_keys(), required=["type"])
     return {"$schema": DRAFT, "title": "A joint of rivet_dagster", **schema, "allOf": by_type}
 
 
@@ -57,39 +61,22 @@ def quality_schema() -> JsonSchema:
 
 def _of_type(type_: str) -> JsonSchema:
     """Return the keys that a joint of a type has, and needs."""
-    refused = dict.fromkeys(sorted(joint_keys().keys() - KEYS[type_]), False)
-    return {"properties": refused, "required": list(REQUIRED[type_])}
+    refused = sorted(name for name, key in KEYS.items() if type_ not in key.types)
+    return {"properties": dict.fromkeys(refused, False), "required": list(required_keys(type_))}
 
 
 def joint_keys() -> dict[str, JsonSchema]:
     """Return the schemas of a joint's keys."""
-    return {
-        "name": described(NAME, "The joint's name; default: the file's."),
-        "type": described(one_of(SOURCE, SQL, PYTHON, SINK), "What the joint is."),
-        "sql": described(TEXT, "The query, one SELECT."),
-        "columns": described(COLUMNS, "Of a source: the columns to read, as names or alias: expression."),
-        "filter": described(TEXT, "Of a source: the condition of the rows to read."),
-        "limit": described(whole(0), "Of a source: the number of rows to read."),
-        "catalog": described(
-            TEXT, "The catalog of the profile: of a source's table, or in which the joint is published."
-        ),
-        "table": described(TEXT, "The table in its catalog; default for SQL and Python: the joint's name."),
-        "engine": described(TEXT, "The engine of the profile that runs it; default: the profile's default engine."),
-        "eager": described(BOOLEAN, "Whether it is stored, and not fused into the query of its reader."),
-        "upstream": described(TEXTS, "The joints that it reads; of SQL they follow from the query."),
-        "tags": described(TAGS, "Tags in Dagster."),
-        "description": described(TEXT, "The description in Dagster."),
-        "owners": described(TEXTS, "Owners in Dagster: e-mail addresses, or team:NAME."),
-        "group": described(TEXT, "The asset group in Dagster; default: the folder."),
-        "write_strategy": described(write_strategy(), "How a run changes the published table; default: replace."),
-        "function": described(TEXT, "The Python function, as module:function."),
-        "quality": described(quality(), "Checks: of the batch before it is published, and of the whole table."),
-        "partitions": described(partitions(), "The partitions of the table in Dagster."),
-        "on_error": described(on_error(), "What to do with rows that cannot be evaluated."),
-        "retention": described(one_of("latest", "run"), "How long a stored joint is kept."),
-        "row_values": described(BOOLEAN, "Whether Dagster may store values of its rows."),
-        "options": described(mapping(STEP_OPTIONS, others=True), "Options of the step, and of the table's storage."),
-    }
+    return {name: described(_value(name, key), key.description) for name, key in KEYS.items()}
+
+
+def _value(name: str, key: JointKey) -> JsonSchema:
+    """Return the schema of a key's values: that of its converter, for values that have no keys of their own."""
+    if isinstance(key.convert, OneOf):
+        return one_of(*key.convert.allowed)
+    if isinstance(key.convert, Whole):
+        return whole(key.convert.least)
+    return _NESTED[name]() if name in _NESTED else _CONVERTED[key.convert]
 
 
 def write_strategy() -> JsonSchema:
@@ -169,3 +156,27 @@ def on_error() -> JsonSchema:
     age = described({"type": "string", "pattern": "^[0-9]+d$"}, "Errors found more days ago are removed, as 90d.")
     known = {"mode": mode, "max_errors": limit, "errors_table": TEXT, "max_age": age}
     return {"anyOf": [mode, mapping(known, required=["mode"])]}
+
+
+def options() -> JsonSchema:
+    """Return the schema of ``options``: those of the step, and any of the table's storage."""
+    return mapping(STEP_OPTIONS, others=True)
+
+
+_NESTED: dict[str, Callable[[], JsonSchema]] = {
+    "write_strategy": write_strategy,
+    "quality": quality,
+    "partitions": partitions,
+    "on_error": on_error,
+    "options": options,
+}
+
+_CONVERTED: dict[Callable[[Any], Any], JsonSchema] = {
+    convert.name: NAME,
+    convert.text: TEXT,
+    convert.texts: TEXTS,
+    convert.boolean: BOOLEAN,
+    convert.columns: COLUMNS,
+    convert.tags: TAGS,
+}
+"""The schemas of what the model's converters take."""
