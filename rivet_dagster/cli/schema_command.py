@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import json
 
-from rivet_dagster.cli.schemas.documents_of_tests import project_test_schema
 from rivet_dagster.cli.schemas.joint import joint_schema
-from rivet_dagster.cli.schemas.manifest import manifest_schema
-from rivet_dagster.cli.schemas.profiles import profiles_schema
+from rivet_dagster.cli.schemas.project_tests import project_test_schema
+from rivet_dagster.cli.schemas.settings import manifest_schema, profiles_schema
 
 SCHEMAS = {
     "rivet": manifest_schema,

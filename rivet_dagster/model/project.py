@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from rivet_dagster.errors import Diagnostic
 from rivet_dagster.model.automation import (
@@ -17,7 +18,6 @@ from rivet_dagster.model.automation import (
 from rivet_dagster.model.joint import Joint
 from rivet_dagster.model.profile import Profile
 from rivet_dagster.model.sensors import Sensors
-from rivet_dagster.model.variables import Variables
 
 MANIFEST = "rivet.yaml"
 """The manifest: the file of a project that names all others."""
@@ -44,6 +44,18 @@ class MacroFile:
 
     file: str
     text: str
+
+
+@dataclass(frozen=True)
+class ProjectVariables:
+    """The variables of a project under one profile, by name.
+
+    ``values`` are constants, plain data that templates write as text. ``bound`` are texts that hold ``${VAR}``,
+    unexpanded: a run binds their values as parameters.
+    """
+
+    values: Mapping[str, Any] = field(default_factory=dict)
+    bound: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -80,7 +92,7 @@ class Project:
     fail_fast: bool = True
     defaults: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     macros: tuple[MacroFile, ...] = ()
-    variables: Variables = Variables()
+    variables: ProjectVariables = ProjectVariables()
 
 
 def is_of_block(error: Diagnostic) -> bool:

@@ -14,7 +14,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 from rivet_dagster.cache import CompileCache
-from rivet_dagster.project.own_folder import make_own_folder
+from rivet_dagster.project.rivet_folder import make_rivet_folder
 
 FILE = ".rivet/cache/compile.json"
 """One part, and those that later compilations append; of two values of a key the later one holds.
@@ -91,7 +91,7 @@ def _append(file: Path, values: Mapping[str, str]) -> None:
 
 
 def _replace(file: Path, parts: Iterable[bytes]) -> None:
-    make_own_folder(file.parent)
+    make_rivet_folder(file.parent)
     _remove_abandoned(file.parent)
     with tempfile.NamedTemporaryFile(dir=file.parent, prefix=_UNFINISHED, delete=False) as unfinished:
         try:

@@ -8,8 +8,7 @@ from typing import Any
 
 from rivet_dagster.entry_points import check_kind
 from rivet_dagster.errors import RivetError
-from rivet_dagster.project.annotation_value import annotation_value
-from rivet_dagster.project.yaml_text import Located
+from rivet_dagster.project.yaml_text import Located, annotation_value
 
 _KIND = re.compile(r"([A-Za-z_]\w*)\s*")
 _KEYED = re.compile(r"([A-Za-z_]\w*)\s*=(?![=>])\s*(.*)", re.DOTALL)

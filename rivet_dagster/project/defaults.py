@@ -20,11 +20,11 @@ from rivet_dagster.model.origin import Origin
 from rivet_dagster.model.project import MANIFEST
 from rivet_dagster.model.step_options import STEP_OPTIONS
 from rivet_dagster.project.draft import Draft
-from rivet_dagster.project.settings_file import Section, what
+from rivet_dagster.project.settings_file import SettingsSection, what
 from rivet_dagster.project.yaml_text import Located, nested_lines, plain
 
 _KEY = "defaults"
-KNOWN = tuple(name for name, key in KEYS.items() if key.in_defaults)
+DEFAULT_KEYS = tuple(name for name, key in KEYS.items() if key.in_defaults)
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class Defaults:
 
     by_folder: Mapping[str, Mapping[str, Default]] = field(default_factory=dict)
 
-    def applied(self, draft: Draft) -> tuple[Draft, dict[str, str]]:
+    def apply(self, draft: Draft) -> tuple[Draft, dict[str, str]]:
         """Return a draft with the defaults that concern it, and where each of its keys comes from that is one."""
         type_ = draft.fields.get("type")
         if not self.by_folder or type_ not in TYPES:
@@ -69,7 +69,7 @@ class Defaults:
         return (replace(draft, fields={**draft.fields, **values}, converted=None), places) if values else (draft, {})
 
 
-def read_defaults(manifest: Section, root: Path) -> Defaults:
+def read_defaults(manifest: SettingsSection, root: Path) -> Defaults:
     """Return the block of a manifest; add its errors to those of the section."""
     section = manifest.section(_KEY, f"`{_KEY}`")
     if section is None:
@@ -80,22 +80,22 @@ def read_defaults(manifest: Section, root: Path) -> Defaults:
         if key in KEYS:
             own |= _default(section, key, value)
         elif not isinstance(value, Located):
-            known = nearest(key, KNOWN)
+            known = nearest(key, DEFAULT_KEYS)
             section.wrong("RVT-103", f"'{key}' is no key of a joint{known}; of a folder it {_mapping(value)}", key)
         else:
             folder = posixpath.normpath(key)
             if not (root / folder).is_dir():
-                message = f"there is no folder '{key}', and no key of a joint of that name{nearest(key, KNOWN)}"
+                message = f"there is no folder '{key}', and no key of a joint of that name{nearest(key, DEFAULT_KEYS)}"
                 section.wrong("RVT-108", message, key)
-            inner = Section(value, f"`{_KEY}` of {folder}", MANIFEST, section.errors)
+            inner = SettingsSection(value, f"`{_KEY}` of {folder}", MANIFEST, section.errors)
             for name, each in value.items():
                 found.setdefault(folder, {}).update(_default(inner, name, each))
     return Defaults({"": own, **found})
 
 
-def _default(section: Section, key: str, value: Any) -> dict[str, Default]:
-    if key not in KNOWN:
-        why = f"`{key}`: each joint has its own" if key in KEYS else f"unknown key '{key}'{nearest(key, KNOWN)}"
+def _default(section: SettingsSection, key: str, value: Any) -> dict[str, Default]:
+    if key not in DEFAULT_KEYS:
+        why = f"`{key}`: each joint has its own" if key in KEYS else f"unknown key '{key}'{nearest(key, DEFAULT_KEYS)}"
         section.wrong("RVT-103", why, key)
         return {}
     errors = [] if value is None else _errors(section, key, value)
@@ -103,7 +103,7 @@ def _default(section: Section, key: str, value: Any) -> dict[str, Default]:
     return {} if errors else {key: Default(plain(value), section.origin.line_of(key))}
 
 
-def _errors(section: Section, key: str, value: Any) -> list[Diagnostic]:
+def _errors(section: SettingsSection, key: str, value: Any) -> list[Diagnostic]:
     """Return what a joint of some type would say of the value."""
     lines = nested_lines(section.value) | section.value.lines
     origin = Origin(MANIFEST, section.origin.line_of(key), lines)

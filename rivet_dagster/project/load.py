@@ -18,17 +18,20 @@ from rivet_dagster.model.profile import Profile
 from rivet_dagster.model.project import MANIFEST, MacroFile, Project, PythonFunction, is_of_block
 from rivet_dagster.near_names import NearNames
 from rivet_dagster.project.draft import Draft, broken_draft
-from rivet_dagster.project.files import files
+from rivet_dagster.project.joint_file import module_of, python_joint, sql_joint, yaml_joint
 from rivet_dagster.project.known_files import KnownDrafts
 from rivet_dagster.project.manifest import Manifest, read_manifest
 from rivet_dagster.project.profiles import read_profile
 from rivet_dagster.project.python_function import FunctionError, PythonSources
-from rivet_dagster.project.python_joint import module_of, python_joint
-from rivet_dagster.project.quality import QualityFile, beside_joint, quality_folder, read_quality, wrong_joint
-from rivet_dagster.project.sql_joint import sql_joint
-from rivet_dagster.project.text_file import UnreadableError, read_text
+from rivet_dagster.project.quality import (
+    QualityFile,
+    joint_error,
+    list_quality_files,
+    quality_file_of_joint,
+    read_quality,
+)
+from rivet_dagster.project.text_file import UnreadableError, list_files, read_text
 from rivet_dagster.project.variables import refuse_unknown, unset_variables, variables_of
-from rivet_dagster.project.yaml_joint import yaml_joint
 
 _READERS = {".yaml": yaml_joint, ".yml": yaml_joint, ".sql": sql_joint, ".py": python_joint}
 ReadDrafts = Callable[[Sequence[str], KnownDrafts, Profile], list[Draft]]
@@ -84,18 +87,18 @@ def read_project(
     if unset:
         raise RivetError.of(unset)
     paths = _joint_files(root, manifest)
-    beside = {path: quality for path in paths if (quality := beside_joint(path)) is not None}
+    quality_files = {path: quality for path in paths if (quality := quality_file_of_joint(path)) is not None}
     known = KnownDrafts(root, cache)
-    own = [path for path in paths if path not in beside]
-    drafts = read_drafts(own, known) if read is None else read(own, known, chosen)
+    joint_files = [path for path in paths if path not in quality_files]
+    drafts = read_drafts(joint_files, known) if read is None else read(joint_files, known, chosen)
     known.store()
-    folder = quality_folder(root, manifest.quality)
-    checks, errors = _checks(root, (*beside.values(), *folder), _folders(drafts, joints), cache)
+    folder = list_quality_files(root, manifest.quality)
+    checks, errors = _checks(root, (*quality_files.values(), *folder), _folders(drafts, joints), cache)
     declared: list[Joint] = []
     asset_groups: dict[str, str] = {}
     defaults: dict[str, Mapping[str, str]] = {}
     group_of = functools.cache(functools.partial(_asset_group, folders=manifest.joint_folders))
-    for draft, places in map(manifest.defaults.applied, drafts):
+    for draft, places in map(manifest.defaults.apply, drafts):
         joint, wrong = draft.joint(checks.get(draft.name, ()))
         errors += wrong
         if joint is not None:
@@ -143,14 +146,14 @@ def _settings(root: Path, profile: str | None, environ: Mapping[str, str]) -> tu
 def _joint_files(root: Path, manifest: Manifest) -> list[str]:
     own = {*manifest.joint_folders, manifest.profiles, manifest.quality, manifest.tests, manifest.macros} - {None}
     without = frozenset(str(path) for path in own)
-    return [path for folder in manifest.joint_folders for path in files(root, folder, tuple(_READERS), without)]
+    return [path for folder in manifest.joint_folders for path in list_files(root, folder, tuple(_READERS), without)]
 
 
 def _macros(root: Path, folder: str | None) -> tuple[tuple[MacroFile, ...], list[Diagnostic]]:
     """Return the files of macros, and the errors of those that cannot be read."""
     read: list[MacroFile] = []
     errors: list[Diagnostic] = []
-    for file in files(root, folder, (".sql",)) if folder is not None else ():
+    for file in list_files(root, folder, (".sql",)) if folder is not None else ():
         try:
             read.append(MacroFile(file, read_text(root / file)))
         except UnreadableError as error:
@@ -185,7 +188,7 @@ def _checks(
     errors: list[Diagnostic] = []
     near = NearNames(folders)
     for quality_file in quality_files:
-        error = wrong_joint(quality_file, folders, near)
+        error = joint_error(quality_file, folders, near)
         if error is not None:
             errors.append(error)
             continue

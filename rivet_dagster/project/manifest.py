@@ -12,11 +12,15 @@ from typing import Any
 
 from rivet_dagster.errors import Diagnostic, RivetError, nearest
 from rivet_dagster.model.project import MANIFEST, DagsterSettings
-from rivet_dagster.project.automation import read_automation, read_freshness
+from rivet_dagster.project.automation import (
+    read_automation,
+    read_freshness,
+    read_observations,
+    read_schedules,
+    read_sensors,
+)
 from rivet_dagster.project.defaults import Defaults, read_defaults
-from rivet_dagster.project.schedules import read_observations, read_schedules
-from rivet_dagster.project.sensors import read_sensors
-from rivet_dagster.project.settings_file import Section, boolean, read_settings, text
+from rivet_dagster.project.settings_file import SettingsSection, boolean, read_settings, text
 from rivet_dagster.project.variables import VARS, read_variables
 from rivet_dagster.project.yaml_text import Located
 
@@ -60,7 +64,7 @@ def read_manifest(root: Path) -> tuple[Manifest, list[Diagnostic]]:
     if not (root / MANIFEST).is_file():
         raise RivetError("RVT-101", f"there is no {MANIFEST} in {root}{_neighbour(root / MANIFEST)}")
     errors: list[Diagnostic] = []
-    section = Section(read_settings(root / MANIFEST, MANIFEST), "", MANIFEST, errors)
+    section = SettingsSection(read_settings(root / MANIFEST, MANIFEST), "", MANIFEST, errors)
     section.only((*_REQUIRED, *_OPTIONAL, _FAIL_FAST, "defaults", VARS, "dagster"))
     paths = {key: section.need(key, _path) for key in _REQUIRED} | {key: section.get(key, _path) for key in _OPTIONAL}
     for key, path in paths.items():
@@ -91,7 +95,7 @@ def _path(value: Any) -> str:
     return path
 
 
-def _exists(section: Section, key: str, path: Path) -> bool:
+def _exists(section: SettingsSection, key: str, path: Path) -> bool:
     kind, exists = ("file", os.path.isfile(path)) if key == "profiles" else ("folder", os.path.isdir(path))
     if not exists:
         problem = f"is no {kind}" if os.path.exists(path) else "does not exist"
@@ -105,9 +109,9 @@ def _neighbour(path: Path) -> str:
     return nearest(path.name, [name for name in names if name != path.name], listed=False, cutoff=0.8)
 
 
-def _dagster(manifest: Section, errors: list[Diagnostic]) -> DagsterSettings:
+def _dagster(manifest: SettingsSection, errors: list[Diagnostic]) -> DagsterSettings:
     """Return the settings of the block; add its errors to ``errors``."""
-    section = Section(manifest.value, "", MANIFEST, errors).section("dagster", "`dagster`")
+    section = SettingsSection(manifest.value, "", MANIFEST, errors).section("dagster", "`dagster`")
     if section is None:
         return DagsterSettings()
     section.only(_DAGSTER)

@@ -12,7 +12,7 @@ from rivet_dagster.model import convert
 from rivet_dagster.model.external_assets import DAGSTER
 from rivet_dagster.model.origin import Origin
 from rivet_dagster.model.profile import WORKSPACE, CatalogSpec, EngineSpec, Profile
-from rivet_dagster.project.settings_file import Section, boolean, located, read_settings, text, texts, what
+from rivet_dagster.project.settings_file import SettingsSection, boolean, located, read_settings, text, texts, what
 from rivet_dagster.project.variables import VARS, read_variables
 from rivet_dagster.project.yaml_text import Located, plain
 from rivet_dagster.secrets.options import remember_literals
@@ -32,11 +32,13 @@ def read_profile(root: Path, file: str, name: str | None, environ: Mapping[str, 
     Raise one RivetError with all errors: RVT-102 to RVT-107 and RVT-501.
     """
     errors: list[Diagnostic] = []
-    whole = Section(read_settings(root / file, file), "", file, errors)
+    whole = SettingsSection(read_settings(root / file, file), "", file, errors)
     for other, value in whole.value.items():
         if not isinstance(value, Located):
             whole.wrong("RVT-104", f"profile '{other}' must be a mapping, not {what(value)}", other)
-    sections = {n: Section(v, f"profile '{n}'", file, errors) for n, v in whole.value.items() if isinstance(v, Located)}
+    sections = {
+        n: SettingsSection(v, f"profile '{n}'", file, errors) for n, v in whole.value.items() if isinstance(v, Located)
+    }
     profiles = {other: _profile(other, section) for other, section in sections.items()}
     chosen = chosen_profile(name, environ)
     if chosen not in whole.value:
@@ -58,7 +60,7 @@ def chosen_profile(name: str | None, environ: Mapping[str, str]) -> str:
     return name if name is not None else environ.get(VARIABLE) or DEFAULT
 
 
-def _profile(name: str, section: Section) -> Profile:
+def _profile(name: str, section: SettingsSection) -> Profile:
     section.only(_KEYS)
     catalog_sections = section.sections("catalogs", "catalog")
     catalogs = [_catalog(n, entry) for n, entry in catalog_sections.items()]
@@ -94,7 +96,7 @@ def _profile(name: str, section: Section) -> Profile:
     )
 
 
-def _catalog(name: str, section: Section) -> CatalogSpec:
+def _catalog(name: str, section: SettingsSection) -> CatalogSpec:
     _check_name(section, name)
     if name == DAGSTER:
         message = f"'{DAGSTER}' is the built-in catalog of what other Dagster assets return, which nobody declares"
@@ -103,7 +105,7 @@ def _catalog(name: str, section: Section) -> CatalogSpec:
     return CatalogSpec(name, kind or "", _options(section, ("type",)))
 
 
-def _engine_sections(profile: Section) -> Iterator[tuple[str | None, Section]]:
+def _engine_sections(profile: SettingsSection) -> Iterator[tuple[str | None, SettingsSection]]:
     """Yield the engines with their names, from a list of mappings with ``name`` or a mapping by name."""
     value = profile.value.get("engines")
     if value is None:
@@ -119,7 +121,7 @@ def _engine_sections(profile: Section) -> Iterator[tuple[str | None, Section]]:
         profile.wrong("RVT-104", f"`engines` must be a list of engines, not {what(value)}", "engines")
 
 
-def _listed_engines(profile: Section, entries: list[Any]) -> Iterator[tuple[str | None, Section]]:
+def _listed_engines(profile: SettingsSection, entries: list[Any]) -> Iterator[tuple[str | None, SettingsSection]]:
     taken: set[str] = set()
     for number, entry in enumerate(entries, 1):
         if not isinstance(entry, Located):
@@ -127,7 +129,7 @@ def _listed_engines(profile: Section, entries: list[Any]) -> Iterator[tuple[str 
                 "RVT-104", f"engine {number} must be a mapping with `name` and `type`, not {what(entry)}", "engines"
             )
             continue
-        section = Section(entry, f"engine {number}", str(profile.origin.file), profile.errors)
+        section = SettingsSection(entry, f"engine {number}", str(profile.origin.file), profile.errors)
         name = _need(section, "name")
         section.place = f"engine '{name}'" if name else section.place
         if name in taken:
@@ -136,7 +138,7 @@ def _listed_engines(profile: Section, entries: list[Any]) -> Iterator[tuple[str 
         yield name, section
 
 
-def _engine(name: str | None, section: Section, catalogs: tuple[str, ...]) -> EngineSpec:
+def _engine(name: str | None, section: SettingsSection, catalogs: tuple[str, ...]) -> EngineSpec:
     if name is not None:
         _check_name(section, name)
     kind = _need(section, "type")
@@ -161,7 +163,7 @@ def _engine(name: str | None, section: Section, catalogs: tuple[str, ...]) -> En
     return EngineSpec(name or "", kind or "", reached, limit, options)
 
 
-def _need(section: Section, key: str) -> str | None:
+def _need(section: SettingsSection, key: str) -> str | None:
     """Return a required text; a similar key in its place is named in the error, as unknown keys may be options."""
     if section.value.get(key) is None and key not in section.value:
         similar = [other for other in section.value if nearest(other, [key], listed=False)]
@@ -171,14 +173,14 @@ def _need(section: Section, key: str) -> str | None:
     return section.need(key, text)
 
 
-def _engine_origin(section: Section) -> Origin:
+def _engine_origin(section: SettingsSection) -> Origin:
     """Return the engine's position in the file, with the lines of its own keys and of those under ``options``."""
     options = section.value.get("options")
     lines = options.lines if isinstance(options, Located) else {}
     return replace(section.origin, lines={**section.origin.lines, **lines})
 
 
-def _check_name(section: Section, name: str) -> None:
+def _check_name(section: SettingsSection, name: str) -> None:
     try:
         convert.name(name)
     except ValueError as error:
@@ -191,13 +193,13 @@ def _limit(value: Any) -> int:
     return value
 
 
-def _options(section: Section, own: tuple[str, ...]) -> dict[str, Any]:
+def _options(section: SettingsSection, own: tuple[str, ...]) -> dict[str, Any]:
     options = {key: plain(value) for key, value in section.value.items() if key not in own}
     remember_literals(options)
     return options
 
 
-def _check_references(profile: Section, environ: Mapping[str, str]) -> None:
+def _check_references(profile: SettingsSection, environ: Mapping[str, str]) -> None:
     """Report each variable of the profile that is not set, once, and malformed references."""
     reported: set[str] = set()
     for path, value, line in _texts(profile.value, (), profile.value.line):

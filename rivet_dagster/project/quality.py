@@ -1,4 +1,4 @@
-"""Checks in files of their own: beside the joint's file, and in the quality folder."""
+"""Checks in files of their own: next to a joint's file, or in the quality folder, as YAML or SQL."""
 
 from __future__ import annotations
 
@@ -9,54 +9,53 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rivet_dagster.cache import CompileCache
-from rivet_dagster.errors import Diagnostic
-from rivet_dagster.model.check import Check, parse_quality
+from rivet_dagster.errors import Diagnostic, nearest
+from rivet_dagster.model import convert
+from rivet_dagster.model.check import ASSERTION, AUDIT, Check, parse_check, parse_quality
 from rivet_dagster.model.origin import Origin
 from rivet_dagster.near_names import NearNames
 from rivet_dagster.project.draft import file_stem
-from rivet_dagster.project.files import files
 from rivet_dagster.project.known_files import known_checks
-from rivet_dagster.project.quality_sql import quality_sql
-from rivet_dagster.project.text_file import TextError, UnreadableError, read_text
-from rivet_dagster.project.yaml_text import Located, YamlError, read_yaml
+from rivet_dagster.project.text_file import TextError, UnreadableError, list_files, read_text, split_lines
+from rivet_dagster.project.yaml_text import Located, YamlError, annotation_value, read_yaml
 
-_BESIDE = re.compile(r"\.quality\.ya?ml$", re.IGNORECASE)
+_OF_JOINT = re.compile(r"\.quality\.ya?ml$", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
 class QualityFile:
-    """A file of checks and the name of their joint; with ``beside`` it must be in the folder of that joint's file."""
+    """A file of checks and the name of their joint; with ``same_folder`` it must be where that joint's file is."""
 
     file: str
     joint: str
-    beside: bool = False
+    same_folder: bool = False
 
 
-def beside_joint(file: str) -> QualityFile | None:
+def quality_file_of_joint(file: str) -> QualityFile | None:
     """Return the quality file if the name of a file among the joints is that of one, else None.
 
-    >>> beside_joint("joints/marts/orders.quality.yaml")
-    QualityFile(file='joints/marts/orders.quality.yaml', joint='orders', beside=True)
+    >>> quality_file_of_joint("joints/marts/orders.quality.yaml")
+    QualityFile(file='joints/marts/orders.quality.yaml', joint='orders', same_folder=True)
     """
     name = posixpath.basename(file)
-    return QualityFile(file, _BESIDE.sub("", name), beside=True) if _BESIDE.search(name) else None
+    return QualityFile(file, _OF_JOINT.sub("", name), same_folder=True) if _OF_JOINT.search(name) else None
 
 
-def quality_folder(root: Path, folder: str | None) -> list[QualityFile]:
+def list_quality_files(root: Path, folder: str | None) -> list[QualityFile]:
     """Return the quality files in the folder, at any depth; a YAML file or a SQL file's folder has its joint's name."""
     if folder is None:
         return []
     return [
         QualityFile(file, posixpath.basename(posixpath.dirname(file)) if _is_sql(file) else file_stem(file))
-        for file in files(root, folder, (".yaml", ".yml", ".sql"))
+        for file in list_files(root, folder, (".yaml", ".yml", ".sql"))
     ]
 
 
-def wrong_joint(quality: QualityFile, folders: Mapping[str, set[str]], near: NearNames) -> Diagnostic | None:
+def joint_error(quality: QualityFile, folders: Mapping[str, set[str]], near: NearNames) -> Diagnostic | None:
     """Return the error of a quality file without a joint; ``folders`` are those of each joint's files."""
     if quality.joint not in folders:
         message = f"there is no joint '{quality.joint}' for this file to judge{near.hint(quality.joint)}"
-    elif quality.beside and posixpath.dirname(quality.file) not in folders[quality.joint]:
+    elif quality.same_folder and posixpath.dirname(quality.file) not in folders[quality.joint]:
         message = f"the joint '{quality.joint}' is not declared in this folder"
     else:
         return None
@@ -91,3 +90,72 @@ def _broken(code: str, quality: QualityFile, error: TextError, remediation: str 
 
 def _is_sql(file: str) -> bool:
     return file.lower().endswith(".sql")
+
+
+HEADERS = ("severity", "phase", "description", "tags", "remediation")
+_EMPTY = "Write a query whose rows are violations, or remove the file."
+_PLACE = "Write headers as `-- @severity: warn` before anything else."
+_HEADER = re.compile(r"--\s*@(\w+)\s*:\s*(.*)")
+# Matches lines meant as headers, right or wrong: without a missed one the check would be another.
+_MEANT = re.compile(rf"--\s*@({'|'.join(HEADERS)})\b", re.IGNORECASE)
+
+
+def quality_sql(text: str, file: str, joint: str) -> tuple[Check | None, list[Diagnostic]]:
+    """Return the check of a file, which has the file's name, and the errors in it.
+
+    It begins with any of ``-- @severity: warn``, ``-- @phase: audit``, ``-- @description:``, ``-- @tags: a, b`` and
+    ``-- @remediation:``. Without a phase it is an assertion.
+    """
+    if not text.strip():
+        return None, [Diagnostic("RVT-209", "the file is empty", joint, file, remediation=_EMPTY)]
+    headers, errors = _headers(text, file, joint)
+    phase = ASSERTION
+    raw: dict[str, object] = {"type": "custom", "name": file_stem(file), "sql": text}
+    for key, (value, line) in headers.items():
+        try:
+            if key == "phase":
+                phase = _phase(value)
+            else:
+                raw[key] = _tags(value, line) if key == "tags" else value
+        except ValueError as error:
+            errors.append(Diagnostic("RVT-204", f"'@{key}': {error}", joint, file, line))
+    lines = {key: line for key, (_, line) in headers.items()}
+    check, wrong = parse_check(raw, phase, Origin(file, 1, {**lines, "sql": 1}), joint)
+    return check if not errors else None, [*errors, *wrong]
+
+
+def _headers(text: str, file: str, joint: str) -> tuple[dict[str, tuple[str, int]], list[Diagnostic]]:
+    """Return the headers by key, each with its line, and the errors in them."""
+    headers: dict[str, tuple[str, int]] = {}
+    errors: list[Diagnostic] = []
+    in_query = False
+    for number, line in enumerate(split_lines(text), 1):
+        stripped = line.strip()
+        in_query = in_query or (bool(stripped) and not stripped.startswith("--"))
+        match, meant = _HEADER.match(stripped), _MEANT.match(stripped)
+        message = None
+        if meant is not None and in_query:
+            message = f"'@{meant[1].lower()}' stands after the query has begun"
+        elif meant is not None and match is None:
+            message = f"a header is written `-- @{meant[1].lower()}: value`"
+        elif match is None or in_query:
+            continue
+        elif match[1] not in HEADERS:
+            unknown = f"unknown header '@{match[1]}'{nearest(match[1], HEADERS)}"
+            errors.append(Diagnostic("RVT-203", unknown, joint, file, number))
+        elif match[1] in headers:
+            message = f"'@{match[1]}' stands here twice"
+        else:
+            headers[match[1]] = match[2].strip(), number
+        if message is not None:
+            errors.append(Diagnostic("RVT-208", message, joint, file, number, _PLACE))
+    return headers, errors
+
+
+_phase = convert.one_of(ASSERTION, AUDIT)
+
+
+def _tags(text: str, line: int) -> object:
+    if text.startswith(("[", "{")):
+        return annotation_value(text, line)
+    return [tag.strip() for tag in text.split(",") if tag.strip()]

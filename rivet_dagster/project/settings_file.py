@@ -35,7 +35,7 @@ def read_settings(path: Path, file: str) -> Located:
     return value
 
 
-class Section:
+class SettingsSection:
     """A mapping in such a file, read key by key; errors are added to ``errors``, which all sections share.
 
     ``place`` names the section in messages, like ``engine 'spark'``; it is empty for the whole file.
@@ -75,31 +75,31 @@ class Section:
             self.wrong("RVT-105", f"`{key}` is missing", key)
         return self.get(key, convert)
 
-    def section(self, key: str, place: str) -> Section | None:
+    def section(self, key: str, place: str) -> SettingsSection | None:
         """Return the mapping below ``key``, None where there is none."""
         value = self.get(key, located)
-        return None if value is None else Section(value, place, str(self.origin.file), self.errors)
+        return None if value is None else SettingsSection(value, place, str(self.origin.file), self.errors)
 
-    def sections(self, key: str, kind: str) -> dict[str, Section]:
+    def sections(self, key: str, kind: str) -> dict[str, SettingsSection]:
         """Return the mappings in the mapping below ``key``, by name; ``kind`` describes them in messages."""
         entries: Mapping[str, Any] = self.get(key, located) or {}
         sections = {}
         for name, entry in entries.items():
             if isinstance(entry, Located):
-                sections[name] = Section(entry, f"{kind} '{name}'", str(self.origin.file), self.errors)
+                sections[name] = SettingsSection(entry, f"{kind} '{name}'", str(self.origin.file), self.errors)
             else:
                 line = self.value[key].lines[name]
                 message = f"{kind} '{name}': must be a mapping, not {what(entry)}"
                 self.errors.append(Diagnostic("RVT-104", message, None, self.origin.file, line))
         return sections
 
-    def entries(self, key: str, kind: str) -> list[Section]:
+    def entries(self, key: str, kind: str) -> list[SettingsSection]:
         """Return the mappings in the list below ``key``; messages call them by ``kind`` and number."""
         sections = []
         for number, entry in enumerate(self.get(key, _listed) or [], start=1):
             place = f"{kind} {number}"
             if isinstance(entry, Located):
-                sections.append(Section(entry, place, str(self.origin.file), self.errors))
+                sections.append(SettingsSection(entry, place, str(self.origin.file), self.errors))
             else:
                 message = f"{place}: must be a mapping, not {what(entry)}"
                 self.errors.append(self.origin.diagnostic("RVT-104", message, key=key))

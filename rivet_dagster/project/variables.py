@@ -6,18 +6,18 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from rivet_dagster.errors import Diagnostic, RivetError, nearest
-from rivet_dagster.model.variables import Variables
-from rivet_dagster.project.annotation_value import annotation_value
-from rivet_dagster.project.settings_file import Section
 from rivet_dagster.project.yaml_scalar import written_scalar
 from rivet_dagster.project.yaml_text import plain
 from rivet_dagster.secrets.variables import MalformedReferenceError, references
+from rivet_dagster.model.project import ProjectVariables
+from rivet_dagster.project.settings_file import SettingsSection
+from rivet_dagster.project.yaml_text import annotation_value, plain
 
 VARS = "vars"
 _LITERAL = "$${"
 
 
-def read_variables(settings: Section) -> dict[str, Any]:
+def read_variables(settings: SettingsSection) -> dict[str, Any]:
     """Return the variables under ``vars`` by name, with texts as written; add RVT-104 for those that are wrong.
 
     Malformed references in a profile are reported with those in its other keys.
@@ -59,16 +59,16 @@ def given_variables(texts: Iterable[str]) -> dict[str, Any]:
     return variables
 
 
-def variables_of(manifest: Mapping[str, Any], profile: Mapping[str, Any], given: Mapping[str, Any]) -> Variables:
+def variables_of(manifest: Mapping[str, Any], profile: Mapping[str, Any], given: Mapping[str, Any]) -> ProjectVariables:
     """Return the variables: ``given`` ones before those of the profile, and these before those of the manifest.
 
     >>> variables_of({"day": 1, "region": "eu", "cost": "$${x}"}, {"region": "${REGION}"}, {"day": 2})
-    Variables(values={'day': 2, 'cost': '${x}'}, bound={'region': '${REGION}'})
+    ProjectVariables(values={'day': 2, 'cost': '${x}'}, bound={'region': '${REGION}'})
     """
     declared = {**manifest, **profile}
     bound = {n: v for n, v in declared.items() if n not in given and isinstance(v, str) and references(v)}
     values = {name: _literal(value) for name, value in declared.items() if name not in bound} | dict(given)
-    return Variables(values, bound)
+    return ProjectVariables(values, bound)
 
 
 def refuse_unknown(given: Iterable[str], declared: Collection[str], templates: Sequence[str]) -> None:
@@ -80,7 +80,11 @@ def refuse_unknown(given: Iterable[str], declared: Collection[str], templates: S
 
 
 def unset_variables(
-    manifest: Mapping[str, Any], variables: Variables, environ: Mapping[str, str], file: str, lines: Mapping[str, int]
+    manifest: Mapping[str, Any],
+    variables: ProjectVariables,
+    environ: Mapping[str, str],
+    file: str,
+    lines: Mapping[str, int],
 ) -> list[Diagnostic]:
     """Return RVT-107 for each variable of the manifest that needs one of the environment that is not set."""
     return [

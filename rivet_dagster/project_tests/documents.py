@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rivet_dagster.errors import Diagnostic
-from rivet_dagster.project.files import files
-from rivet_dagster.project.text_file import UnreadableError, read_text, split_lines
+from rivet_dagster.project.text_file import UnreadableError, list_files, read_text, split_lines
 from rivet_dagster.project.yaml_text import YamlError, read_yaml
 from rivet_dagster.project_tests.placed import Place, Placed, placed
 
@@ -32,7 +31,7 @@ class Document:
 
 def read_documents(root: Path, folder: str) -> tuple[Document, ...]:
     """Return the documents of all test files below ``folder``, a folder of the project, in the order of the files."""
-    return tuple(document for file in files(root, folder, EXTENSIONS) for document in _documents(root, file))
+    return tuple(document for file in list_files(root, folder, EXTENSIONS) for document in _documents(root, file))
 
 
 def is_test_file(name: str) -> bool:

@@ -19,7 +19,7 @@ from support.torture import examples
 from rivet_dagster import loading
 from rivet_dagster.cache import CompileCache
 from rivet_dagster.loading import compile_directory
-from rivet_dagster.project import cache_file, file_states, known_files
+from rivet_dagster.project import cache_file, known_files
 from rivet_dagster.project.cache_file import FILE, read_cache
 from rivet_dagster.project.load import load_project, read_project
 from rivet_dagster.project.text_file import read_text
@@ -148,7 +148,7 @@ def always_append(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def trust_all_states(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have states of files trusted that have just been written, for files that are not written again at once."""
-    monkeypatch.setattr(file_states, "_SETTLED_NS", -(10**12))
+    monkeypatch.setattr(known_files, "_SETTLED_NS", -(10**12))
 
 
 def test_values_are_appended_and_a_damaged_part_does_not_hide_the_others(

@@ -7,8 +7,7 @@ import pytest
 from rivet_dagster import Joint
 from rivet_dagster.errors import RivetError
 from rivet_dagster.model.row_errors import FAIL, QUARANTINE, MaxErrors, OnError
-from rivet_dagster.project.sql_joint import sql_joint
-from rivet_dagster.project.yaml_joint import yaml_joint
+from rivet_dagster.project.joint_file import sql_joint, yaml_joint
 
 BOUNDED = OnError(QUARANTINE, MaxErrors(count=100), "bad_orders")
 

@@ -16,11 +16,9 @@ from rivet_dagster.cache import CompileCache
 from rivet_dagster.errors import Diagnostic, RivetError
 from rivet_dagster.project.check_text import check_text
 from rivet_dagster.project.draft import Draft
+from rivet_dagster.project.joint_file import python_joint, sql_joint, yaml_joint
 from rivet_dagster.project.load import load_project
 from rivet_dagster.project.python_function import FunctionError, PythonSources
-from rivet_dagster.project.python_joint import python_joint
-from rivet_dagster.project.sql_joint import sql_joint
-from rivet_dagster.project.yaml_joint import yaml_joint
 
 from .conftest import MANIFEST, PROFILES
 from .test_joint_files import FULL_YAML

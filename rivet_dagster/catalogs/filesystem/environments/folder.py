@@ -43,7 +43,7 @@ from rivet_dagster.catalogs.filesystem.files.file_status import exists, is_folde
 from rivet_dagster.catalogs.filesystem.versions.layout import HOMES, TableLayout, is_table_name
 from rivet_dagster.catalogs.filesystem.versions.lifecycle import sync, sync_entry
 from rivet_dagster.project.environment_name import NAME
-from rivet_dagster.project.own_folder import make_own_folder
+from rivet_dagster.project.rivet_folder import make_rivet_folder
 
 _FOLDERS, _RECORD, _USED, _LOCK, _BASES = ".environments", ".environment.json", ".used", ".lock", ".bases"
 _DROPPED, _NEW = ".dropped-", ".new-"
@@ -107,7 +107,7 @@ class EnvironmentFolder(StateOfEnvironment[FolderState]):
     def create(self, profile: str) -> None:
         """Make the environment, in one step; do nothing if it exists. Raises OSError."""
         folders = folders_of(self.catalog)
-        make_own_folder(folders)
+        make_rivet_folder(folders)
         new = folders / f"{_NEW}{self.name}-{secrets.token_hex(4)}"
         (new / HOMES).mkdir(parents=True)
         try:

@@ -24,7 +24,8 @@ from rivet_dagster.catalogs.filesystem.versions.layout import TableLayout
 from rivet_dagster.catalogs.filesystem.versions.links import unlinked
 from rivet_dagster.catalogs.filesystem.versions.manifest import Manifest, read_manifest
 from rivet_dagster.errors import NotWritable, RivetError
-from rivet_dagster.project.own_folder import make_own_folder
+from rivet_dagster.errors import RivetError
+from rivet_dagster.project.rivet_folder import make_rivet_folder
 
 UNSUPPORTED = {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS}
 """Error numbers of a file system that does not support an operation at all."""
@@ -48,7 +49,7 @@ def begin(table: TableLayout) -> str:
 def make_durable(folder: Path) -> None:
     """Make a folder and its parents, and make their directory entries durable."""
     missing = list(takewhile(lambda path: not exists(path), (folder, *folder.parents)))
-    make_own_folder(folder)
+    make_rivet_folder(folder)
     for path in missing:
         sync_entry(path)
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import IO
 from weakref import finalize
 
-from rivet_dagster.project.own_folder import make_own_folder
+from rivet_dagster.project.rivet_folder import make_rivet_folder
 
 _POLL_SECONDS = 0.1
 
@@ -50,7 +50,7 @@ class ServerFiles:
 
     def create_folder(self) -> None:
         """Create the folder, so that only this user can enter it."""
-        make_own_folder(self.folder)
+        make_rivet_folder(self.folder)
         self.folder.chmod(0o700)
 
     def open_private(self, path: Path) -> IO[str]:

@@ -2,16 +2,7 @@
 
 from __future__ import annotations
 
-from rivet_dagster.cli.schemas.parts import (
-    DRAFT,
-    TEXT,
-    TEXTS,
-    JsonSchema,
-    by_name,
-    described,
-    mapping,
-    one_of,
-)
+from rivet_dagster.cli.schemas.parts import DRAFT, TEXT, TEXTS, JsonSchema, by_name, described, mapping, one_of
 
 
 def project_test_schema() -> JsonSchema:

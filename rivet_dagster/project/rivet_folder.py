@@ -9,19 +9,19 @@ from pathlib import Path
 NAME = ".rivet"
 
 
-def make_own_folder(folder: Path) -> None:
+def make_rivet_folder(folder: Path) -> None:
     """Create ``folder``, which is or is inside a ``.rivet``, and have git ignore every such folder. Raise OSError.
 
     >>> from tempfile import TemporaryDirectory
     >>> with TemporaryDirectory() as project:
-    ...     make_own_folder(Path(project) / ".rivet/cache")
+    ...     make_rivet_folder(Path(project) / ".rivet/cache")
     ...     (Path(project) / ".rivet/.gitignore").read_text()
     '*\\n'
     """
     folder.mkdir(parents=True, exist_ok=True)
-    for own in (folder, *folder.parents):
-        if own.name == NAME:
-            keep_out_of_git(own)
+    for parent in (folder, *folder.parents):
+        if parent.name == NAME:
+            keep_out_of_git(parent)
 
 
 def keep_out_of_git(folder: Path) -> None:

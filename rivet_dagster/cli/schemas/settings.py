@@ -1,13 +1,15 @@
-"""The JSON Schema of rivet.yaml."""
+"""The JSON Schemas of rivet.yaml and of profiles.yaml, with the types of catalogs and engines that are installed."""
 
 from __future__ import annotations
 
+from rivet_dagster.catalogs.registry import catalog_traits
 from rivet_dagster.cli.schemas.joint import joint_keys
 from rivet_dagster.cli.schemas.parts import (
     BOOLEAN,
     DRAFT,
     DURATION,
     MAPPING,
+    NAME,
     TEXT,
     TEXTS,
     JsonSchema,
@@ -18,8 +20,9 @@ from rivet_dagster.cli.schemas.parts import (
     when,
     whole,
 )
+from rivet_dagster.engines.registry import engine_traits
 from rivet_dagster.model.automation import CONDITIONS, RUNNING, STOPPED
-from rivet_dagster.project.defaults import KNOWN
+from rivet_dagster.project.defaults import DEFAULT_KEYS
 
 _STATUS = one_of(STOPPED, RUNNING)
 _TIMES: dict[str, JsonSchema] = {
@@ -56,7 +59,7 @@ def manifest_schema() -> JsonSchema:
 
 
 def _defaults() -> JsonSchema:
-    keys = {key: schema for key, schema in joint_keys().items() if key in KNOWN}
+    keys = {key: schema for key, schema in joint_keys().items() if key in DEFAULT_KEYS}
     folder = described(mapping(keys), "Defaults of the joints below a folder.")
     return mapping(keys, others=folder)
 
@@ -116,3 +119,51 @@ def _freshness() -> JsonSchema:
     deadline = {"deadline_cron": TEXT, "lower_bound_delta": DURATION, "timezone": TEXT}
     cron = mapping(deadline, required=["deadline_cron", "lower_bound_delta"])
     return mapping({"target": _TARGET, "time_window": window, "cron": cron}, required=["target"])
+
+
+def profiles_schema() -> JsonSchema:
+    """Return the schema of a file of profiles.
+
+    >>> profiles_schema()["additionalProperties"]["required"]
+    ['engines']
+    """
+    profile = mapping(
+        {
+            "catalogs": described(by_name(_catalog()), "Storage of tables, by name."),
+            "engines": described(
+                {"anyOf": [{"type": "array", "items": _engine(("name", "type"))}, by_name(_engine(("type",)))]},
+                "What runs queries.",
+            ),
+            "default_engine": described(TEXT, "The engine of joints that name none."),
+            "workspace": described(TEXT, "The catalog of joints that are stored between groups."),
+            "vars": described(MAPPING, "Variables of templates; they win over those of rivet.yaml."),
+            "row_values": described(BOOLEAN, "Whether Dagster may store values of rows; default: true."),
+        },
+        required=["engines"],
+    )
+    return {"$schema": DRAFT, "title": "Profiles of rivet_dagster", **by_name(profile)}
+
+
+def _catalog() -> JsonSchema:
+    traits = catalog_traits()
+    types = [
+        when("type", type_, {"properties": {option: {} for option in sorted(traits[type_].options)}})
+        for type_ in sorted(traits)
+    ]
+    return {"type": "object", "properties": {"type": one_of(*sorted(traits))}, "required": ["type"], "allOf": types}
+
+
+def _engine(required: tuple[str, ...]) -> JsonSchema:
+    traits = engine_traits()
+    own: dict[str, JsonSchema] = {
+        "name": NAME,
+        "type": one_of(*sorted(traits)),
+        "catalogs": described(TEXTS, "The catalogs that it reaches."),
+        "concurrency_limit": described(whole(1), "How many of its groups run at once."),
+        "options": MAPPING,
+    }
+    types = []
+    for type_ in sorted(traits):
+        known: dict[str, JsonSchema] = {option: {} for option in sorted(traits[type_].options)}
+        types.append(when("type", type_, mapping(known | own, others=traits[type_].other_options)))
+    return {"type": "object", "properties": own, "required": list(required), "allOf": types}
