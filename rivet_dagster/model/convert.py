@@ -71,7 +71,7 @@ def whole(least: int, most: int | None = None) -> Callable[[Any], int]:
     return Whole(least, most)
 
 
-class OneOf:
+class Choice:
     """A converter that allows a few words."""
 
     def __init__(self, *allowed: str) -> None:
@@ -85,7 +85,7 @@ class OneOf:
 
 def one_of(*allowed: str) -> Callable[[Any], str]:
     """Return a converter that allows a few words."""
-    return OneOf(*allowed)
+    return Choice(*allowed)
 
 
 def texts(value: Any) -> tuple[str, ...]:

@@ -55,13 +55,13 @@ class Defaults:
         places: dict[str, str] = {}
         folders = [self.by_folder.get(folder, {}) for folder in _folders(posixpath.dirname(str(draft.origin.file)))]
         catalogs = [defaults["catalog"].value for defaults in folders if "catalog" in defaults]
-        own = draft.fields.keys() | draft.origin.lines.keys()  # the lines know keys without a value, too
-        catalog = draft.fields.get("catalog") if "catalog" in own else [None, *catalogs][-1]
+        declared = draft.fields.keys() | draft.origin.lines.keys()  # the lines know keys without a value, too
+        catalog = draft.fields.get("catalog") if "catalog" in declared else [None, *catalogs][-1]
         has_table = type_ in (SOURCE, SINK) or catalog is not None
         for defaults in folders:
             for key, default in defaults.items():
                 value = _for_type(key, default.value, type_, has_table)
-                if value is not None and key not in own:
+                if value is not None and key not in declared:
                     values[key], places[key] = value, default.place
                 elif default.value is None:
                     values.pop(key, None)
@@ -74,11 +74,11 @@ def read_defaults(manifest: SettingsSection, root: Path) -> Defaults:
     section = manifest.section(_KEY, f"`{_KEY}`")
     if section is None:
         return Defaults()
-    found: dict[str, dict[str, Default]] = {}
-    own: dict[str, Default] = {}
+    by_folder: dict[str, dict[str, Default]] = {}
+    for_all: dict[str, Default] = {}
     for key, value in section.value.items():
         if key in KEYS:
-            own |= _default(section, key, value)
+            for_all |= _default(section, key, value)
         elif not isinstance(value, Located):
             known = nearest(key, DEFAULT_KEYS)
             section.wrong("RVT-103", f"'{key}' is no key of a joint{known}; of a folder it {_mapping(value)}", key)
@@ -89,8 +89,8 @@ def read_defaults(manifest: SettingsSection, root: Path) -> Defaults:
                 section.wrong("RVT-108", message, key)
             inner = SettingsSection(value, f"`{_KEY}` of {folder}", MANIFEST, section.errors)
             for name, each in value.items():
-                found.setdefault(folder, {}).update(_default(inner, name, each))
-    return Defaults({"": own, **found})
+                by_folder.setdefault(folder, {}).update(_default(inner, name, each))
+    return Defaults({"": for_all, **by_folder})
 
 
 def _default(section: SettingsSection, key: str, value: Any) -> dict[str, Default]:
@@ -109,11 +109,11 @@ def _errors(section: SettingsSection, key: str, value: Any) -> list[Diagnostic]:
     origin = Origin(MANIFEST, section.origin.line_of(key), lines)
     for type_ in TYPES:
         needed = dict.fromkeys((*required_keys(type_), "catalog"), "x")
-        given = _for_type(key, plain(value), type_, True)
-        if given is None:
+        part = _for_type(key, plain(value), type_, True)
+        if part is None:
             continue
         try:
-            Joint(**{"name": "x", "type": type_, "origin": origin, **needed, key: given})
+            Joint(**{"name": "x", "type": type_, "origin": origin, **needed, key: part})
         except RivetError as error:
             return [replace(each, joint=None, message=f"{section.place}: {each.message}") for each in error.diagnostics]
     return []

@@ -20,7 +20,7 @@ from rivet_dagster.near_names import NearNames
 from rivet_dagster.project.draft import Draft, broken_draft
 from rivet_dagster.project.joint_file import module_of, python_joint, sql_joint, yaml_joint
 from rivet_dagster.project.known_files import KnownDrafts
-from rivet_dagster.project.manifest import Manifest, read_manifest
+from rivet_dagster.project.manifest import ProjectManifest, read_manifest
 from rivet_dagster.project.profiles import read_profile
 from rivet_dagster.project.python_function import FunctionError, PythonSources
 from rivet_dagster.project.quality import (
@@ -128,7 +128,7 @@ def read_project(
     )
 
 
-def _settings(root: Path, profile: str | None, environ: Mapping[str, str]) -> tuple[Manifest, Profile]:
+def _settings(root: Path, profile: str | None, environ: Mapping[str, str]) -> tuple[ProjectManifest, Profile]:
     """Return the manifest and the profile. Raise one RivetError with all errors in both."""
     manifest, errors = read_manifest(root)
     chosen = None
@@ -143,9 +143,9 @@ def _settings(root: Path, profile: str | None, environ: Mapping[str, str]) -> tu
     return manifest, chosen
 
 
-def _joint_files(root: Path, manifest: Manifest) -> list[str]:
-    own = {*manifest.joint_folders, manifest.profiles, manifest.quality, manifest.tests, manifest.macros} - {None}
-    without = frozenset(str(path) for path in own)
+def _joint_files(root: Path, manifest: ProjectManifest) -> list[str]:
+    declared = {*manifest.joint_folders, manifest.profiles, manifest.quality, manifest.tests, manifest.macros} - {None}
+    without = frozenset(str(path) for path in declared)
     return [path for folder in manifest.joint_folders for path in list_files(root, folder, tuple(_READERS), without)]
 
 

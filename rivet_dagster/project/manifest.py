@@ -32,7 +32,7 @@ _KEY_PART = re.compile(r"[A-Za-z0-9_.-]+")
 
 
 @dataclass(frozen=True)
-class Manifest:
+class ProjectManifest:
     """The paths of a project, relative to it; None where one is missing or wrong."""
 
     profiles: str | None
@@ -56,7 +56,7 @@ class Manifest:
         return tuple(dict.fromkeys(path for path in (self.sources, self.joints, self.sinks) if path is not None))
 
 
-def read_manifest(root: Path) -> tuple[Manifest, list[Diagnostic]]:
+def read_manifest(root: Path) -> tuple[ProjectManifest, list[Diagnostic]]:
     """Return the manifest of the project in ``root``, and the errors in it. Raise RVT-101 or RVT-102.
 
     The folders ``quality``, ``tests`` and ``macros`` are used if they exist, even if the manifest does not name them.
@@ -76,7 +76,7 @@ def read_manifest(root: Path) -> tuple[Manifest, list[Diagnostic]]:
     fail_fast = section.get(_FAIL_FAST, boolean) is not False
     dagster = _dagster(section, in_block)
     declared = section.value.get(VARS)
-    manifest = Manifest(
+    manifest = ProjectManifest(
         dagster=dagster,
         fail_fast=fail_fast,
         defaults=read_defaults(section, root),

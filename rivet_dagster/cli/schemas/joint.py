@@ -16,14 +16,14 @@ from rivet_dagster.cli.schemas.parts import (
     TEXTS,
     JsonSchema,
     by_name,
-    described,
+    describe,
     mapping,
     one_of,
     when,
     whole,
 )
 from rivet_dagster.model import convert
-from rivet_dagster.model.convert import OneOf, Whole
+from rivet_dagster.model.convert import Choice, Whole
 from rivet_dagster.model.joint import KEYS, TYPES, JointKey, required_keys
 from rivet_dagster.model.write_strategy import ALIASES, MODES, SPELLINGS
 
@@ -35,11 +35,11 @@ TAGS: JsonSchema = {
 }
 
 STEP_OPTIONS: dict[str, JsonSchema] = {
-    "retries": described(whole(0), "How often a step is tried again after a transient error."),
-    "retry_delay": described(DURATION, "The delay before each retry."),
-    "timeout": described(DURATION, "The limit of one attempt."),
-    "pool": described(TEXT, "The step's Dagster pool, instead of the engine's."),
-    "config": described(MAPPING, "Settings of the engine for the sessions of the group."),
+    "retries": describe(whole(0), "How often a step is tried again after a transient error."),
+    "retry_delay": describe(DURATION, "The delay before each retry."),
+    "timeout": describe(DURATION, "The limit of one attempt."),
+    "pool": describe(TEXT, "The step's Dagster pool, instead of the engine's."),
+    "config": describe(MAPPING, "Settings of the engine for the sessions of the group."),
 }
 
 
@@ -67,12 +67,12 @@ def _of_type(type_: str) -> JsonSchema:
 
 def joint_keys() -> dict[str, JsonSchema]:
     """Return the schemas of a joint's keys."""
-    return {name: described(_value(name, key), key.description) for name, key in KEYS.items()}
+    return {name: describe(_value(name, key), key.description) for name, key in KEYS.items()}
 
 
 def _value(name: str, key: JointKey) -> JsonSchema:
     """Return the schema of a key's values: that of its converter, for values that have no keys of their own."""
-    if isinstance(key.convert, OneOf):
+    if isinstance(key.convert, Choice):
         return one_of(*key.convert.allowed)
     if isinstance(key.convert, Whole):
         return whole(key.convert.least)
@@ -108,8 +108,8 @@ def quality() -> JsonSchema:
     checks = {"type": "array", "items": check()}
     return mapping(
         {
-            "assertions": described(checks, "Judge the rows that the joint has just computed."),
-            "audits": described(checks, "Judge the whole table as it would be after publishing."),
+            "assertions": describe(checks, "Judge the rows that the joint has just computed."),
+            "audits": describe(checks, "Judge the whole table as it would be after publishing."),
         }
     )
 
@@ -117,22 +117,22 @@ def quality() -> JsonSchema:
 def check() -> JsonSchema:
     """Return the schema of a check: the options of its kind, and those that all kinds have."""
     kinds = check_kinds()
-    own: dict[str, JsonSchema] = {option: {} for kind in kinds.values() for option in kind.options}
+    options: dict[str, JsonSchema] = {option: {} for kind in kinds.values() for option in kind.options}
     common = {
         "type": one_of(*sorted(kinds)),
         "name": TEXT,
-        "severity": described(one_of("error", "warn"), "error: nothing is published; warn: a warning in Dagster."),
+        "severity": describe(one_of("error", "warn"), "error: nothing is published; warn: a warning in Dagster."),
         "description": TEXT,
         "remediation": TEXT,
         "tags": TAGS,
         "timeout": DURATION,
-        "samples": described({"type": "integer", "minimum": 0, "maximum": 100}, "Violating rows that a result shows."),
+        "samples": describe({"type": "integer", "minimum": 0, "maximum": 100}, "Violating rows that a result shows."),
     }
     by_kind = [
-        when("type", name, {"properties": dict.fromkeys(sorted(own.keys() - kind.options.keys()), False)})
+        when("type", name, {"properties": dict.fromkeys(sorted(options.keys() - kind.options.keys()), False)})
         for name, kind in sorted(kinds.items())
     ]
-    return {**mapping(own | common, required=["type"]), "allOf": by_kind}
+    return {**mapping(options | common, required=["type"]), "allOf": by_kind}
 
 
 def partitions() -> JsonSchema:
@@ -153,7 +153,7 @@ def on_error() -> JsonSchema:
     """Return the schema of ``on_error``: a mode, or a mapping with one."""
     mode = one_of("fail", "quarantine")
     limit = {"anyOf": [whole(0), {"type": "string", "pattern": "%$"}]}
-    age = described({"type": "string", "pattern": "^[0-9]+d$"}, "Errors found more days ago are removed, as 90d.")
+    age = describe({"type": "string", "pattern": "^[0-9]+d$"}, "Errors found more days ago are removed, as 90d.")
     known = {"mode": mode, "max_errors": limit, "errors_table": TEXT, "max_age": age}
     return {"anyOf": [mode, mapping(known, required=["mode"])]}
 

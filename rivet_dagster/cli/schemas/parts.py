@@ -38,8 +38,8 @@ def mapping(
     >>> mapping({"name": TEXT}, required=["name"])["additionalProperties"]
     False
     """
-    found = {"type": "object", "properties": dict(properties), "additionalProperties": others}
-    return found | ({"required": list(required)} if required else {})
+    schema = {"type": "object", "properties": dict(properties), "additionalProperties": others}
+    return schema | ({"required": list(required)} if required else {})
 
 
 def by_name(schema: JsonSchema) -> JsonSchema:
@@ -47,7 +47,7 @@ def by_name(schema: JsonSchema) -> JsonSchema:
     return {"type": "object", "additionalProperties": schema}
 
 
-def described(schema: JsonSchema, text: str) -> JsonSchema:
+def describe(schema: JsonSchema, text: str) -> JsonSchema:
     """Return the schema with the text that an editor shows."""
     return {**schema, "description": text}
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rivet_dagster.cli.schemas.parts import DRAFT, TEXT, TEXTS, JsonSchema, by_name, described, mapping, one_of
+from rivet_dagster.cli.schemas.parts import DRAFT, TEXT, TEXTS, JsonSchema, by_name, describe, mapping, one_of
 
 
 def project_test_schema() -> JsonSchema:
@@ -13,20 +13,18 @@ def project_test_schema() -> JsonSchema:
     """
     rows = _rows()
     keys = {
-        "name": described(TEXT, "Default: the file's name."),
-        "target": described(TEXT, "The joint whose rows are compared."),
-        "scope": described(
-            one_of("joint", "graph"), "joint: its direct upstreams are given; graph: any before it are."
-        ),
-        "inputs": described(by_name(rows), "The rows of joints, by name."),
-        "incremental": described(mapping({"watermark": {}, "this": rows}), "The joint's incremental text is tested."),
-        "expected": described(rows, "The rows that the target should have."),
+        "name": describe(TEXT, "Default: the file's name."),
+        "target": describe(TEXT, "The joint whose rows are compared."),
+        "scope": describe(one_of("joint", "graph"), "joint: its direct upstreams are given; graph: any before it are."),
+        "inputs": describe(by_name(rows), "The rows of joints, by name."),
+        "incremental": describe(mapping({"watermark": {}, "this": rows}), "The joint's incremental text is tested."),
+        "expected": describe(rows, "The rows that the target should have."),
         "compare": one_of("unordered", "exact", "schema_only"),
-        "tolerance": described({"type": "number", "minimum": 0}, "Of floating-point numbers, absolute."),
+        "tolerance": describe({"type": "number", "minimum": 0}, "Of floating-point numbers, absolute."),
         "options": mapping({"ignore_columns": TEXTS}),
-        "checks": described(by_name(one_of("passed", "warned", "failed")), "Verdicts of the joint's checks, by name."),
-        "error": described(TEXT, "The code of the error that is expected, or a part of its message."),
-        "extends": described(TEXT, "Another test, whose keys this one overrides."),
+        "checks": describe(by_name(one_of("passed", "warned", "failed")), "Verdicts of the joint's checks, by name."),
+        "error": describe(TEXT, "The code of the error that is expected, or a part of its message."),
+        "extends": describe(TEXT, "Another test, whose keys this one overrides."),
     }
     return {"$schema": DRAFT, "title": "A test of a project of rivet_dagster", **mapping(keys)}
 

@@ -14,7 +14,7 @@ from rivet_dagster.cli.schemas.parts import (
     TEXTS,
     JsonSchema,
     by_name,
-    described,
+    describe,
     mapping,
     one_of,
     when,
@@ -26,11 +26,11 @@ from rivet_dagster.project.defaults import DEFAULT_KEYS
 
 _STATUS = one_of(STOPPED, RUNNING)
 _TIMES: dict[str, JsonSchema] = {
-    "cron_schedule": described(TEXT, "A cron expression, as in Dagster's schedules."),
+    "cron_schedule": describe(TEXT, "A cron expression, as in Dagster's schedules."),
     "execution_timezone": TEXT,
     "default_status": _STATUS,
 }
-_TARGET = described(TEXT, "What runs: a job, or a selection of assets in Dagster's syntax.")
+_TARGET = describe(TEXT, "What runs: a job, or a selection of assets in Dagster's syntax.")
 
 
 def manifest_schema() -> JsonSchema:
@@ -40,35 +40,35 @@ def manifest_schema() -> JsonSchema:
     ['profiles', 'sources', 'joints', 'sinks']
     """
     needed = {
-        "profiles": described(TEXT, "The file of profiles."),
-        "sources": described(TEXT, "The folder of sources."),
-        "joints": described(TEXT, "The folder of SQL and Python joints."),
-        "sinks": described(TEXT, "The folder of sinks."),
+        "profiles": describe(TEXT, "The file of profiles."),
+        "sources": describe(TEXT, "The folder of sources."),
+        "joints": describe(TEXT, "The folder of SQL and Python joints."),
+        "sinks": describe(TEXT, "The folder of sinks."),
     }
     keys = {
         **needed,
-        "quality": described(TEXT, "The folder of checks; default: quality, if it exists."),
-        "tests": described(TEXT, "The folder of tests; default: tests, if it exists."),
-        "macros": described(TEXT, "The folder of macros of templates; default: macros, if it exists."),
-        "vars": described(MAPPING, "Variables of templates, by name."),
-        "fail_fast": described(BOOLEAN, "Whether no group starts after one has failed; default: true."),
-        "defaults": described(_defaults(), "Keys that joints have unless their own file gives them."),
-        "dagster": described(_dagster(), "The Dagster definitions of the project."),
+        "quality": describe(TEXT, "The folder of checks; default: quality, if it exists."),
+        "tests": describe(TEXT, "The folder of tests; default: tests, if it exists."),
+        "macros": describe(TEXT, "The folder of macros of templates; default: macros, if it exists."),
+        "vars": describe(MAPPING, "Variables of templates, by name."),
+        "fail_fast": describe(BOOLEAN, "Whether no group starts after one has failed; default: true."),
+        "defaults": describe(_defaults(), "Keys that joints have unless their own file gives them."),
+        "dagster": describe(_dagster(), "The Dagster definitions of the project."),
     }
     return {"$schema": DRAFT, "title": "A project of rivet_dagster", **mapping(keys, required=list(needed))}
 
 
 def _defaults() -> JsonSchema:
     keys = {key: schema for key, schema in joint_keys().items() if key in DEFAULT_KEYS}
-    folder = described(mapping(keys), "Defaults of the joints below a folder.")
+    folder = describe(mapping(keys), "Defaults of the joints below a folder.")
     return mapping(keys, others=folder)
 
 
 def _dagster() -> JsonSchema:
     return mapping(
         {
-            "key_prefix": described(TEXTS, "What the asset keys begin with."),
-            "io_manager_key": described(TEXT, "The resource key of the project's IO manager."),
+            "key_prefix": describe(TEXTS, "What the asset keys begin with."),
+            "io_manager_key": describe(TEXT, "The resource key of the project's IO manager."),
             "schedules": by_name(_schedule()),
             "observe": by_name(mapping({"sources": TEXTS, **_TIMES}, required=["sources", "cron_schedule"])),
             "sensors": by_name(_sensor()),
@@ -91,13 +91,13 @@ def _schedule() -> JsonSchema:
 
 
 def _sensor() -> JsonSchema:
-    own = {
+    keys_of_types = {
         "files": ["source", "target"],
         "source_changed": ["sources", "target"],
         "after_success": ["monitored", "target"],
     }
     keys = {
-        "type": one_of(*own, "sweep"),
+        "type": one_of(*keys_of_types, "sweep"),
         "source": TEXT,
         "sources": TEXTS,
         "monitored": TEXT,
@@ -105,7 +105,7 @@ def _sensor() -> JsonSchema:
         "default_status": _STATUS,
         "minimum_interval_seconds": whole(1),
     }
-    needed = [when("type", kind, {"required": names}) for kind, names in own.items()]
+    needed = [when("type", kind, {"required": names}) for kind, names in keys_of_types.items()]
     return {**mapping(keys, required=["type"]), "allOf": needed}
 
 
@@ -129,15 +129,15 @@ def profiles_schema() -> JsonSchema:
     """
     profile = mapping(
         {
-            "catalogs": described(by_name(_catalog()), "Storage of tables, by name."),
-            "engines": described(
+            "catalogs": describe(by_name(_catalog()), "Storage of tables, by name."),
+            "engines": describe(
                 {"anyOf": [{"type": "array", "items": _engine(("name", "type"))}, by_name(_engine(("type",)))]},
                 "What runs queries.",
             ),
-            "default_engine": described(TEXT, "The engine of joints that name none."),
-            "workspace": described(TEXT, "The catalog of joints that are stored between groups."),
-            "vars": described(MAPPING, "Variables of templates; they win over those of rivet.yaml."),
-            "row_values": described(BOOLEAN, "Whether Dagster may store values of rows; default: true."),
+            "default_engine": describe(TEXT, "The engine of joints that name none."),
+            "workspace": describe(TEXT, "The catalog of joints that are stored between groups."),
+            "vars": describe(MAPPING, "Variables of templates; they win over those of rivet.yaml."),
+            "row_values": describe(BOOLEAN, "Whether Dagster may store values of rows; default: true."),
         },
         required=["engines"],
     )
@@ -158,8 +158,8 @@ def _engine(required: tuple[str, ...]) -> JsonSchema:
     own: dict[str, JsonSchema] = {
         "name": NAME,
         "type": one_of(*sorted(traits)),
-        "catalogs": described(TEXTS, "The catalogs that it reaches."),
-        "concurrency_limit": described(whole(1), "How many of its groups run at once."),
+        "catalogs": describe(TEXTS, "The catalogs that it reaches."),
+        "concurrency_limit": describe(whole(1), "How many of its groups run at once."),
         "options": MAPPING,
     }
     types = []

@@ -13,12 +13,12 @@ from jinja2.utils import Cycler, Namespace
 
 from rivet_dagster.errors import nearest
 from rivet_dagster.model.text_lines import MacroCall, TextPlace
-from rivet_dagster.project.templating.filters import limited_filters, limited_tests
+from rivet_dagster.project.templating.filters import limit_filters, limit_tests
 from rivet_dagster.project.templating.functions import Functions, WordValue
 from rivet_dagster.project.templating.limits import DEEPEST, LARGEST, OPERATIONS_OF_A_CALL
-from rivet_dagster.project.templating.methods import ATTRIBUTES, call_method, percent
+from rivet_dagster.project.templating.methods import ATTRIBUTES, call_method, format_percent
 from rivet_dagster.project.templating.rendering_state import RenderingState
-from rivet_dagster.project.templating.traced import Traced, joined
+from rivet_dagster.project.templating.traced import TracedText, join_texts
 from rivet_dagster.project.templating.tree import WRITTEN
 from rivet_dagster.project.templating.values import (
     Bound,
@@ -26,9 +26,9 @@ from rivet_dagster.project.templating.values import (
     Hook,
     MacroOfFile,
     Returned,
-    described,
+    describe,
+    format_value,
     text_of,
-    written,
 )
 from rivet_dagster.project.templating.words import Meaning, TemplateError
 
@@ -46,7 +46,7 @@ class TemplateEnvironment(ImmutableSandboxedEnvironment):
     """
 
     intercepted_binops = frozenset(ImmutableSandboxedEnvironment.default_binop_table)
-    concat = staticmethod(joined)
+    concat = staticmethod(join_texts)
 
     def __init__(self, variables: Mapping[str, Any], bound: frozenset[str]) -> None:
         super().__init__(
@@ -58,8 +58,8 @@ class TemplateEnvironment(ImmutableSandboxedEnvironment):
         )
         self._state: list[RenderingState] = []  # a list, which overlays share
         self._macros: dict[str, Macro] = {}
-        self.filters = limited_filters(self.filters, lambda: self.rendering.limits) | {WRITTEN: self._write}
-        self.tests = limited_tests(self.tests, lambda: self.rendering.limits)
+        self.filters = limit_filters(self.filters, lambda: self.rendering.limits) | {WRITTEN: self._write}
+        self.tests = limit_tests(self.tests, lambda: self.rendering.limits)
         self.globals = {
             **Functions(lambda: self.rendering, variables, bound).by_name(),
             "cycler": Cycler,
@@ -73,7 +73,7 @@ class TemplateEnvironment(ImmutableSandboxedEnvironment):
         """The rendering at hand."""
         return self._state[-1]
 
-    def announce(self, macros: Iterable[str]) -> None:
+    def declare_macros(self, macros: Iterable[str]) -> None:
         """Make the macros of files known to all templates, before the files themselves are run."""
         self.globals |= {name: MacroOfFile(name) for name in macros}
 
@@ -87,7 +87,7 @@ class TemplateEnvironment(ImmutableSandboxedEnvironment):
         """The names that every template knows."""
         return tuple(self.globals)
 
-    def hinted(self, message: str) -> str:
+    def add_hint(self, message: str) -> str:
         """Return an error of Jinja's; where it is about an unknown filter or test, with the nearest known ones."""
         unknown = _UNKNOWN.search(message)
         if unknown is None:
@@ -109,13 +109,13 @@ class TemplateEnvironment(ImmutableSandboxedEnvironment):
             "rivet_macro": self._macro_defined,
         }
 
-    def _text(self, text: str, line: int, file: str | None) -> Traced:
+    def _text(self, text: str, line: int, file: str | None) -> TracedText:
         self.rendering.limits.check_length(len(text))
-        return Traced(text, TextPlace(line, file), advances=True)
+        return TracedText(text, TextPlace(line, file), advances=True)
 
-    def _write(self, value: Any, line: int, file: str | None) -> Traced:
+    def _write(self, value: Any, line: int, file: str | None) -> TracedText:
         place = self.rendering.place = TextPlace(line, file)
-        text = value if isinstance(value, Traced) else Traced(written(value), place)
+        text = value if isinstance(value, TracedText) else TracedText(format_value(value), place)
         self.rendering.limits.check_length(len(text))
         return text
 
@@ -125,9 +125,9 @@ class TemplateEnvironment(ImmutableSandboxedEnvironment):
 
     def _join(self, values: list[Any], line: int, file: str | None) -> str:
         place = self.rendering.place = TextPlace(line, file)
-        texts = [value if isinstance(value, Traced) else Traced(text_of(value), place) for value in values]
+        texts = [value if isinstance(value, TracedText) else TracedText(text_of(value), place) for value in values]
         self.rendering.limits.check_length(sum(map(len, texts)))
-        return joined(texts)
+        return join_texts(texts)
 
     def _operand(self, value: Any) -> Any:
         if isinstance(value, Bound):
@@ -160,12 +160,12 @@ class TemplateEnvironment(ImmutableSandboxedEnvironment):
         if isinstance(__obj, Macro | LoopContext):
             return __self._nested(__context, __obj, args, kwargs)
         if isinstance(__obj, Function):
-            for given in (*args, *kwargs.values()):
-                if isinstance(given, StrictUndefined):
-                    str(given)  # raises its own error
+            for argument in (*args, *kwargs.values()):
+                if isinstance(argument, StrictUndefined):
+                    str(argument)  # raises its own error
             return __obj.run(*args, **kwargs)
         if isinstance(__obj, WordValue):
-            return __obj.called(args, kwargs)
+            return __obj.call(args, kwargs)
         if __obj is Namespace or __obj is Cycler:
             return __obj(*args, **kwargs)
         owner, name = getattr(__obj, "__self__", None), getattr(__obj, "__name__", "")
@@ -175,7 +175,7 @@ class TemplateEnvironment(ImmutableSandboxedEnvironment):
             return __obj(*args, **kwargs)
         if isinstance(__obj, StrictUndefined):
             str(__obj)  # raises its own error
-        raise TemplateError(f"calls {described(__obj)}, which is no function")
+        raise TemplateError(f"calls {describe(__obj)}, which is no function")
 
     def _nested(self, context: Context, called: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Call a macro, or the loop at hand for its children."""
@@ -201,7 +201,7 @@ class TemplateEnvironment(ImmutableSandboxedEnvironment):
         finally:
             rendering.depth -= 1
             rendering.calls, rendering.place = before, place
-        return Traced(result, parts=(result,), call=call) if isinstance(result, Traced) else result
+        return TracedText(result, parts=(result,), call=call) if isinstance(result, TracedText) else result
 
     def call_binop(self, context: Context, operator: str, left: Any, right: Any) -> Any:
         """Return the result of an operator, where it is small enough."""
@@ -209,7 +209,7 @@ class TemplateEnvironment(ImmutableSandboxedEnvironment):
         for value in (left, right):
             self._operand(value)
         if operator == "%" and isinstance(left, str):
-            return percent(left, right, limits)
+            return format_percent(left, right, limits)
         if operator == "*":
             for sequence, times in ((left, right), (right, left)):
                 if isinstance(sequence, str | list | tuple) and isinstance(times, int):
@@ -223,14 +223,14 @@ class TemplateEnvironment(ImmutableSandboxedEnvironment):
         """Return an attribute or an item. Raises TemplateError for those of a value that only a run knows."""
         self.rendering.limits.count()
         if isinstance(obj, Bound | Function | MacroOfFile):
-            raise TemplateError(f"asks for '{attribute}' of {described(obj)}, which has none")
+            raise TemplateError(f"asks for '{attribute}' of {describe(obj)}, which has none")
         return super().getattr(obj, attribute)
 
     def getitem(self, obj: Any, argument: Any) -> Any:
         """Return an item or an attribute, as ``getattr`` does."""
         self.rendering.limits.count()
         if isinstance(obj, Bound | Function | MacroOfFile):
-            raise TemplateError(f"asks for '{text_of(argument)}' of {described(obj)}, which has none")
+            raise TemplateError(f"asks for '{text_of(argument)}' of {describe(obj)}, which has none")
         return super().getitem(obj, argument)
 
     def is_safe_attribute(self, obj: Any, attr: str, value: Any) -> bool:

@@ -11,9 +11,9 @@ from jinja2.filters import make_attrgetter
 from jinja2.nodes import EvalContext
 from jinja2.runtime import Context
 
-from rivet_dagster.project.templating.limits import Limits, check_width
-from rivet_dagster.project.templating.methods import check_replaced, join, percent
-from rivet_dagster.project.templating.traced import changed
+from rivet_dagster.project.templating.limits import Limits, check_widths
+from rivet_dagster.project.templating.methods import check_replace, format_percent, join
+from rivet_dagster.project.templating.traced import trace_change
 from rivet_dagster.project.templating.values import Bound, text_of
 from rivet_dagster.project.templating.words import TemplateError
 
@@ -34,17 +34,17 @@ _OF_TEXTS = frozenset("capitalize center lower title trim truncate upper wordcou
 """Filters that write the text of what they get."""
 
 
-def limited_filters(own: Mapping[str, Any], limits: Callable[[], Limits]) -> dict[str, Any]:
-    """Return those of Jinja's ``own`` filters that templates know, within the ``limits`` of the rendering at hand."""
-    return {name: _limited(name, own[name], limits, True) for name in FILTERS}
+def limit_filters(filters: Mapping[str, Any], limits: Callable[[], Limits]) -> dict[str, Any]:
+    """Return those of Jinja's ``filters`` that templates know, within the ``limits`` of the rendering at hand."""
+    return {name: _limit(name, filters[name], limits, True) for name in FILTERS}
 
 
-def limited_tests(own: Mapping[str, Any], limits: Callable[[], Limits]) -> dict[str, Any]:
-    """Return those of Jinja's ``own`` tests that templates know, within the ``limits`` of the rendering at hand."""
-    return {name: _limited(name, test, limits, False) for name, test in own.items() if name not in _NOT_TESTS}
+def limit_tests(tests: Mapping[str, Any], limits: Callable[[], Limits]) -> dict[str, Any]:
+    """Return those of Jinja's ``tests`` that templates know, within the ``limits`` of the rendering at hand."""
+    return {name: _limit(name, test, limits, False) for name, test in tests.items() if name not in _NOT_TESTS}
 
 
-def _limited(
+def _limit(
     name: str, function: Callable[..., Any], limits_at_hand: Callable[[], Limits], is_filter: bool
 ) -> Callable[..., Any]:
     check = _CHECKS.get(name) if is_filter else None
@@ -54,27 +54,27 @@ def _limited(
         value, *others = args[1:] if isinstance(args[0], Environment | Context | EvalContext) else args
         limits = limits_at_hand()
         limits.count()
-        for given in (value, *others, *kwargs.values()):
-            if isinstance(given, Bound) and not (given is value and name in _OF_ANYTHING):
-                raise given.unknown()
+        for argument in (value, *others, *kwargs.values()):
+            if isinstance(argument, Bound) and not (argument is value and name in _OF_ANYTHING):
+                raise argument.unknown()
         if not is_filter:
             return function(*args, **kwargs)
         if name in _OF_ITEMS and isinstance(value, str):
             limits.count(len(value))
+        if name in _OF_TEXTS:
+            text_of(value)  # raises an error for an object
         if check is not None:
             check(limits, value, *others, **kwargs)
         if name == "format":
-            return percent(text_of(value), kwargs or tuple(others), limits)
+            return format_percent(text_of(value), kwargs or tuple(others), limits)
         if name == "string":
             return text_of(value)
         if name == "join":
             return _joined(args[0].environment, value, limits, *others, **kwargs)
-        if name in _OF_TEXTS:
-            text_of(value)  # raises an error for an object
         result = function(*args, **kwargs)
         if isinstance(result, Iterator):
             result = list(result)
-        return changed(limits.check_value(result), value)
+        return trace_change(limits.check_value(result), value)
 
     return limited
 
@@ -85,32 +85,35 @@ def _joined(environment: Environment, value: Any, limits: Limits, d: Any = "", a
     return join(text_of(d), items, limits)
 
 
-# Checks before a filter makes what could be too large; each takes the arguments of its filter
+# Checks before a filter makes what could be too large; each takes its filter's arguments, and has its name in errors
 
 
-def _check_filled(limits: Limits, value: Any, *others: Any, **named: Any) -> None:
-    for width in (*others, *named.values()):
-        check_width(width)
+def _fill(limits: Limits, value: Any, *others: Any, **named: Any) -> None:
+    check_widths((*others, *named.values()))
 
 
-def _check_indent(limits: Limits, text: Any, width: Any = 4, *others: Any, **named: Any) -> None:
-    check_width(width)
+def _indent(limits: Limits, text: Any, width: Any = 4, *others: Any, **named: Any) -> None:
+    check_widths((width,))
     if isinstance(text, str):
         size = len(width) if isinstance(width, str) else int(width)
         limits.check_length(len(text) + (text.count("\n") + 1) * size)
 
 
-def _check_round(limits: Limits, number: Any, precision: Any = 0, method: Any = None) -> None:
+def _replace(limits: Limits, text: Any, old: Any, new: Any, count: Any = None) -> None:
+    check_replace(limits, text, old, new)
+
+
+def _round(limits: Limits, number: Any, precision: Any = 0, method: Any = None) -> None:
     if isinstance(precision, int) and abs(precision) > 300:
         raise TemplateError("rounds to more than 300 digits")
 
 
-def _check_sum(limits: Limits, items: Any, attribute: Any = None, start: Any = 0) -> None:
+def _sum(limits: Limits, items: Any, attribute: Any = None, start: Any = 0) -> None:
     if not isinstance(start, int | float):
         raise TemplateError("sums up something else than numbers")
 
 
-def _check_wrapped(
+def _wordwrap(
     limits: Limits,
     text: Any,
     width: Any = 79,
@@ -122,10 +125,10 @@ def _check_wrapped(
 
 
 _CHECKS: dict[str, Callable[..., None]] = {
-    **dict.fromkeys(("batch", "center", "slice"), _check_filled),
-    "indent": _check_indent,
-    "replace": check_replaced,
-    "round": _check_round,
-    "sum": _check_sum,
-    "wordwrap": _check_wrapped,
+    **dict.fromkeys(("batch", "center", "slice"), _fill),
+    "indent": _indent,
+    "replace": _replace,
+    "round": _round,
+    "sum": _sum,
+    "wordwrap": _wordwrap,
 }

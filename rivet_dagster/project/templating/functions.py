@@ -53,7 +53,7 @@ class Functions:
     def _var(self, name: Any = None, default: Any = _MISSING, *others: Any, **named: Any) -> Any:
         if not isinstance(name, str) or others or named:
             raise TemplateError("gives var something else than one name in quotes: var('name')")
-        name = self._rendering().known(name)
+        name = self._rendering().check_name(name)
         if name in self._bound:
             return WordValue(self._rendering, VAR, name)
         if name in self._variables:
@@ -88,10 +88,10 @@ class WordValue(Bound):
 
     def __init__(self, rendering: Callable[[], RenderingState], name: str, argument: str | None = None) -> None:
         shown = name if argument is None else f"{name}('{argument}')"
-        super().__init__(shown, lambda: rendering().written(name, argument))
+        super().__init__(shown, lambda: rendering().write_word(name, argument))
         self._rendering, self._name = rendering, name
 
-    def called(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> WordValue:
+    def call(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> WordValue:
         """Return the value for the argument of a call."""
         if self._name in (RUN_STARTED_AT, VAR) and (args or kwargs):
             raise TemplateError(f"gives {self._name} something else than nothing in parentheses")

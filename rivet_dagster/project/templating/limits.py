@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable
 from typing import Any
 
 from rivet_dagster.project.templating.words import TemplateError
@@ -73,7 +74,8 @@ class Limits:
         return value
 
 
-def check_width(width: Any) -> None:
+def check_widths(widths: Iterable[Any]) -> None:
     """Raise TemplateError for a number that would fill up a text or list beyond WIDEST."""
-    if isinstance(width, int | float) and abs(width) > WIDEST:
-        raise TemplateError(f"fills up to {width:,}; the most is {WIDEST:,}")
+    for width in widths:
+        if isinstance(width, int | float) and abs(width) > WIDEST:
+            raise TemplateError(f"fills up to {width:,}; the most is {WIDEST:,}")

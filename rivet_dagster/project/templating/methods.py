@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from string import Formatter
 from typing import Any
 
-from rivet_dagster.project.templating.limits import WIDEST, Limits, check_width
-from rivet_dagster.project.templating.traced import changed
+from rivet_dagster.project.templating.limits import WIDEST, Limits, check_widths
+from rivet_dagster.project.templating.traced import trace_change
 from rivet_dagster.project.templating.values import text_of
 from rivet_dagster.project.templating.words import TemplateError
 
@@ -38,22 +38,22 @@ _SPEC = re.compile(r"(?:[^{}%]?[<>=^])?[-+ ]?#?0?\d{0,3}[,_]?(?:\.\d{0,2})?[sdeE
 def call_method(owner: Any, name: str, args: tuple[Any, ...], kwargs: dict[str, Any], limits: Limits) -> Any:
     """Return the result of a method of a text, list or mapping. Raises TemplateError where it would be too large."""
     if name in ("center", "ljust", "rjust", "zfill"):
-        check_width(*args[:1])
+        check_widths(args[:1])
     elif name == "replace":
-        check_replaced(limits, owner, *args[:2])
+        check_replace(limits, owner, *args[:2])
     elif name == "extend":
-        limits.count(len(args[0]))
+        limits.count(sum(map(len, args)))
     elif name == "join":
         return join(owner, args[0], limits)
     elif name == "format":
-        return formatted(owner, args, kwargs, limits)
+        return format_text(owner, args, kwargs, limits)
     result = getattr(owner, name)(*args, **kwargs)
     if isinstance(owner, dict) and name in ("items", "keys", "values"):
         result = list(result)
-    return changed(limits.check_value(result), owner)
+    return trace_change(limits.check_value(result), owner)
 
 
-def check_replaced(limits: Limits, text: Any, old: Any = "", new: Any = "", *others: Any) -> None:
+def check_replace(limits: Limits, text: Any, old: Any = "", new: Any = "") -> None:
     """Raise TemplateError where a text in which ``old`` is replaced by ``new`` could be too long."""
     limits.check_length(len(text_of(text)) + text_of(text).count(text_of(old)) * len(text_of(new)))
 
@@ -65,19 +65,19 @@ def join(separator: str, items: Iterable[Any], limits: Limits) -> str:
     return separator.join(texts)
 
 
-def percent(text: str, values: Any, limits: Limits) -> str:
+def format_percent(text: str, values: Any, limits: Limits) -> str:
     """Return ``text % values`` with conversions of data alone, up to a width of three digits."""
     if "%" in _FORMAT.sub("", text):
         raise TemplateError("holds a format that is none of %s, %d, %f, %e, %g, %x, %o, %c and %%, or too wide a one")
-    given = values if isinstance(values, dict) else tuple(values) if isinstance(values, tuple) else (values,)
-    longest = max([len(text_of(value)) for value in (given.values() if isinstance(given, dict) else given)], default=0)
+    parts = values if isinstance(values, dict) else tuple(values) if isinstance(values, tuple) else (values,)
+    longest = max([len(text_of(value)) for value in (parts.values() if isinstance(parts, dict) else parts)], default=0)
     limits.check_length(len(text) + text.count("%") * (longest + WIDEST))
-    if isinstance(given, dict):
-        return text % {key: _shown(value) for key, value in given.items()}
-    return text % tuple(map(_shown, given))
+    if isinstance(parts, dict):
+        return text % {key: _shown(value) for key, value in parts.items()}
+    return text % tuple(map(_shown, parts))
 
 
-def formatted(text: str, args: tuple[Any, ...], kwargs: dict[str, Any], limits: Limits) -> str:
+def format_text(text: str, args: tuple[Any, ...], kwargs: dict[str, Any], limits: Limits) -> str:
     """Return ``text.format(...)`` of data alone, without attributes and items, up to a width of three digits."""
     longest = max([len(text_of(value)) for value in (*args, *kwargs.values())], default=0)
     size = len(text)

@@ -10,7 +10,7 @@ from typing import Any
 from rivet_dagster.model.convert import LONGEST_NAME
 from rivet_dagster.model.text_lines import MacroCall, Stretch, TextPlace, place_of
 from rivet_dagster.project.templating.limits import LONGEST, Limits
-from rivet_dagster.project.templating.values import unknown
+from rivet_dagster.project.templating.values import unknown_value_error
 from rivet_dagster.project.templating.words import OF_A_JOINT, THIS, Meaning, TemplateError, Word
 
 _FIRST, _LAST = 0xD800, 0xDFFF  # surrogates, which no file and no database holds
@@ -42,34 +42,34 @@ class Markers:
 
     def shown_in(self, text: str) -> str | None:
         """Return what a message calls the first value in a text; None without any."""
-        found = _MARKER.search(text)
-        return self._meant[found[0]][0] if found is not None and found[0] in self._meant else None
+        match = _MARKER.search(text)
+        return self._meant[match[0]][0] if match is not None and match[0] in self._meant else None
 
-    def described(self, text: str) -> str:
+    def describe(self, text: str) -> str:
         """Return a text for a message, in which values are told by their names."""
-        return _MARKER.sub(lambda found: self._meant.get(found[0], ("?", ""))[0], text)
+        return _MARKER.sub(lambda match: self._meant.get(match[0], ("?", ""))[0], text)
 
-    def written(self, text: str, lines: Sequence[Stretch]) -> str:
+    def replace_all(self, text: str, lines: Sequence[Stretch]) -> str:
         """Return the complete text, with what the markers stand for. Raises TemplateError where one is joined to more.
 
         >>> markers = Markers()
         >>> value = markers.marker("var('day')", ":var_day")
-        >>> markers.written(f"SELECT {value}, {value}", ())
+        >>> markers.replace_all(f"SELECT {value}, {value}", ())
         'SELECT :var_day, :var_day'
-        >>> markers.written(f"SELECT {value}s", ())
+        >>> markers.replace_all(f"SELECT {value}s", ())
         Traceback (most recent call last):
             ...
         rivet_dagster.project.templating.words.TemplateError: joins 's' to var('day'), which would name another value
         """
         size = len(text)
-        for found in _MARKER.finditer(text):
-            problem = self._problem(text, found.start())
+        for match in _MARKER.finditer(text):
+            problem = self._problem(text, match.start())
             if problem is not None:
-                raise TemplateError(problem, place_of(lines, text.count("\n", 0, found.start()) + 1))
-            size += len(self._meant[found[0]][1]) - 1
+                raise TemplateError(problem, place_of(lines, text.count("\n", 0, match.start()) + 1))
+            size += len(self._meant[match[0]][1]) - 1
         if size > LONGEST:
             raise TemplateError(f"makes a text of more than {LONGEST:,} characters")
-        return _MARKER.sub(lambda found: self._meant[found[0]][1], text)
+        return _MARKER.sub(lambda match: self._meant[match[0]][1], text)
 
     def _problem(self, text: str, at: int) -> str | None:
         if text[at] not in self._meant:
@@ -77,7 +77,7 @@ class Markers:
         before, after = text[max(at - 1, 0) : at], text[at + 1 : at + 2]
         for neighbour, others in ((before, _ENDS_A_VALUE), (after, "")):
             if neighbour and (_of_a_name(neighbour) or neighbour in others):
-                joined = self.described(neighbour) if _MARKER.fullmatch(neighbour) else f"'{neighbour}'"
+                joined = self.describe(neighbour) if _MARKER.fullmatch(neighbour) else f"'{neighbour}'"
                 return f"joins {joined} to {self._meant[text[at]][0]}, which would name another value"
         return None
 
@@ -102,7 +102,7 @@ class RenderingState:
         """Return a word at the place at hand."""
         return Word(name, argument, replace(self.place, calls=self.calls))
 
-    def written(self, name: str, argument: str | None) -> str:
+    def write_word(self, name: str, argument: str | None) -> str:
         """Return what is written for a word: the name of a table, or the marker of a value."""
         word = self.word(name, argument)
         text = self.meaning.text(word)
@@ -115,11 +115,11 @@ class RenderingState:
             raise TemplateError(f"gives {name} something else than one name in quotes: {name}('name')")
         if args and len(args[0]) > LONGEST_NAME:
             raise TemplateError(f"gives {name} a name of more than {LONGEST_NAME} characters")
-        return self.known(args[0]) if args else None
+        return self.check_name(args[0]) if args else None
 
-    def known(self, name: str) -> str:
+    def check_name(self, name: str) -> str:
         """Return a name. Raises TemplateError where a value that only a run knows is a part of it."""
         shown = self.markers.shown_in(name)
         if shown is not None:
-            raise unknown(shown)
+            raise unknown_value_error(shown)
         return str.__str__(name)

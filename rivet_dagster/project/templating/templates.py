@@ -19,7 +19,7 @@ from rivet_dagster.project.templating import TAG
 from rivet_dagster.project.templating.environment import TemplateEnvironment
 from rivet_dagster.project.templating.limits import LARGEST, LONGEST, MOST_TAGS
 from rivet_dagster.project.templating.traced import lines_of
-from rivet_dagster.project.templating.tree import macros_in, refuse_others, register, with_hooks
+from rivet_dagster.project.templating.tree import add_hooks, macros_in, refuse_others, register
 from rivet_dagster.project.templating.words import Meaning, TemplateError, Word
 
 _FILE = "template:"
@@ -81,7 +81,7 @@ class Templates:
         self._where: dict[str, str] = {}
         self.errors: list[Diagnostic] = []
         read = [(file, compiled) for file in macros if (compiled := self._read_macros(file)) is not None]
-        self._environment.announce(self._where)
+        self._environment.declare_macros(self._where)
         for file, compiled in read:
             try:
                 _run(self._environment, compiled, _NoMeaning())
@@ -129,13 +129,13 @@ class Templates:
             macros = macros_in(tree)
             if file is not None:
                 refuse_others(tree, file)
-            tree = with_hooks(tree, file)
+            tree = add_hooks(tree, file)
             if file is not None:
                 register(tree, macros)
             code = environment.compile(tree, filename=f"{_FILE}{file or ''}")
             return JinjaTemplate.from_code(environment, code, environment.globals), macros
         except TemplateSyntaxError as error:
-            message = f"cannot be read: {self._environment.hinted(str(error.message))}"
+            message = f"cannot be read: {self._environment.add_hint(str(error.message))}"
             raise TemplateError(message, TextPlace(error.lineno, file)) from None
         except TemplateError:
             raise
@@ -179,12 +179,12 @@ def _run(environment: TemplateEnvironment, template: JinjaTemplate, meaning: Mea
     try:
         text = template.render()
         lines = lines_of(text, rendering.limits.check_time)
-        return RenderedText(rendering.markers.written(str.__str__(text), lines), lines)
+        return RenderedText(rendering.markers.replace_all(str.__str__(text), lines), lines)
     except Exception as error:
         calls = rendering.calls_at_error or ()
         name = _unknown_name(error)
         message = _message(error) if name is None else f"does not know '{name}'{nearest(name, environment.known)}"
-        message = rendering.markers.described(environment.hinted(message))
+        message = rendering.markers.describe(environment.add_hint(message))
         raise TemplateError(message, _place(error, calls, sys.exc_info()[2]), name is not None) from error
 
 

@@ -12,7 +12,7 @@ _DEEPEST = 10
 """How many changes of a text, one upon another, are followed."""
 
 
-class Traced(str):
+class TracedText(str):
     """A text with its origin: ``place``, or the ``parts`` that it was joined from, which ``call`` has made.
 
     If it ``advances``, its second line came from the line below its ``place``, and so on. A text that was ``changed``
@@ -23,7 +23,7 @@ class Traced(str):
     advances: bool
     parts: tuple[str, ...]
     call: MacroCall | None
-    changed: tuple[Traced, int] | None
+    changed: tuple[TracedText, int] | None
 
     def __new__(
         cls,
@@ -32,8 +32,8 @@ class Traced(str):
         advances: bool = False,
         parts: tuple[str, ...] = (),
         call: MacroCall | None = None,
-        changed: tuple[Traced, int] | None = None,
-    ) -> Traced:
+        changed: tuple[TracedText, int] | None = None,
+    ) -> TracedText:
         traced = super().__new__(cls, text)
         traced.changed = changed
         traced.place, traced.advances, traced.parts, traced.call = place, advances, parts, call
@@ -44,25 +44,25 @@ class Traced(str):
         return self
 
 
-def joined(texts: Iterable[str]) -> str:
+def join_texts(texts: Iterable[str]) -> str:
     """Return the texts as one, as Jinja's ``concat`` does."""
     parts = tuple(text for text in texts if text)  # empty ones have no line, and could double without end
-    if len(parts) == 1 and isinstance(parts[0], Traced):
+    if len(parts) == 1 and isinstance(parts[0], TracedText):
         return parts[0]
-    return Traced("".join(parts), parts=parts)
+    return TracedText("".join(parts), parts=parts)
 
 
-def changed(text: Any, origin: Any) -> Any:
+def trace_change(text: Any, origin: Any) -> Any:
     """Return what a filter or method has made of another text, with its lines where they can be told.
 
     They can if there are as many as before, or if the text is a part of the other.
     """
-    if not isinstance(text, str) or isinstance(text, Traced) or not isinstance(origin, Traced):
+    if not isinstance(text, str) or isinstance(text, TracedText) or not isinstance(origin, TracedText):
         return text
     if text.count("\n") == origin.count("\n"):
-        return Traced(text, changed=(origin, 1))
+        return TracedText(text, changed=(origin, 1))
     at = origin.find(text)
-    return Traced(text, changed=(origin, 1 + origin.count("\n", 0, at))) if at >= 0 else text
+    return TracedText(text, changed=(origin, 1 + origin.count("\n", 0, at))) if at >= 0 else text
 
 
 def lines_of(text: str, check_time: Callable[[], None] = lambda: None, depth: int = 0) -> tuple[Stretch, ...]:
@@ -70,8 +70,8 @@ def lines_of(text: str, check_time: Callable[[], None] = lambda: None, depth: in
 
     ``check_time`` is called for each part of it.
 
-    >>> first, second = Traced("a\nb\n", TextPlace(1), advances=True), Traced("c\nd", TextPlace(7))
-    >>> [(s.first, s.place.line) for s in lines_of(joined([first, second]))]
+    >>> first, second = TracedText("a\nb\n", TextPlace(1), advances=True), TracedText("c\nd", TextPlace(7))
+    >>> [(s.first, s.place.line) for s in lines_of(join_texts([first, second]))]
     [(1, 1), (3, 7), (4, 7)]
     """
     places: list[TextPlace | None] = [None]
@@ -92,7 +92,7 @@ def _parts(text: str, check_time: Callable[[], None], depth: int) -> Iterator[tu
     waiting: list[tuple[str, tuple[MacroCall, ...]]] = [(text, ())]
     while waiting:
         part, calls = waiting.pop()
-        if not isinstance(part, Traced):
+        if not isinstance(part, TracedText):
             yield part, None, False
             continue
         check_time()

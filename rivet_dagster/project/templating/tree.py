@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
-from typing import cast
+from typing import Any, cast
 
 from jinja2 import nodes
 from jinja2.visitor import NodeTransformer
 
 from rivet_dagster.model.text_lines import TextPlace
+from rivet_dagster.project.templating.limits import LARGEST
 from rivet_dagster.project.templating.words import TemplateError
 
 _REFUSED: dict[type[nodes.Node], str] = {
@@ -53,7 +55,7 @@ def register(tree: nodes.Template, macros: Iterable[nodes.Macro]) -> None:
         tree.body.append(nodes.ExprStmt(call).set_lineno(macro.lineno, override=True))
 
 
-def with_hooks(tree: nodes.Template, file: str | None) -> nodes.Template:
+def add_hooks(tree: nodes.Template, file: str | None) -> nodes.Template:
     """Return the tree of a template, or of a ``file`` of macros, with calls of the environment's hooks in it.
 
     Raises TemplateError for what would read other templates.
@@ -61,8 +63,14 @@ def with_hooks(tree: nodes.Template, file: str | None) -> nodes.Template:
     for node in _all(tree):
         if type(node) in _REFUSED:
             raise TemplateError(f"holds {_REFUSED[type(node)]}, which is not supported", TextPlace(node.lineno, file))
+        if isinstance(node, nodes.Const) and _is_too_large(node.value):
+            raise TemplateError(f"holds a number of more than {LARGEST:,} bits", TextPlace(node.lineno, file))
     changed: nodes.Template = _Hooks(file).visit(tree)
     return changed
+
+
+def _is_too_large(value: Any) -> bool:
+    return value.bit_length() > LARGEST if isinstance(value, int) else isinstance(value, float) and math.isinf(value)
 
 
 def _all(root: nodes.Node) -> Iterable[nodes.Node]:

@@ -55,10 +55,10 @@ class Bound:
 
     def unknown(self) -> TemplateError:
         """Return the error of a template that needs the value to be rendered."""
-        return unknown(self.shown)
+        return unknown_value_error(self.shown)
 
 
-def unknown(shown: str) -> TemplateError:
+def unknown_value_error(shown: str) -> TemplateError:
     """Return the error of a template that needs a value which only a run knows."""
     return TemplateError(f"asks for the value of {shown}, which only a run knows; it can only be written")
 
@@ -84,7 +84,7 @@ def text_of(value: Any) -> str:
     return str(value)
 
 
-def written(value: Any) -> str:
+def format_value(value: Any) -> str:
     """Return what a template writes for a value: where Jinja writes words of Python, those of SQL."""
     if value is None:
         return "NULL"
@@ -107,11 +107,11 @@ def _characters_left(value: Any, most: int) -> int:
         raise TemplateError("writes a value that is not defined within a list")
     elif not isinstance(value, _DATA):
         hint = ": a call has parentheses" if isinstance(value, Function | MacroOfFile) else ""
-        raise TemplateError(f"writes {described(value)}{' within a list' if isinstance(value, Bound) else hint}")
+        raise TemplateError(f"writes {describe(value)}{' within a list' if isinstance(value, Bound) else hint}")
     return most - (len(value) if isinstance(value, str) else 1)
 
 
-def described(value: Any) -> str:
+def describe(value: Any) -> str:
     """Return what a value is, for a message."""
     if isinstance(value, Bound):
         return value.shown

@@ -1,5 +1,7 @@
 """Templates are rendered as plain Jinja does, within limits, and lines of the text are those of the template."""
 
+from pathlib import Path
+
 import jinja2
 import pytest
 from hypothesis import given, settings
@@ -83,6 +85,8 @@ CONSTRUCTS = [
     "{{ [{'a': 1}, {'a': 'x'}] | join(', ', attribute='a') }}{{ [[1, 2], [3, 4]] | join('-', 1) }}",
     "{{ 'abc' | join(d=1) }}{{ {'a': 1, 'b': 2} | join }}{{ ('a', 2.5, none) | join('|') }}",
     "{{ {'b': 1, 'a': 2} | dictsort }}{{ [1, 2, 3] | batch(2) | list }}{{ 'x' | default('y') }}{{ q | default('y') }}",
+    "{{ 'aaa' | replace('a', 'b', count=2) }}{{ 'a\nb' | indent(width=2, first=true) }}{{ 1.25 | round(precision=1) }}"
+    "{{ [1, 2, 3] | batch(linecount=2, fill_with=0) | list }}{{ 'a b' | wordwrap(width=1, wrapstring='|') }}",
     "{{ 'a\nb' | indent(2) }}{{ 'abc' | center(7) }}{{ 'a b' | wordcount }}{{ '3' | int + 1 }}{{ 'x' | int(7) }}",
     "{{ '%s-%03d' % ('a', 7) }}{{ '%s' | format('x') }}{{ '{0} {b:>4}'.format(1, b='y') }}{{ '{}'.format(2.5) }}",
     "{{ 7 // 2 }}{{ 7 % 4 }}{{ 2 ** 10 }}{{ 1 / 4 }}{{ -3 }}{{ 'ab' * 2 }}{{ [1] + [2] }}{{ 1 < 2 <= 2 }}{{ none }}",
@@ -449,6 +453,7 @@ HOSTILE = [
     "{% for i in [1] %}" * 30 + "{% endfor %}" * 30,
     "{{ " + "9" * 5000 + " }}",
     "{{ 0x" + "f" * 5000 + " }}",
+    "{{ 1e999 }}",
     "{{ 1 }}" + "x" * 2_000_000,
     "{# #}" * 100_000,
     "{{ x }}" * 100_000,
@@ -483,6 +488,12 @@ def test_what_would_take_too_long_or_too_much_is_an_error(text):
 def test_what_takes_few_operations_but_long_is_an_error_after_some_seconds(text, monkeypatch):
     monkeypatch.setattr(limits, "SECONDS", 0.3)
     assert wrong(text).message == "takes longer than 0.3 seconds"
+
+
+def test_the_page_of_templates_names_the_limits():
+    page = (Path(__file__).parents[3] / "docs/templates.md").read_text()
+    numbers = (limits.MOST_OPERATIONS, limits.LONGEST, limits.LARGEST, limits.DEEPEST, limits.WIDEST, limits.MOST_TAGS)
+    assert all(f" | {number:,}" in page for number in (*numbers, limits.SECONDS))
 
 
 IMPURE = [
