@@ -15,7 +15,7 @@ from rivet_dagster.dbt.translation.annotations import scalar
 from rivet_dagster.dbt.translation.names import Names
 from rivet_dagster.dbt.translation.strategy import LeftOutError
 from rivet_dagster.dbt.translation.translator import Translator
-from rivet_dagster.dbt.translation.variables import ProjectVariables, plain, unescaped
+from rivet_dagster.dbt.translation.variables import DbtVariables, plain, unescaped
 from rivet_dagster.dbt.values import UnknownValueError, rendered
 from rivet_dagster.errors import nearest
 
@@ -93,7 +93,7 @@ class CheckTranslator:
         self,
         names: Names,
         scope: MacroScope,
-        variables: ProjectVariables,
+        variables: DbtVariables,
         translator: Translator,
         context: Mapping[str, Any],
         folder_config: Callable[[DbtPlace, str, bool], Mapping[str, Any]],

@@ -18,7 +18,7 @@ from rivet_dagster.dbt.translation.names import Names
 from rivet_dagster.dbt.translation.order import ancestors
 from rivet_dagster.dbt.translation.strategy import LeftOutError
 from rivet_dagster.dbt.translation.translator import Translator
-from rivet_dagster.dbt.translation.variables import ProjectVariables
+from rivet_dagster.dbt.translation.variables import DbtVariables
 from rivet_dagster.dbt.values import project_file_context, value_context
 from rivet_dagster.model.check import distinct_names
 
@@ -46,7 +46,7 @@ class DataTests:
     project: DbtProject
     names: Names
     scope: MacroScope
-    variables: ProjectVariables
+    variables: DbtVariables
     translator: Translator
     drafts: Mapping[str, JointDraft]
     order: Mapping[str, int]

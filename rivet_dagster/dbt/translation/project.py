@@ -24,7 +24,7 @@ from rivet_dagster.dbt.translation.project_files import FOLDERS, secrets_of, set
 from rivet_dagster.dbt.translation.snapshots import history_of, reads_dbts_columns, with_dbts_columns
 from rivet_dagster.dbt.translation.translator import Translator
 from rivet_dagster.dbt.translation.unsupported_queries import hidden_refs, names_in_place_of_values
-from rivet_dagster.dbt.translation.variables import ProjectVariables, is_bound
+from rivet_dagster.dbt.translation.variables import DbtVariables, is_bound
 from rivet_dagster.dbt.values import UnknownValueError
 
 
@@ -38,7 +38,7 @@ class _Assembly:
         self._project, self._root, self._refused = project, root, refused
         self._names = name_joints(project)
         self._scope = MacroScope(project)
-        self._variables = ProjectVariables(project)
+        self._variables = DbtVariables(project)
         self._translator = Translator(self._names, self._scope, self._variables, refused.macros)
         compiled = CompiledTexts(root, project, self._names)
         self._joints = JointTranslator(root, project, self._names, self._translator, compiled, refused.joints)

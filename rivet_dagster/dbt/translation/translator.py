@@ -11,7 +11,7 @@ from rivet_dagster.dbt.macros.scope import MacroScope
 from rivet_dagster.dbt.template import Edit, applied
 from rivet_dagster.dbt.translation.names import Names
 from rivet_dagster.dbt.translation.template_text import Changes, TemplateFindings, TemplateProblem, unset_names
-from rivet_dagster.dbt.translation.variables import ProjectVariables
+from rivet_dagster.dbt.translation.variables import DbtVariables
 from rivet_dagster.dbt.translation.words import DbtWords
 
 
@@ -22,7 +22,7 @@ class Translator:
     """
 
     def __init__(
-        self, names: Names, scope: MacroScope, variables: ProjectVariables, refused: Mapping[str, str] | None = None
+        self, names: Names, scope: MacroScope, variables: DbtVariables, refused: Mapping[str, str] | None = None
     ) -> None:
         self._names, self._scope, self._variables = names, scope, variables
         self._refused = refused or {}

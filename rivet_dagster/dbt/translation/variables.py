@@ -23,7 +23,7 @@ _ENVIRONMENT_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _CALLED = re.compile(r"\bvar\(\s*(?:'([^']*)'|\"([^\"]*)\"|(\S))")
 
 
-class ProjectVariables:
+class DbtVariables:
     """The variables that templates use; all that the project declares for itself are among them.
 
     ``notes`` is what is told of those that have another name here, or no value.

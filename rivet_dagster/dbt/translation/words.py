@@ -12,7 +12,7 @@ from rivet_dagster.dbt.macros.scope import DBT, MacroScope
 from rivet_dagster.dbt.template import constant
 from rivet_dagster.dbt.translation.names import Names
 from rivet_dagster.dbt.translation.template_text import Changes, TemplateFindings, Use, bound, uses
-from rivet_dagster.dbt.translation.variables import ProjectVariables
+from rivet_dagster.dbt.translation.variables import DbtVariables
 from rivet_dagster.errors import nearest
 
 OF_JINJA = frozenset(
@@ -67,7 +67,7 @@ class VariableWords:
 
     names: Names
     scope: MacroScope
-    variables: ProjectVariables
+    variables: DbtVariables
     changes: Changes
     package: str
     node: DbtNode | None = None

@@ -32,7 +32,7 @@ def writing(path: Path) -> Iterator[None]:
     >>> with writing(Path("/warehouse")):
     ...     raise OSError(errno.ENOSPC, "No space left on device")
     Traceback (most recent call last):
-    rivet_dagster.errors.RivetError: RVT-404 cannot write to /warehouse: No space left on device
+    rivet_dagster.errors.NotWritable: RVT-404 cannot write to /warehouse: No space left on device
         Free space on that file system, or give the catalog another `path`.
     """
     try:
