@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import MISSING, dataclass, field, fields, is_dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
+from typing import Any, Generic, TypeVar, cast
 
 from rivet_dagster.errors import Diagnostic, RivetError, nearest
 from rivet_dagster.model import convert
@@ -41,8 +41,8 @@ class JointKey:
 
     ``convert`` returns the field's value for a user's, or raises ValueError, an error of the given ``code``.
     ``description`` is one sentence for editors. The key has a meaning on ``types`` of joints, of which those in
-    ``required`` need it; where it is ``published_only``, they need a `catalog`, too. ``in_defaults`` says whether the
-    block `defaults` of rivet.yaml may have it.
+    ``required`` need it; where it is ``published_only``, SQL and Python joints need a `catalog`, too. ``in_defaults``
+    says whether the block `defaults` of rivet.yaml may have it.
     """
 
     convert: Callable[[Any], Any]
@@ -67,16 +67,18 @@ def declare_key(convert: Callable[[Any], Any], description: str, default: Any = 
     return field(default=default, metadata=metadata)
 
 
-if TYPE_CHECKING:
-    Accepted = TypeVar("Accepted")
-    Held = TypeVar("Held")
+Accepted = TypeVar("Accepted")
+Held = TypeVar("Held")
 
-    class Accepts(Generic[Accepted, Held]):
-        """The type of a field to which more is passed than it holds afterwards; only type checkers know it."""
 
-        def __get__(self, instance: object, owner: type | None = None) -> Held: ...
+class Accepts(Generic[Accepted, Held]):
+    """The type of a field to which more may be passed than it holds afterwards; there are no instances."""
 
-        def __set__(self, instance: object, value: Accepted) -> None: ...
+    def __get__(self, instance: object, owner: type | None = None) -> Held:
+        raise NotImplementedError
+
+    def __set__(self, instance: object, value: Accepted) -> None:
+        raise NotImplementedError
 
 
 @dataclass(frozen=True, kw_only=True)
