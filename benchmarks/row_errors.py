@@ -36,7 +36,7 @@ from rivet_dagster.execution.results import GroupResult
 from rivet_dagster.execution.runtime import Runtime
 from rivet_dagster.model.origin import Origin
 from rivet_dagster.model.row_errors import RowErrors
-from rivet_dagster.sql.row_errors.error_query import Place
+from rivet_dagster.sql.row_errors.error_query import QueryLocation
 from rivet_dagster.sql.row_errors.separation import separate
 
 HERE = Path(__file__).resolve().parent
@@ -193,7 +193,7 @@ def table_of(case: str, contender: str) -> str:
 
 def good_of(sql: str) -> str:
     """The query of the good rows of a query that can be separated."""
-    found = separate(sql, Place("j"))
+    found = separate(sql, QueryLocation("j"))
     assert isinstance(found, RowErrors), sql
     return found.good
 

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from measuring import Spread, markdown
 
 from rivet_dagster.model.row_errors import RowErrors
-from rivet_dagster.sql.row_errors.error_query import Place
+from rivet_dagster.sql.row_errors.error_query import QueryLocation
 from rivet_dagster.sql.row_errors.separation import separate
 
 MOST_MILLISECONDS = 50
@@ -67,7 +67,7 @@ def measured(name: str, sql: str, rounds: int) -> tuple[str, ...]:
     milliseconds = []
     for _ in range(rounds + 1):
         started = time.process_time()
-        found = separate(sql, Place("j"))
+        found = separate(sql, QueryLocation("j"))
         milliseconds.append(1000 * (time.process_time() - started))
         if not isinstance(found, RowErrors):
             sys.exit(f"'{name}' should be separable, but {found}")

@@ -13,14 +13,14 @@ from rivet_dagster.compiler.joints import SourceJoint
 from rivet_dagster.model.joint import SOURCE, Joint
 from rivet_dagster.model.row_errors import ComparedTypes, NotSeparable, RowByRow, RowErrors
 from rivet_dagster.sql.projection import projection_by_line
-from rivet_dagster.sql.row_errors.error_query import Place
+from rivet_dagster.sql.row_errors.error_query import QueryLocation
 from rivet_dagster.sql.row_errors.keys import keys_of_input
 from rivet_dagster.sql.row_errors.row_by_row import row_by_row
 from rivet_dagster.sql.row_errors.separation import separate
 from rivet_dagster.sql.target import source_view
 
 Separated = RowErrors | NotSeparable | None
-Places = Mapping[str, tuple[Place, Place]]
+Places = Mapping[str, tuple[QueryLocation, QueryLocation]]
 """Where the texts of each joint stand: that of a first run, and the incremental one."""
 
 
@@ -40,14 +40,14 @@ class SourceQuery:
     """A source's inline transforms as a part of a group's query, and the place of its text."""
 
     cte: Cte
-    place: Place
+    place: QueryLocation
 
     @classmethod
     def of(cls, source: Joint | SourceJoint, file: str | None, lines: Mapping[str, int]) -> SourceQuery:
         """Return that of ``source``, whose expressions are on these ``lines`` of its file."""
         view = source_view(source.name)
         text, places = projection_by_line(view, source.columns, source.filter, source.limit, lines)
-        return cls(Cte(source.name, text, (view,)), Place(source.name, file, 1 if lines else None, places))
+        return cls(Cte(source.name, text, (view,)), QueryLocation(source.name, file, 1 if lines else None, places))
 
 
 def separated(
@@ -84,14 +84,14 @@ def separated(
     return replace(query, ctes=tuple(reversed(ctes)))
 
 
-def _places(name: str, graph: Graph) -> tuple[Place, Place]:
+def _places(name: str, graph: Graph) -> tuple[QueryLocation, QueryLocation]:
     origin = graph.joints[name].origin
     renderings = graph.renderings(name)
-    first, later = (Place(name, origin.file, origin.lines.get("sql"), renderings[at].lines) for at in (0, -1))
+    first, later = (QueryLocation(name, origin.file, origin.lines.get("sql"), renderings[at].lines) for at in (0, -1))
     return first, later
 
 
-def _separated(sql: str, place: Place, keys: tuple[str, ...], cache: CompileCache) -> Separated:
+def _separated(sql: str, place: QueryLocation, keys: tuple[str, ...], cache: CompileCache) -> Separated:
     text = json.dumps([sql, asdict(place), keys])
     known = cache.get("row_errors", text)
     if known is None:
@@ -106,7 +106,7 @@ def _separated(sql: str, place: Place, keys: tuple[str, ...], cache: CompileCach
     return NotSeparable(construct=known["construct"], line=known["line"])
 
 
-def _row_by_row(sql: str, place: Place, keys: tuple[str, ...], cache: CompileCache) -> RowByRow | None:
+def _row_by_row(sql: str, place: QueryLocation, keys: tuple[str, ...], cache: CompileCache) -> RowByRow | None:
     text = json.dumps([sql, asdict(place), keys])
     known = cache.get("row_by_row", text)
     if known is None:

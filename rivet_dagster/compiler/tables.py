@@ -25,7 +25,7 @@ _ERRORS_ASSET = "An asset of your own may take the joint's key, with __errors be
 
 
 @dataclass(frozen=True)
-class Written:
+class WrittenTable:
     """A table that a joint writes: that of its rows, or with ``errors`` that of their row errors."""
 
     joint: Joint
@@ -58,17 +58,17 @@ class Tables:
             return joint.catalog, str(joint.table)
         return self.profile.workspace, joint.name
 
-    def rows(self, joint: Joint) -> Written:
+    def rows(self, joint: Joint) -> WrittenTable:
         """Return the table of the rows that a joint writes."""
-        return Written(joint, *self.named(joint))
+        return WrittenTable(joint, *self.named(joint))
 
-    def errors(self, joint: Joint) -> Written | None:
+    def errors(self, joint: Joint) -> WrittenTable | None:
         """Return the error table of a joint if it quarantines errors: written wherever the joint is stored."""
         catalog, table = self.named(joint)
         errors = joint.on_error.error_table(table) if joint.on_error is not None else None
-        return Written(joint, catalog, errors.table, errors=True) if errors is not None else None
+        return WrittenTable(joint, catalog, errors.table, errors=True) if errors is not None else None
 
-    def at(self, written: Written) -> tuple[Location, ...]:
+    def at(self, written: WrittenTable) -> tuple[Location, ...]:
         """Return the locations of a written table."""
         return self._of(written.catalog, written.table, is_read=False)
 
@@ -138,14 +138,14 @@ def check_stored_tables(graph: Graph, tables: Tables, stored: Collection[str], d
     _check_sources(graph, tables, writers, diagnostics)
 
 
-def _own_tables_first(joints: Iterable[Joint], tables: Tables) -> Iterator[Written]:
+def _own_tables_first(joints: Iterable[Joint], tables: Tables) -> Iterator[WrittenTable]:
     """Yield the tables of the joints' rows, then those of their errors: it is the latter that a joint names freely."""
     known = list(joints)
     yield from map(tables.rows, known)
     yield from filter(None, map(tables.errors, known))
 
 
-def _stored(other: Written) -> str:
+def _stored(other: WrittenTable) -> str:
     if other.errors:
         return f"the errors of the joint '{other.joint.name}' are stored as {other}"
     return f"the joint '{other.joint.name}' is stored between groups as {other}"
@@ -164,7 +164,9 @@ def _fits(part: str, other: str) -> bool:
     return part == other or fnmatchcase(part, other) or fnmatchcase(other, part)
 
 
-def _refuse(written: Written, other: Written, message: str, remediation: str | None, diagnostics: Diagnostics) -> None:
+def _refuse(
+    written: WrittenTable, other: WrittenTable, message: str, remediation: str | None, diagnostics: Diagnostics
+) -> None:
     if written.joint is other.joint:
         message = f"its rows and their errors are both written to {written}"
     elif not written.errors and str(written).lower() != str(other).lower():
@@ -172,7 +174,7 @@ def _refuse(written: Written, other: Written, message: str, remediation: str | N
     _error(written, message, remediation, diagnostics)
 
 
-def _error(written: Written, message: str, remediation: str | None, diagnostics: Diagnostics) -> None:
+def _error(written: WrittenTable, message: str, remediation: str | None, diagnostics: Diagnostics) -> None:
     if written.errors:
         message = message if str(written) in message else f"its error table is {written}: {message}"
         diagnostics.error(written.joint, "RVT-310", message, "on_error.errors_table", _OTHER_ERRORS)
@@ -201,7 +203,7 @@ def _check_sources(graph: Graph, tables: Tables, writers: _Writers, diagnostics:
         diagnostics.error(joint, "RVT-310", f"{which}: read {instead} instead", "table", remediation)
 
 
-def _check_external(written: Written, tables: Tables, diagnostics: Diagnostics) -> None:
+def _check_external(written: WrittenTable, tables: Tables, diagnostics: Diagnostics) -> None:
     """Report a joint whose table is among those that hold the rows of external assets."""
     stored_at = _Writers()
     stored_at.add(written, tables.in_workspace(written.table))
@@ -218,9 +220,9 @@ def _shown(joint: Joint, tables: Tables) -> str:
 class _Node:
     """A path: the table there, the first table there or below, and the first of these that a reader sees."""
 
-    writer: Written | None = None
-    within: Written | None = None
-    seen: Written | None = None
+    writer: WrittenTable | None = None
+    within: WrittenTable | None = None
+    seen: WrittenTable | None = None
     parts: dict[str, _Node] = field(default_factory=dict)
 
 
@@ -231,7 +233,7 @@ class _Writers:
         self._root = _Node()
         self._folders: dict[tuple[tuple[str, ...], bool], _Node] = {}
 
-    def add(self, written: Written, locations: Iterable[Location]) -> None:
+    def add(self, written: WrittenTable, locations: Iterable[Location]) -> None:
         """Add the locations of a written table; the first writer of a location stays."""
         for parts in locations:
             tables = self._folder(parts, written).parts
@@ -241,7 +243,7 @@ class _Writers:
             else:
                 node.writer = node.within = node.seen = node.writer or written
 
-    def _folder(self, parts: Location, written: Written) -> _Node:
+    def _folder(self, parts: Location, written: WrittenTable) -> _Node:
         """Return the node above a location; of all tables in a folder the first is the one to be found in it."""
         key = parts[:-1], parts[-1].startswith(".")
         if key not in self._folders:
@@ -256,7 +258,7 @@ class _Writers:
             self._folders[key] = node
         return self._folders[key]
 
-    def at(self, locations: Iterable[Location]) -> Written | None:
+    def at(self, locations: Iterable[Location]) -> WrittenTable | None:
         """Return a table that is written to one of these locations, or to one above or below it."""
         for location in locations:
             node: _Node | None = self._root
@@ -268,7 +270,7 @@ class _Writers:
                 return node.within
         return None
 
-    def read_at(self, locations: Iterable[Location]) -> Written | None:
+    def read_at(self, locations: Iterable[Location]) -> WrittenTable | None:
         """Return a written table whose rows a read of one of these locations includes."""
         for location in locations:
             nodes = [self._root]

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from rivet_dagster.dbt.template import Block, DbtTemplate
+from rivet_dagster.dbt.template import DbtTemplate, TemplateBlock
 
 MODEL, SEED, SNAPSHOT, SOURCE, TEST, MACRO = "model", "seed", "snapshot", "source", "test", "macro"
 
@@ -86,7 +86,7 @@ class Properties:
     tests: tuple[DataTest, ...] = ()
     config: Config = Config()
     group: str | None = None
-    versions: tuple[Version, ...] = ()
+    versions: tuple[ModelVersion, ...] = ()
     latest_version: Any = None
     relation: str | None = None
     folder: tuple[str, ...] = ()
@@ -94,7 +94,7 @@ class Properties:
 
 
 @dataclass(frozen=True)
-class Version:
+class ModelVersion:
     """A version of a model; ``changes`` are the keys that it has in place of the model's."""
 
     v: Any
@@ -169,7 +169,7 @@ class Macro:
     package: str
     name: str
     template: DbtTemplate
-    block: Block
+    block: TemplateBlock
     file: str
 
     @property
@@ -216,7 +216,7 @@ class Package:
 
 
 @dataclass(frozen=True)
-class Target:
+class DbtTarget:
     """The target of dbt's profile; without a profile, that of dbt-spark's session mode."""
 
     name: str = "dev"
@@ -233,7 +233,7 @@ class DbtProject:
     """A whole project: its packages, the root first."""
 
     packages: tuple[Package, ...]
-    target: Target
+    target: DbtTarget
     dispatch: Mapping[str, tuple[str, ...]]
     target_path: str
 

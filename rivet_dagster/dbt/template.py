@@ -28,7 +28,7 @@ _BEGINNINGS = frozenset({"block_begin", "variable_begin"})
 _ENDS = frozenset({"block_end", "variable_end"})
 
 
-class TemplateError(ValueError):
+class DbtTemplateError(ValueError):
     """A template that Jinja cannot read; the message is a sentence without the position."""
 
     def __init__(self, message: str, line: int) -> None:
@@ -37,7 +37,7 @@ class TemplateError(ValueError):
         self.line = line
 
 
-class Piece(NamedTuple):
+class TemplatePiece(NamedTuple):
     """A token of the text, from ``start`` to ``end``."""
 
     start: int
@@ -46,7 +46,7 @@ class Piece(NamedTuple):
     text: str
 
 
-class Edit(NamedTuple):
+class TemplateEdit(NamedTuple):
     """A part of the text, and what replaces it."""
 
     start: int
@@ -55,7 +55,7 @@ class Edit(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Block:
+class TemplateBlock:
     """A block that holds others: a macro, or one of dbt's own (a test, a snapshot, ...), with its span in the text.
 
     ``inner`` is the span of what is between its tags.
@@ -75,7 +75,7 @@ class DbtTemplate:
 
     text: str
     tree: nodes.Template
-    pieces: tuple[Piece, ...]
+    pieces: tuple[TemplatePiece, ...]
     _starts: tuple[int, ...]
     _lines: tuple[int, ...]
 
@@ -100,7 +100,7 @@ class DbtTemplate:
         before, after = self.pieces[self._index(start) - 1], self.pieces[self._index_after(end)]
         return before.kind == "variable_begin" and after.kind == "variable_end"
 
-    def blocks(self) -> tuple[Block, ...]:
+    def blocks(self) -> tuple[TemplateBlock, ...]:
         """Return the macros, tests, snapshots, materializations and docs at the top of the template."""
         return tuple(self._block(node) for node in self.tree.find_all(nodes.Macro))
 
@@ -110,7 +110,7 @@ class DbtTemplate:
         for body in [block.node.body for block in blocks] or [self.tree.body]:
             yield from body
 
-    def _block(self, node: nodes.Macro) -> Block:
+    def _block(self, node: nodes.Macro) -> TemplateBlock:
         kind, _, name = node.name.rpartition(":")
         start, after = self.tag(node.lineno)
         keyword = self.pieces[self._index(node.lineno)].text
@@ -121,7 +121,7 @@ class DbtTemplate:
                 depth += (piece.text == keyword) - (piece.text == f"end{keyword}")
                 if depth == 0:
                     closing, end = self.tag(piece.start)
-                    return Block(kind or "macro", name, node, start, end, (after, closing))
+                    return TemplateBlock(kind or "macro", name, node, start, end, (after, closing))
             position += 1
 
     def _end(self, node: nodes.Node) -> int:
@@ -170,15 +170,15 @@ def read_template(text: str) -> DbtTemplate:
     except TemplateSyntaxError as error:
         message = (error.message or "it is no template").rstrip(".")
         line = error.lineno if error.source == _LEXED else bisect_right(lines, error.lineno)
-        raise TemplateError(f"Jinja cannot read it: {message}", line) from None
+        raise DbtTemplateError(f"Jinja cannot read it: {message}", line) from None
     except RecursionError:
-        raise TemplateError("Jinja cannot read it: it is nested too deeply", 1) from None
+        raise DbtTemplateError("Jinja cannot read it: it is nested too deeply", 1) from None
     except ValueError as error:  # a number of too many digits
-        raise TemplateError(f"Jinja cannot read it: {error}", 1) from None
+        raise DbtTemplateError(f"Jinja cannot read it: {error}", 1) from None
     return DbtTemplate(text, tree, pieces, tuple(piece.start for piece in pieces), lines)
 
 
-def applied(text: str, edits: Iterable[Edit], begin: int = 0, end: int | None = None) -> str:
+def applied(text: str, edits: Iterable[TemplateEdit], begin: int = 0, end: int | None = None) -> str:
     """Return the text from ``begin`` to ``end`` with its parts replaced; edits outside of it do not concern it.
 
     >>> applied("select * from a", [Edit(14, 15, "b"), Edit(7, 8, "x")], begin=7)
@@ -193,14 +193,14 @@ def applied(text: str, edits: Iterable[Edit], begin: int = 0, end: int | None = 
     return "".join([*parts, text[position:end]])
 
 
-def lines_of(text: str, edits: Iterable[Edit], begin: int, end: int) -> list[int]:
+def lines_of(text: str, edits: Iterable[TemplateEdit], begin: int, end: int) -> list[int]:
     r"""Return on which line of the text each line of ``applied`` begins.
 
     >>> lines_of("a\nb\nc\nd", [Edit(2, 6, "x\n")], 0, 7)
     [1, 2, 4]
     """
     lines, position = [text.count("\n", 0, begin) + 1], begin
-    for edit in (*sorted(edits), Edit(end, end, "")):
+    for edit in (*sorted(edits), TemplateEdit(end, end, "")):
         if edit.start < position or edit.end > end:
             continue
         before = text.count("\n", 0, position) + 1
@@ -234,14 +234,14 @@ def _environment() -> Environment:
     return Environment(extensions=extensions, keep_trailing_newline=True)
 
 
-def _pieces(environment: Environment, text: str) -> Iterator[Piece]:
+def _pieces(environment: Environment, text: str) -> Iterator[TemplatePiece]:
     """Yield the tokens that the parser sees, with their positions; between them is space alone, or a comment."""
     position = 0
     try:
         for _, kind, value in environment.lexer.tokeniter(text, None):
             position = text.index(value, position)
             if kind not in _SKIPPED:
-                yield Piece(position, position + len(value), kind, value)
+                yield TemplatePiece(position, position + len(value), kind, value)
             position += len(value)
     except TemplateSyntaxError as error:
         error.source = _LEXED

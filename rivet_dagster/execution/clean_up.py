@@ -126,7 +126,7 @@ def _sweeping(catalogs: Iterable[Catalog]) -> Iterator[Sweeps]:
 
 
 @dataclass(frozen=True)
-class OwnTable:
+class ProjectTable:
     """A table of a project: the one of a stored ``joint``, or, with ``is_errors``, the error table beside it."""
 
     catalog: str
@@ -137,10 +137,10 @@ class OwnTable:
 
 
 @dataclass(frozen=True)
-class Kept:
+class UpkeptTable:
     """A table and what was done to it; ``report`` is None if it has not been published yet, or if it failed."""
 
-    of: OwnTable
+    of: ProjectTable
     report: UpkeepReport | None
     errors: tuple[Diagnostic, ...] = ()
 
@@ -167,35 +167,35 @@ def upkeep_catalogs(assembly: CompiledAssembly) -> tuple[str, ...]:
     )
 
 
-def own_tables(assembly: CompiledAssembly, catalogs: Sequence[str] = ()) -> tuple[OwnTable, ...]:
+def own_tables(assembly: CompiledAssembly, catalogs: Sequence[str] = ()) -> tuple[ProjectTable, ...]:
     """Return the tables that want upkeep, in ``catalogs`` or, without any, in all, ordered by engine and name."""
     known = upkeep_catalogs(assembly)
     tables = [table for table in _written(assembly) if table.catalog in known and table.catalog in (catalogs or known)]
     return tuple(sorted(tables, key=lambda table: (table.engine, table.catalog, table.table)))
 
 
-def upkeep(runtime: Runtime, tables: Iterable[OwnTable]) -> Iterator[Kept]:
+def upkeep(runtime: Runtime, tables: Iterable[ProjectTable]) -> Iterator[UpkeptTable]:
     """Do the upkeep of tables, which are grouped by engine, and yield each; errors of one do not stop the others."""
     for engine, of_engine in groupby(tables, key=lambda table: table.engine):
         try:
             session = runtime.engine(engine).session()
         except RivetError as error:
-            yield from (Kept(table, None, error.diagnostics) for table in of_engine)
+            yield from (UpkeptTable(table, None, error.diagnostics) for table in of_engine)
             continue
         with closing(session):
             yield from (_kept(runtime, table, session) for table in of_engine)
 
 
-def _kept(runtime: Runtime, table: OwnTable, session: EngineSession) -> Kept:
+def _kept(runtime: Runtime, table: ProjectTable, session: EngineSession) -> UpkeptTable:
     runtime.check_interrupt()
     try:
         catalog = capable(runtime.catalog(table.catalog), HasUpkeep)
-        return Kept(table, catalog.upkeep(table.table, session))
+        return UpkeptTable(table, catalog.upkeep(table.table, session))
     except RivetError as error:
-        return Kept(table, None, locate_at_joint(error, runtime.assembly.joint(table.joint)).diagnostics)
+        return UpkeptTable(table, None, locate_at_joint(error, runtime.assembly.joint(table.joint)).diagnostics)
 
 
-def errors_of(tables: Iterable[Kept]) -> tuple[Diagnostic, ...]:
+def errors_of(tables: Iterable[UpkeptTable]) -> tuple[Diagnostic, ...]:
     """Return the errors of tables; one that several have, such as an engine's, is there once."""
     return tuple(dict.fromkeys(error for kept in tables for error in kept.errors))
 
@@ -204,10 +204,10 @@ def _wants_upkeep(catalog: type, options: Any) -> bool:
     return issubclass(catalog, HasUpkeep) and catalog.wants_upkeep(options)
 
 
-def _written(assembly: CompiledAssembly) -> Iterator[OwnTable]:
+def _written(assembly: CompiledAssembly) -> Iterator[ProjectTable]:
     for group in assembly.fused_groups:
         target = group.target
         if target is not None:
-            yield OwnTable(target.catalog, target.table, group.exit, group.engine)
+            yield ProjectTable(target.catalog, target.table, group.exit, group.engine)
             if target.errors is not None:
-                yield OwnTable(target.catalog, target.errors.table, group.exit, group.engine, is_errors=True)
+                yield ProjectTable(target.catalog, target.errors.table, group.exit, group.engine, is_errors=True)

@@ -8,7 +8,7 @@ from typing import Any
 
 from rivet_dagster.errors import Diagnostic
 from rivet_dagster.model.spark_type import SparkType
-from rivet_dagster.project_tests.placed import Place
+from rivet_dagster.project_tests.placed import LineOfFile
 
 JOINT, GRAPH = "joint", "graph"
 EXACT, UNORDERED, SCHEMA_ONLY = "exact", "unordered", "schema_only"
@@ -23,7 +23,7 @@ class GivenRows:
     ``types`` are the columns of ``schema``, None without it.
     """
 
-    place: Place
+    place: LineOfFile
     columns: tuple[str, ...] | None = None
     rows: tuple[tuple[Any, ...], ...] = ()
     lines: tuple[int | None, ...] = ()
@@ -40,7 +40,7 @@ class GivenRows:
 class IncrementalRun:
     """What an incremental run finds: the ``watermark`` (None: NULL) and the rows of the target, ``this``."""
 
-    place: Place
+    place: LineOfFile
     has_watermark: bool = False
     watermark: Any = None
     this: GivenRows | None = None
@@ -54,7 +54,7 @@ class ProjectTest:
     """
 
     name: str
-    place: Place
+    place: LineOfFile
     target: str | None = None
     scope: str = JOINT
     inputs: Mapping[str, GivenRows] = field(default_factory=dict)
@@ -66,10 +66,10 @@ class ProjectTest:
     checks: Mapping[str, str] = field(default_factory=dict)
     error: str | None = None
     files: frozenset[str] = frozenset()
-    places: Mapping[str, Place] = field(default_factory=dict)
+    places: Mapping[str, LineOfFile] = field(default_factory=dict)
     errors: tuple[Diagnostic, ...] = ()
 
-    def place_of(self, path: str) -> Place:
+    def place_of(self, path: str) -> LineOfFile:
         """Return where a key stands, such as ``inputs.orders``, else the place of the test."""
         return self.places.get(path, self.place)
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from rivet_dagster.errors import Diagnostic
 from rivet_dagster.project.text_file import UnreadableError, list_files, read_text, split_lines
 from rivet_dagster.project.yaml_text import YamlError, read_yaml
-from rivet_dagster.project_tests.placed import Place, Placed, placed
+from rivet_dagster.project_tests.placed import LineOfFile, LocatedKeys, placed
 
 EXTENSIONS = (".test.yaml", ".test.yml")
 
@@ -24,8 +24,8 @@ class Document:
     """One document: its name, its place and its keys; an ``error`` in place of keys that cannot be read."""
 
     name: str
-    place: Place
-    keys: Placed
+    place: LineOfFile
+    keys: LocatedKeys
     error: Diagnostic | None = None
 
 
@@ -56,17 +56,17 @@ def documents_of(text: str, file: str) -> tuple[Document, ...]:
         try:
             value = read_yaml(part, first_line)
         except YamlError as error:
-            place = Place(file, error.line or first_line)
+            place = LineOfFile(file, error.line or first_line)
             unnamed += 1
             found.append(_broken(_numbered(stem, unnamed), place, "RVT-202", error.message, error.remediation))
             continue
         if value is None:
             continue
         keys = placed(value, file)
-        if not isinstance(keys, Placed):
+        if not isinstance(keys, LocatedKeys):
             unnamed += 1
             message = "a test must be a mapping with `target`, `inputs` and `expected`"
-            found.append(_broken(_numbered(stem, unnamed), Place(file, first_line), "RVT-204", message))
+            found.append(_broken(_numbered(stem, unnamed), LineOfFile(file, first_line), "RVT-204", message))
             continue
         name = keys.get("name")
         if not isinstance(name, str) or not name.strip():
@@ -81,15 +81,15 @@ def _documents(root: Path, file: str) -> tuple[Document, ...]:
         return documents_of(read_text(root / file), file)
     except UnreadableError as error:
         stem = posixpath.basename(file).partition(".test.")[0]
-        return (_broken(stem, Place(file, error.line or 1), "RVT-211", error.message, error.remediation),)
+        return (_broken(stem, LineOfFile(file, error.line or 1), "RVT-211", error.message, error.remediation),)
 
 
 def _numbered(stem: str, number: int) -> str:
     return stem if number == 1 else f"{stem}_{number}"
 
 
-def _broken(name: str, place: Place, code: str, message: str, remediation: str | None = None) -> Document:
-    return Document(name, place, Placed(place), place.diagnostic(code, message, remediation))
+def _broken(name: str, place: LineOfFile, code: str, message: str, remediation: str | None = None) -> Document:
+    return Document(name, place, LocatedKeys(place), place.diagnostic(code, message, remediation))
 
 
 def _parts(text: str) -> Iterator[tuple[int, str]]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from rivet_dagster.errors import Diagnostic, nearest
 from rivet_dagster.project_tests.documents import Document
-from rivet_dagster.project_tests.placed import Place, Placed, merged
+from rivet_dagster.project_tests.placed import LineOfFile, LocatedKeys, merged
 
 
 @dataclass(frozen=True)
@@ -15,7 +15,7 @@ class Extended:
     """A document with all keys of its test, the ``errors`` of finding them, and the ``files`` in which they stand."""
 
     document: Document
-    keys: Placed
+    keys: LocatedKeys
     files: frozenset[str]
     errors: tuple[Diagnostic, ...] = ()
 
@@ -64,5 +64,5 @@ def _base(document: Document, by_name: dict[str, list[Document]]) -> Document | 
 
 
 def _wrong(document: Document, message: str) -> Diagnostic:
-    place: Place = document.keys.places["extends"]
+    place: LineOfFile = document.keys.places["extends"]
     return place.diagnostic("RVT-214", message)

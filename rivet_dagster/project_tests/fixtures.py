@@ -12,7 +12,7 @@ from rivet_dagster.model.schema import Schema
 from rivet_dagster.model.spark_type import SparkType, parse_type
 from rivet_dagster.project_tests.arrow_rows import Table, table_of
 from rivet_dagster.project_tests.declared import GivenRows
-from rivet_dagster.project_tests.placed import Place
+from rivet_dagster.project_tests.placed import LineOfFile
 from rivet_dagster.project_tests.values import inferred, read_value
 
 
@@ -90,11 +90,11 @@ def _read(value: Any, type_: SparkType, given: GivenRows, what: str, column: str
     try:
         return read_value(value, type_)
     except ValueError as error:
-        place = Place(given.place.file if given.file is None else given.file, line if given.file is None else None)
+        place = LineOfFile(given.place.file if given.file is None else given.file, line if given.file is None else None)
         raise _error(place, f"`{what}`, column {column}: {error}") from None
 
 
-def _error(place: Place, message: str) -> RivetError:
+def _error(place: LineOfFile, message: str) -> RivetError:
     return RivetError.of([place.diagnostic("RVT-204", message)])
 
 
@@ -107,7 +107,7 @@ class FileRows:
     types: Mapping[str, SparkType] = field(default_factory=dict)
 
 
-def read_file(root: Path, file: str, place: Place, what: str) -> FileRows:
+def read_file(root: Path, file: str, place: LineOfFile, what: str) -> FileRows:
     """Return the rows of a file of the project, which ``place`` names. Raises RVT-108, RVT-204."""
     path = root / file
     if not path.is_file():
@@ -157,5 +157,5 @@ def _parquet(path: Path) -> FileRows:
     return FileRows(found.names, found.rows, dict(found.columns))
 
 
-def _wrong(place: Place, message: str) -> RivetError:
+def _wrong(place: LineOfFile, message: str) -> RivetError:
     return RivetError.of([place.diagnostic("RVT-204", message)])

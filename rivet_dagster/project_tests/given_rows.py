@@ -11,7 +11,7 @@ from rivet_dagster.errors import Diagnostic, nearest
 from rivet_dagster.model import convert
 from rivet_dagster.model.spark_type import SparkType, parse_type
 from rivet_dagster.project_tests.declared import GivenRows
-from rivet_dagster.project_tests.placed import Place, Placed
+from rivet_dagster.project_tests.placed import LineOfFile, LocatedKeys
 from rivet_dagster.sql.type_names import parse_ddl
 
 T = TypeVar("T")
@@ -19,9 +19,9 @@ T = TypeVar("T")
 _KEYS = ("rows", "columns", "file", "schema")
 
 
-def parse_rows(value: Any, place: Place, what: str) -> tuple[GivenRows | None, list[Diagnostic]]:
+def parse_rows(value: Any, place: LineOfFile, what: str) -> tuple[GivenRows | None, list[Diagnostic]]:
     """Return the rows that ``value`` declares, None where it has mistakes, and these."""
-    if not isinstance(value, Placed):
+    if not isinstance(value, LocatedKeys):
         message = f"`{what}` must be a mapping with `rows` or `file`, not {convert.show(value)}"
         return None, [place.diagnostic("RVT-204", message)]
     errors = [
@@ -51,7 +51,7 @@ def parse_rows(value: Any, place: Place, what: str) -> tuple[GivenRows | None, l
     return GivenRows(place, columns, rows, lines, file, types), []
 
 
-def _converted(value: Placed, key: str, read: Callable[[Any], T], errors: list[Diagnostic]) -> T | None:
+def _converted(value: LocatedKeys, key: str, read: Callable[[Any], T], errors: list[Diagnostic]) -> T | None:
     try:
         return read(value[key]) if key in value else None
     except ValueError as error:
@@ -60,12 +60,12 @@ def _converted(value: Placed, key: str, read: Callable[[Any], T], errors: list[D
 
 
 class _RowError(ValueError):
-    def __init__(self, message: str, place: Place) -> None:
+    def __init__(self, message: str, place: LineOfFile) -> None:
         super().__init__(message)
         self.place = place
 
 
-def _rows(value: Placed) -> tuple[tuple[str, ...] | None, tuple[tuple[Any, ...], ...], tuple[int | None, ...]]:
+def _rows(value: LocatedKeys) -> tuple[tuple[str, ...] | None, tuple[tuple[Any, ...], ...], tuple[int | None, ...]]:
     entries = value.get("rows", [])
     place = value.places.get("rows", value.place)
     if not isinstance(entries, list):
@@ -74,7 +74,7 @@ def _rows(value: Placed) -> tuple[tuple[str, ...] | None, tuple[tuple[Any, ...],
         return _listed(value, entries, place)
     names: dict[str, None] = {}
     for entry in entries:
-        if not isinstance(entry, Placed):
+        if not isinstance(entry, LocatedKeys):
             raise _RowError(f"a row must be a mapping of columns, not {convert.show(entry)}", place)
         names |= dict.fromkeys(entry)
     columns = tuple(names)
@@ -84,7 +84,7 @@ def _rows(value: Placed) -> tuple[tuple[str, ...] | None, tuple[tuple[Any, ...],
 
 
 def _listed(
-    value: Placed, entries: list[Any], place: Place
+    value: LocatedKeys, entries: list[Any], place: LineOfFile
 ) -> tuple[tuple[str, ...], tuple[tuple[Any, ...], ...], tuple[int | None, ...]]:
     try:
         columns = convert.texts(value["columns"])
@@ -100,7 +100,7 @@ def _listed(
     return columns, tuple(tuple(map(_plain, entry)) for entry in entries), (place.line,) * len(entries)
 
 
-def _refuse_repeated(columns: tuple[str, ...], place: Place) -> None:
+def _refuse_repeated(columns: tuple[str, ...], place: LineOfFile) -> None:
     counted = Counter(name.lower() for name in columns)
     repeated = [name for name in columns if counted[name.lower()] > 1]
     if repeated:
@@ -118,6 +118,6 @@ def _schema(value: Any) -> tuple[tuple[str, SparkType], ...]:
 
 
 def _plain(value: Any) -> Any:
-    if isinstance(value, Placed):
+    if isinstance(value, LocatedKeys):
         return {key: _plain(item) for key, item in value.items()}
     return [_plain(item) for item in value] if isinstance(value, list) else value

@@ -27,7 +27,7 @@ from rivet_dagster.project_tests.declared import (
 from rivet_dagster.project_tests.documents import read_documents
 from rivet_dagster.project_tests.extending import Extended, extended
 from rivet_dagster.project_tests.given_rows import parse_rows
-from rivet_dagster.project_tests.placed import Place, Placed
+from rivet_dagster.project_tests.placed import LineOfFile, LocatedKeys
 
 _KEYS = (
     "name", "target", "scope", "inputs", "incremental", "expected", "compare", "tolerance", "options", "checks",
@@ -51,7 +51,7 @@ class _Parser:
         self._keys = extended.keys
         self._files = extended.files
         self._errors: list[Diagnostic] = []
-        self._places: dict[str, Place] = {}
+        self._places: dict[str, LineOfFile] = {}
 
     def test(self) -> ProjectTest:
         keys = self._keys
@@ -112,7 +112,7 @@ class _Parser:
             return None
         self._only(keys, ("watermark", "this"), "`incremental`")
         watermark = keys.get("watermark")
-        if isinstance(watermark, list | Placed):
+        if isinstance(watermark, list | LocatedKeys):
             self._wrong(keys.places["watermark"], "RVT-204", "`watermark` must be one value")
         place = self._keys.places["incremental"]
         return IncrementalRun(place, "watermark" in keys, watermark, self._rows(keys, "this"))
@@ -134,23 +134,23 @@ class _Parser:
             self._places["options.ignore_columns"] = options.places["ignore_columns"]
         return self._read(options, "ignore_columns", convert.texts) or ()
 
-    def _rows(self, keys: Placed, key: str) -> GivenRows | None:
+    def _rows(self, keys: LocatedKeys, key: str) -> GivenRows | None:
         if key not in keys:
             return None
         rows, errors = parse_rows(keys[key], keys.places[key], key)
         self._errors += errors
         return rows
 
-    def _mapping(self, keys: Placed, key: str) -> Placed | None:
+    def _mapping(self, keys: LocatedKeys, key: str) -> LocatedKeys | None:
         value = keys.get(key)
         if value is None:
             return None
-        if not isinstance(value, Placed):
+        if not isinstance(value, LocatedKeys):
             self._wrong(keys.places[key], "RVT-204", f"`{key}` must be a mapping, not {convert.show(value)}")
             return None
         return value
 
-    def _read(self, keys: Placed, key: str, read: Callable[[Any], Any]) -> Any:
+    def _read(self, keys: LocatedKeys, key: str, read: Callable[[Any], Any]) -> Any:
         if key not in keys:
             return None
         try:
@@ -159,11 +159,11 @@ class _Parser:
             self._wrong(keys.places[key], "RVT-204", f"`{key}` {error}")
             return None
 
-    def _only(self, keys: Placed, known: Iterable[str], of: str) -> None:
+    def _only(self, keys: LocatedKeys, known: Iterable[str], of: str) -> None:
         for key in keys.keys() - set(known):
             self._wrong(keys.places[key], "RVT-203", f"unknown key '{key}' of {of}{nearest(key, known)}")
 
-    def _wrong(self, place: Place, code: str, message: str) -> None:
+    def _wrong(self, place: LineOfFile, code: str, message: str) -> None:
         self._errors.append(place.diagnostic(code, message))
 
 

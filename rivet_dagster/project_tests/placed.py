@@ -10,7 +10,7 @@ from rivet_dagster.project.yaml_text import Located
 
 
 @dataclass(frozen=True)
-class Place:
+class LineOfFile:
     """A line of a file of the project."""
 
     file: str
@@ -21,17 +21,17 @@ class Place:
         return Diagnostic(code, message, None, self.file, self.line, remediation)
 
 
-class Placed(dict[str, Any]):
+class LocatedKeys(dict[str, Any]):
     """A mapping, its ``place`` and the ``places`` of its keys."""
 
     __slots__ = ("place", "places")
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, place: LineOfFile) -> None:
         super().__init__()
         self.place = place
-        self.places: dict[str, Place] = {}
+        self.places: dict[str, LineOfFile] = {}
 
-    def put(self, key: str, value: Any, place: Place) -> None:
+    def put(self, key: str, value: Any, place: LineOfFile) -> None:
         """Set a key that stands there."""
         self[key] = value
         self.places[key] = place
@@ -40,14 +40,14 @@ class Placed(dict[str, Any]):
 def placed(value: Any, file: str) -> Any:
     """Return a value of YAML with the places of all its mappings' keys."""
     if isinstance(value, Located):
-        result = Placed(Place(file, value.line))
+        result = LocatedKeys(LineOfFile(file, value.line))
         for key, item in value.items():
-            result.put(key, placed(item, file), Place(file, value.lines[key]))
+            result.put(key, placed(item, file), LineOfFile(file, value.lines[key]))
         return result
     return [placed(item, file) for item in value] if isinstance(value, list) else value
 
 
-def merged(base: Placed, own: Placed, path: tuple[str, ...] = ()) -> Placed:
+def merged(base: LocatedKeys, own: LocatedKeys, path: tuple[str, ...] = ()) -> LocatedKeys:
     """Return the keys of a test ``base``, overridden by those of ``own``; mappings are merged.
 
     A key of ``own`` also replaces those that say the same in another way: ``error`` and ``expected``, and ``rows``,
@@ -55,13 +55,13 @@ def merged(base: Placed, own: Placed, path: tuple[str, ...] = ()) -> Placed:
     """
     others = _alternatives(path)
     replaced = others - own.keys() if others & own.keys() else frozenset()
-    result = Placed(own.place)
+    result = LocatedKeys(own.place)
     for key, value in base.items():
         if key not in replaced:
             result.put(key, value, base.places[key])
     for key, value in own.items():
         before = result.get(key)
-        if isinstance(before, Placed) and isinstance(value, Placed):
+        if isinstance(before, LocatedKeys) and isinstance(value, LocatedKeys):
             value = merged(before, value, (*path, key))
         result.put(key, value, own.places[key])
     return result

@@ -14,7 +14,7 @@ from rivet_dagster.catalogs.iceberg.heartbeat import Heartbeat
 from rivet_dagster.catalogs.iceberg.metadata.summary import Publication
 from rivet_dagster.catalogs.iceberg.writes.publishing import Release
 from rivet_dagster.catalogs.iceberg.writes.staged_branch import begin_branch
-from rivet_dagster.catalogs.iceberg.writes.staged_table import StagedTable, place_of
+from rivet_dagster.catalogs.iceberg.writes.staged_table import StagingTable, place_of
 from rivet_dagster.catalogs.iceberg.writes.withheld import Judged, withhold
 from rivet_dagster.cli.main import main
 from rivet_dagster.model.inputs import SnapshotPosition
@@ -57,9 +57,9 @@ class Shop:
         heartbeat.end()
         return str(release.snapshot_id)
 
-    def staging_table(self, key: str, heartbeat: Heartbeat, *ids: int) -> StagedTable:
+    def staging_table(self, key: str, heartbeat: Heartbeat, *ids: int) -> StagingTable:
         """Have a run stage rows in a table of their own."""
-        staged = StagedTable(self.orders.staged(key), place_of(self.orders), heartbeat, None)
+        staged = StagingTable(self.orders.staged(key), place_of(self.orders), heartbeat, None)
         staged.make(COLUMNS)
         staged.table.load().append(rows(*ids))
         return staged

@@ -17,7 +17,7 @@ from rivet_dagster.compiler.row_errors import separated
 from rivet_dagster.engines.pyspark import PySparkEngine
 from rivet_dagster.engines.pyspark.session import PySparkSession
 from rivet_dagster.model.row_errors import QUERY_COLUMNS
-from rivet_dagster.sql.row_errors.error_query import Place
+from rivet_dagster.sql.row_errors.error_query import QueryLocation
 
 REST = "b, s, ds, d, m, xs, f"
 
@@ -36,7 +36,7 @@ def group(*texts: str) -> GroupQuery:
     """Return the query of the joints j1, j2..., each of which reads the one before it, and the first one t."""
     upstream = ["t", *(f"j{number}" for number in range(1, len(texts)))]
     ctes = [Cte(f"j{number}", text, (upstream[number - 1],)) for number, text in enumerate(texts, 1)]
-    places = {cte.joint: (Place(cte.joint, f"joints/{cte.joint}.sql", 2),) * 2 for cte in ctes}
+    places = {cte.joint: (QueryLocation(cte.joint, f"joints/{cte.joint}.sql", 2),) * 2 for cte in ctes}
     return separated(GroupQuery((ctes[-1].joint,), tuple(ctes)), places, ["id"])
 
 
@@ -90,7 +90,7 @@ def test_a_joint_with_two_readers_is_asked_by_itself(tables: PySparkSession) -> 
         Cte("c", "SELECT b.id, 1 / n AS m FROM b", ("b",)),
         Cte("d", "SELECT c.id, m, day FROM c JOIN a ON c.id = a.id", ("a", "c")),
     )
-    places = {cte.joint: (Place(cte.joint),) * 2 for cte in ctes}
+    places = {cte.joint: (QueryLocation(cte.joint),) * 2 for cte in ctes}
     query = separated(GroupQuery(("d",), ctes), places)
     assert {error[0] for error in compared(tables, query)} == {"a", "b"}
 

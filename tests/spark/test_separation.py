@@ -18,7 +18,7 @@ from rivet_dagster.engines.pyspark import PySparkEngine
 from rivet_dagster.engines.pyspark.session import PySparkSession
 from rivet_dagster.engines.pyspark.spark_home import minor
 from rivet_dagster.model.row_errors import NotSeparable, RowErrors
-from rivet_dagster.sql.row_errors.error_query import Place
+from rivet_dagster.sql.row_errors.error_query import QueryLocation
 from rivet_dagster.sql.row_errors.separation import separate
 
 
@@ -342,7 +342,7 @@ def test_an_error_tells_its_place_its_row_and_its_key(tables: PySparkSession) ->
 
 
 def test_a_query_without_a_file_has_no_place(tables: PySparkSession) -> None:
-    found = separate("SELECT CAST(s AS INT) AS v FROM t", Place("j"))
+    found = separate("SELECT CAST(s AS INT) AS v FROM t", QueryLocation("j"))
     assert isinstance(found, RowErrors)
     (text,) = found.queries
     frame = tables.spark.sql(text)

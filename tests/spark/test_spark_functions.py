@@ -24,7 +24,7 @@ from rivet_dagster.model.row_errors import NotSeparable
 from rivet_dagster.sql.determinism import NON_DETERMINISTIC, spark_functions
 from rivet_dagster.sql.row_errors.aggregates import is_aggregate
 from rivet_dagster.sql.row_errors.code import Code, Range
-from rivet_dagster.sql.row_errors.error_query import Place
+from rivet_dagster.sql.row_errors.error_query import QueryLocation
 from rivet_dagster.sql.row_errors.separation import separate
 
 RAISED = (PySparkException, Py4JError)
@@ -170,7 +170,7 @@ def test_errors_are_those_of_each_row(name: str, spark: SparkSession, compiled: 
 
 
 def _differences(spark: SparkSession, compiled: SparkSession, case: Case) -> Iterator[str]:
-    errors = separate(f"SELECT {case.expression} AS x FROM t", Place("joint"))
+    errors = separate(f"SELECT {case.expression} AS x FROM t", QueryLocation("joint"))
     if isinstance(errors, NotSeparable):
         return
     session = compiled if TORTURE else spark

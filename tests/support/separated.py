@@ -12,11 +12,11 @@ import pyspark
 from rivet_dagster.engines.pyspark.session import PySparkSession
 from rivet_dagster.engines.pyspark.spark_home import minor
 from rivet_dagster.model.row_errors import QUERY_COLUMNS, NotSeparable
-from rivet_dagster.sql.row_errors.error_query import Place
+from rivet_dagster.sql.row_errors.error_query import QueryLocation
 from rivet_dagster.sql.row_errors.separation import separate
 from support.random_expressions import ROWS, alone
 
-PLACE = Place("j", "joints/j.sql", 3)
+PLACE = QueryLocation("j", "joints/j.sql", 3)
 OF_SPARK = {"REMAINDER_BY_ZERO": "DIVIDE_BY_ZERO"} if minor(pyspark.__version__) < (4, 1) else {}
 """What Spark 4.0 calls a condition that has a name of its own since."""
 

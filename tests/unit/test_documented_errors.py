@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from rivet_dagster.model.row_errors import ERROR_COLUMNS, NotSeparable
-from rivet_dagster.sql.row_errors.error_query import Place
+from rivet_dagster.sql.row_errors.error_query import QueryLocation
 from rivet_dagster.sql.row_errors.separation import separate
 
 PAGE = (Path(__file__).parents[2] / "docs/errors.md").read_text()
@@ -29,10 +29,10 @@ REFUSED = rows_of("What is refused")
 def test_the_refused_query_is_refused_and_what_replaces_it_is_not(row):
     refused, advised = row
     (query,) = queries(refused)
-    assert isinstance(separate(query, Place("j")), NotSeparable)
+    assert isinstance(separate(query, QueryLocation("j")), NotSeparable)
     assert queries(advised) or "`on_error: fail`" in advised
     for query in queries(advised):
-        assert not isinstance(separate(query, Place("j")), NotSeparable), query
+        assert not isinstance(separate(query, QueryLocation("j")), NotSeparable), query
 
 
 def test_the_table_of_refusals_is_found():

@@ -12,7 +12,7 @@ from support.folders import PROFILES, ProjectFolder, sink, source
 from rivet_dagster.catalogs.registry import catalog_class, catalog_traits
 from rivet_dagster.catalogs.spark import SparkCatalog
 from rivet_dagster.catalogs.spark.metastore import uninterrupted
-from rivet_dagster.catalogs.spark.names import TableName
+from rivet_dagster.catalogs.spark.names import SparkTableName
 from rivet_dagster.cli.main import main
 from rivet_dagster.engines.pyspark.config import session_config
 from rivet_dagster.errors import RivetError
@@ -170,10 +170,10 @@ def test_tables_that_no_switch_publishes_are_refused(implementation, location, w
 
 
 def test_names_are_those_of_hive():
-    assert TableName.of("Shop.Orders", "default").identifier == ("spark_catalog", "shop", "orders")
+    assert SparkTableName.of("Shop.Orders", "default").identifier == ("spark_catalog", "shop", "orders")
     for name in ("a.b.c", "a b", "", "a.", ".a", "o`r", "ä"):
         with pytest.raises(RivetError, match="RVT-204"):
-            TableName.of(name, "default")
+            SparkTableName.of(name, "default")
 
 
 def test_a_sweep_says_that_it_does_not_look_into_it(tmp_path, capsys):

@@ -18,7 +18,7 @@ from rivet_dagster.catalogs.filesystem.sources.formats import as_texts, chosen_f
 from rivet_dagster.catalogs.filesystem.sources.source_schema import parquet_in
 from rivet_dagster.catalogs.filesystem.versions import lifecycle, staged, withheld
 from rivet_dagster.catalogs.filesystem.versions.layout import TableLayout
-from rivet_dagster.catalogs.filesystem.versions.manifest import Manifest, Origin
+from rivet_dagster.catalogs.filesystem.versions.manifest import Manifest, Provenance
 from rivet_dagster.catalogs.filesystem.versions.sweep import sweep
 from rivet_dagster.catalogs.filesystem.versions.watermark import max_of, read_override, write_override
 from rivet_dagster.engines.contract import EngineSession
@@ -166,7 +166,7 @@ class VersionFolders(StagesForRuns, HasWatermarks):
             new, origin = withheld.restage(layout, version)
         return self._transaction(layout, new, base, origin=origin, beside=(layout.files(version),))
 
-    def begin_copy(self, layout: TableLayout, origin: Origin, beside: Path) -> FilesystemTransaction:
+    def begin_copy(self, layout: TableLayout, origin: Provenance, beside: Path) -> FilesystemTransaction:
         """Begin a new version, to whose folder the caller copies files; ``beside`` is the file with their footers."""
         base = layout.published()
         with writing(layout.home):
@@ -187,7 +187,7 @@ class VersionFolders(StagesForRuns, HasWatermarks):
         base: str | None,
         session: EngineSession | None = None,
         options: Mapping[str, str] = NO_OPTIONS,
-        origin: Origin | None = None,
+        origin: Provenance | None = None,
         beside: tuple[Path, ...] = (),
     ) -> FilesystemTransaction:
         footers = Footers(*beside, *((layout.files(base),) if base is not None else ()))

@@ -19,7 +19,7 @@ from rivet_dagster.catalogs.filesystem.version_folders import VersionFolders
 from rivet_dagster.catalogs.filesystem.versions.layout import TableLayout, is_version_name
 from rivet_dagster.catalogs.spark import examining
 from rivet_dagster.catalogs.spark.metastore import Described, Metastore
-from rivet_dagster.catalogs.spark.names import OPTIONS, TableName, resolved, session_settings, wrong_options
+from rivet_dagster.catalogs.spark.names import OPTIONS, SparkTableName, resolved, session_settings, wrong_options
 from rivet_dagster.engines.contract import EngineSession
 from rivet_dagster.entry_points import refuse_wrong_options
 from rivet_dagster.errors import NotFound, RivetError
@@ -61,7 +61,7 @@ class SparkCatalog(NeedsEngine, VersionFolders, TellsLocations):
     ) -> Iterable[Wrong]:
         """Check the table's name, and the Parquet writer options of a sink; a source has no options."""
         try:
-            TableName.of(table, "default")
+            SparkTableName.of(table, "default")
         except RivetError as error:
             diagnostic = error.diagnostics[0]
             yield Wrong(diagnostic.code, "table", diagnostic.message, diagnostic.remediation)
@@ -84,7 +84,7 @@ class SparkCatalog(NeedsEngine, VersionFolders, TellsLocations):
         """Return the metastore, the database and the table."""
         database = str(options.get("database", "default"))
         try:
-            name = TableName.of(table, database)
+            name = SparkTableName.of(table, database)
         except RivetError:
             return  # reported as an error of the table itself
         yield ("spark_catalog", str(options.get("metastore", "")), name.database, name.table)
@@ -102,7 +102,7 @@ class SparkCatalog(NeedsEngine, VersionFolders, TellsLocations):
         self._options = resolved(spec.options, root)
         self._database: str = self._options.get("database", "default")
         self._metastore = Metastore(self._no_engine)
-        self._folders: dict[TableName, Path] = {}
+        self._folders: dict[SparkTableName, Path] = {}
 
     def attach(self, open_session: Callable[[], EngineSession]) -> None:
         """Look up and change tables through the session that ``open_session`` begins."""
@@ -152,7 +152,7 @@ class SparkCatalog(NeedsEngine, VersionFolders, TellsLocations):
             self._folders[name] = self._home(name)
         return HiveLayout(self._folders[name], table, self._metastore, name)
 
-    def _home(self, name: TableName) -> Path:
+    def _home(self, name: SparkTableName) -> Path:
         folder = self._metastore.folder_of(name.database) / name.table
         described = self._metastore.describe(name)
         published = described.folder if described is not None else None
@@ -166,8 +166,8 @@ class SparkCatalog(NeedsEngine, VersionFolders, TellsLocations):
             raise RivetError("RVT-403", message, remediation="Create it, or correct `table` and the catalog's options.")
         return described
 
-    def _name(self, table: str) -> TableName:
-        return TableName.of(table, self._database)
+    def _name(self, table: str) -> SparkTableName:
+        return SparkTableName.of(table, self._database)
 
     def _no_engine(self) -> EngineSession:
         raise RivetError("RVT-403", f"only an engine can look into the catalog '{self.name}'")
@@ -180,7 +180,7 @@ class HiveLayout(TableLayout):
     has_link: ClassVar[bool] = False
 
     metastore: Metastore
-    hive_name: TableName
+    hive_name: SparkTableName
 
     @property
     def home(self) -> Path:

@@ -18,7 +18,7 @@ from typing import Any
 
 from rivet_dagster.catalogs.filesystem.catalog_location import scheme
 from rivet_dagster.catalogs.spark.hive_columns import columns_ddl
-from rivet_dagster.catalogs.spark.names import OWN, TableName
+from rivet_dagster.catalogs.spark.names import OWN, SparkTableName
 from rivet_dagster.catalogs.spark.redefinition import redefine
 from rivet_dagster.engines.contract import EngineSession
 from rivet_dagster.engines.pyspark.messages import spark_error
@@ -66,7 +66,7 @@ class Metastore:
         """The session; it ends with this process. Raises RVT-403 if no engine is at hand."""
         return self._open_session()
 
-    def describe(self, name: TableName) -> Described | None:
+    def describe(self, name: SparkTableName) -> Described | None:
         """Return the table or view of that name; None if there is none, or no such database. Raises RVT-403."""
         try:
             (row,) = self._rows(f"DESCRIBE TABLE EXTENDED {name.quoted} AS JSON")
@@ -104,7 +104,7 @@ class Metastore:
             raise RivetError("RVT-402", message, remediation=remedy)
         return folder
 
-    def switch(self, name: TableName, folder: Path, files: Files) -> None:
+    def switch(self, name: SparkTableName, folder: Path, files: Files) -> None:
         """Have the table, which may be new, consist of the ``files`` in ``folder``, with their columns, in one change.
 
         Raises RVT-404 for columns that a Hive table cannot have, or if the change is refused; RVT-403.
@@ -122,12 +122,12 @@ class Metastore:
         else:
             self._change(name, lambda: redefine(spark, name, schema, folder))
 
-    def drop(self, name: TableName) -> None:
+    def drop(self, name: SparkTableName) -> None:
         """Remove the table, whose files stay where they are. Raises RVT-404."""
         spark = self._spark
         self._change(name, lambda: spark.sql(f"DROP TABLE IF EXISTS {name.quoted}"))
 
-    def _columns(self, name: TableName) -> str | None:
+    def _columns(self, name: SparkTableName) -> str | None:
         """Return the columns of a table as DDL; None if it does not exist."""
         try:
             return columns_ddl(self.session.schema(self.session.load(CatalogTable(name.identifier))))
@@ -142,7 +142,7 @@ class Metastore:
         with _refused("RVT-403", "the session's own catalog does not answer"):
             return wait_for(lambda: spark.sql(sql).collect(), lambda: None, grace=0)
 
-    def _change(self, name: TableName, change: Callable[[], object]) -> None:
+    def _change(self, name: SparkTableName, change: Callable[[], object]) -> None:
         with _refused("RVT-404", f"the metastore refuses to change {name}"):
             uninterrupted(change)
 

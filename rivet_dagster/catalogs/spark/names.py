@@ -23,14 +23,14 @@ _NAME = re.compile(r"[A-Za-z0-9_]{1,128}")
 
 
 @dataclass(frozen=True)
-class TableName:
+class SparkTableName:
     """A table of a database of the session's own catalog, both in lower case, since letter case makes no difference."""
 
     database: str
     table: str
 
     @classmethod
-    def of(cls, text: str, default: str) -> TableName:
+    def of(cls, text: str, default: str) -> SparkTableName:
         """Return the name that a joint's ``table`` stands for; without a database it is in ``default``.
 
         Raises RVT-204.

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from rivet_dagster.catalogs.spark.names import TableName
+from rivet_dagster.catalogs.spark.names import SparkTableName
 from rivet_dagster.errors import RivetError
 
 _SCHEMA = "spark.sql.sources.schema"
@@ -21,7 +21,7 @@ _LONGEST = 4000
 """The length of the longest value that all metastores take; Spark divides a longer schema."""
 
 
-def redefine(spark: Any, name: TableName, schema: str, folder: Path) -> None:
+def redefine(spark: Any, name: SparkTableName, schema: str, folder: Path) -> None:
     """Give a table the columns of ``schema``, which is the JSON of a StructType, and ``folder`` as its location.
 
     Raises RVT-402 on Spark Connect, through which the metastore's client is not within reach.

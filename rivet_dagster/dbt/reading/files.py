@@ -11,7 +11,7 @@ from typing import Any
 
 from pathspec import PathSpec
 
-from rivet_dagster.dbt.template import DbtTemplate, TemplateError, read_template
+from rivet_dagster.dbt.template import DbtTemplate, DbtTemplateError, read_template
 from rivet_dagster.dbt.yaml_file import read_file
 from rivet_dagster.project.text_file import TextError
 
@@ -59,7 +59,7 @@ def template_of(root: Path, file: str) -> tuple[DbtTemplate | None, tuple[str, i
     """Return the template in a file, or what is wrong with it and the line."""
     try:
         return read_template(read_file(root / file)), None
-    except (TextError, TemplateError) as error:
+    except (TextError, DbtTemplateError) as error:
         return None, (error.message, error.line or 1)
 
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from rivet_dagster.dbt.declared import DbtPlace, DbtProject, Other, Target
+from rivet_dagster.dbt.declared import DbtPlace, DbtProject, DbtTarget, Other
 from rivet_dagster.dbt.reading.package import PackageReader
 from rivet_dagster.dbt.reading.project_file import PROJECT_FILE, ProjectFile, read_project_file
 from rivet_dagster.dbt.values import UnknownValueError, rendered, value_context
@@ -36,7 +36,7 @@ def read_dbt_project(root: Path) -> DbtProject:
     return DbtProject(tuple(packages), target, own.dispatch, own.target_path)
 
 
-def _read(root: Path, own: ProjectFile, outer: ProjectFile | None, target: Target) -> Any:
+def _read(root: Path, own: ProjectFile, outer: ProjectFile | None, target: DbtTarget) -> Any:
     scopes = [own.variables] if outer is None else [outer.variables, own.variables]
 
     def variable(name: str) -> Any:
@@ -51,7 +51,7 @@ def _read(root: Path, own: ProjectFile, outer: ProjectFile | None, target: Targe
     return PackageReader(root, own, outer, context).package()
 
 
-def target_values(target: Target) -> dict[str, Any]:
+def target_values(target: DbtTarget) -> dict[str, Any]:
     """Return what ``target`` has in templates."""
     values = {"name": target.name, "schema": target.schema, "type": target.adapter, "profile_name": target.profile}
     return {**{key: value for key, value in target.values.items() if value is not None}, **values}
@@ -94,21 +94,21 @@ _ONLY_SHOWN = frozenset(("method", "host", "port"))
 _USED = ("type", "schema", "method", "host", "port", "server_side_parameters")
 
 
-def read_target(root: Path, profile: str | None) -> tuple[Target, list[Other]]:
+def read_target(root: Path, profile: str | None) -> tuple[DbtTarget, list[Other]]:
     """Return the default target of a profile, and what is wrong with it. Only what is no secret is read."""
     path = root / PROFILES_FILE
     if not path.is_file():
-        return Target(profile=profile or "default"), []
+        return DbtTarget(profile=profile or "default"), []
     try:
         value = read_yaml_file(path)
     except TextError as error:
-        return Target(), [Other("profile", PROFILES_FILE, DbtPlace(PROFILES_FILE, error.line or 1), error.message)]
+        return DbtTarget(), [Other("profile", PROFILES_FILE, DbtPlace(PROFILES_FILE, error.line or 1), error.message)]
     name = profile if profile is not None else "default"
     own = value.get(name)
     outputs = own.get("outputs") if isinstance(own, Mapping) else None
     if not isinstance(own, Mapping) or not isinstance(outputs, Mapping):
         wrong = f"there is no profile '{name}' with `outputs`"
-        return Target(profile=name), [Other("profile", name, DbtPlace(PROFILES_FILE, line_of(value, name)), wrong)]
+        return DbtTarget(profile=name), [Other("profile", name, DbtPlace(PROFILES_FILE, line_of(value, name)), wrong)]
     context = value_context(dict[str, Any]().__getitem__, {})
     wrong_values: list[Other] = []
 
@@ -128,7 +128,9 @@ def read_target(root: Path, profile: str | None) -> tuple[Target, list[Other]]:
     output = outputs.get(target)
     if not isinstance(output, Mapping):
         wrong = f"the target '{target}' of the profile '{name}' is no mapping"
-        return Target(target, name), [Other("profile", name, DbtPlace(PROFILES_FILE, line_of(outputs, target)), wrong)]
+        return DbtTarget(target, name), [
+            Other("profile", name, DbtPlace(PROFILES_FILE, line_of(outputs, target)), wrong)
+        ]
     values = {key: known(key, output, None) for key in _USED if key in output}
     schema = str(values.get("schema") or "default")
     if not re.fullmatch(r"\w+", schema, re.ASCII):
@@ -136,7 +138,7 @@ def read_target(root: Path, profile: str | None) -> tuple[Target, list[Other]]:
         wrong_values.append(Other("profile", "schema", DbtPlace(PROFILES_FILE, line_of(output, "schema")), message))
         schema = "default"
     return (
-        Target(
+        DbtTarget(
             name=target,
             profile=name,
             adapter=str(values.get("type") or "spark"),

@@ -11,11 +11,11 @@ from rivet_dagster.dbt.declared import (
     DataTest,
     DbtPlace,
     DeclaredColumn,
+    ModelVersion,
     Other,
     Owner,
     Properties,
     SourceTable,
-    Version,
 )
 from rivet_dagster.dbt.reading.folder_config import (
     config_of,
@@ -142,7 +142,7 @@ class PropertiesReader:
             notes=notes_of(kind, entry),
         )
 
-    def _versions(self, entry: Located, versions: list[Any]) -> Iterator[Version]:
+    def _versions(self, entry: Located, versions: list[Any]) -> Iterator[ModelVersion]:
         name = str(entry["name"])
         for each in versions:
             if not isinstance(each, Located) or each.get("v") is None:
@@ -151,7 +151,7 @@ class PropertiesReader:
             for key, line in wrong_rules(each):
                 self._problem("properties", name, line, f"`{key}` of the columns must be a list")
             properties = self._properties("model", whole_version(entry, each), f"{name}_v{each['v']}")
-            yield Version(each["v"], _text(each.get("defined_in")), self._place(each), properties)
+            yield ModelVersion(each["v"], _text(each.get("defined_in")), self._place(each), properties)
 
     def _columns(self, value: Any) -> Iterator[DeclaredColumn]:
         for entry in value if isinstance(value, list) else ():

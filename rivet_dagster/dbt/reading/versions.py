@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
-from rivet_dagster.dbt.declared import MODEL, Properties, Version
+from rivet_dagster.dbt.declared import MODEL, ModelVersion, Properties
 from rivet_dagster.dbt.yaml_file import line_of
 from rivet_dagster.project.yaml_text import Located
 
 
 def files_of_versions(
     patches: Mapping[tuple[str, str], Properties], files: Collection[str]
-) -> Iterator[tuple[str, tuple[str, Version, Any]]]:
+) -> Iterator[tuple[str, tuple[str, ModelVersion, Any]]]:
     """Yield the stems of the files of versions, each with the model's name, the version, and the latest one.
 
     ``files`` are the stems of all files of models: the file of the latest version may have the name of the model alone.

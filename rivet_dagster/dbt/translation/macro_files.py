@@ -8,7 +8,7 @@ from pathlib import PurePosixPath
 from rivet_dagster.dbt.declared import DbtProject, Macro
 from rivet_dagster.dbt.macros.scope import DBT, MacroScope
 from rivet_dagster.dbt.report import CHANGED, LEFT_OUT, UNCHANGED, ReportEntry
-from rivet_dagster.dbt.template import TEST, DbtTemplate, TemplateError, read_template
+from rivet_dagster.dbt.template import TEST, DbtTemplate, DbtTemplateError, read_template
 from rivet_dagster.dbt.translation.translator import Translator
 
 FOLDER = "macros"
@@ -54,7 +54,7 @@ def macro_lines(text: str) -> dict[int, str]:
     """Return the names of the macros of a file by the lines on which they begin."""
     try:
         template = read_template(text)
-    except TemplateError:
+    except DbtTemplateError:
         return {}
     return {template.line(block.start): block.name for block in template.blocks()}
 

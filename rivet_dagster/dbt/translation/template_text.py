@@ -10,7 +10,7 @@ from typing import Any
 from jinja2 import nodes
 
 from rivet_dagster.dbt.declared import DbtPlace, Macro
-from rivet_dagster.dbt.template import DbtTemplate, Edit
+from rivet_dagster.dbt.template import DbtTemplate, TemplateEdit
 
 _FOR_MISSING = frozenset(("defined", "undefined", "default"))
 
@@ -39,7 +39,7 @@ class TemplateFindings:
     ``dropped`` are the spans of calls that are gone with all that they name.
     """
 
-    edits: list[Edit] = field(default_factory=list)
+    edits: list[TemplateEdit] = field(default_factory=list)
     changes: list[str] = field(default_factory=list)
     problems: list[TemplateProblem] = field(default_factory=list)
     macros: list[Macro] = field(default_factory=list)
@@ -51,7 +51,7 @@ class TemplateFindings:
 
 
 @dataclass(frozen=True)
-class Changes:
+class TemplateChanges:
     """Notes what is found in the part of a template from ``begin`` to ``end``, a text of the file ``file``."""
 
     template: DbtTemplate
@@ -94,7 +94,7 @@ class Changes:
         last = len(text) if last < 0 else last + 1
         if not text[first:start].strip() and not text[end:last].strip() and text[end - 1] != "\n":
             start, end = max(first, self.begin), min(last, self.end)
-        self.found.edits.append(Edit(start, end, ""))
+        self.found.edits.append(TemplateEdit(start, end, ""))
         self.found.dropped.append(self.template.span(use.call))
         if use.path[0] != "config":
             self._change(f"{'.'.join(use.path)}(...) is left out", use.node)
@@ -104,11 +104,11 @@ class Changes:
         """Assign an empty text to names at an offset: what dbt writes where nothing has assigned them."""
         strips = "-" if self.template.text[:at].endswith(("-%}", "-}}")) else ""
         for name in names:
-            self.found.edits.append(Edit(at, at, f"{{% set {name} = '' {strips}%}}"))
+            self.found.edits.append(TemplateEdit(at, at, f"{{% set {name} = '' {strips}%}}"))
             self.found.changes.append(f"line {self.template.line(at)}: {name} is empty where nothing sets it")
 
     def _edit(self, start: int, end: int, text: str, change: str, node: nodes.Expr) -> None:
-        self.found.edits.append(Edit(start, end, text))
+        self.found.edits.append(TemplateEdit(start, end, text))
         self._change(change, node)
 
     def _change(self, change: str, node: nodes.Expr) -> None:

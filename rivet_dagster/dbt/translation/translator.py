@@ -8,9 +8,9 @@ from typing import Any
 
 from rivet_dagster.dbt.declared import DbtNode, Macro
 from rivet_dagster.dbt.macros.scope import MacroScope
-from rivet_dagster.dbt.template import Edit, applied
+from rivet_dagster.dbt.template import TemplateEdit, applied
 from rivet_dagster.dbt.translation.names import Names
-from rivet_dagster.dbt.translation.template_text import Changes, TemplateFindings, TemplateProblem, unset_names
+from rivet_dagster.dbt.translation.template_text import TemplateChanges, TemplateFindings, TemplateProblem, unset_names
 from rivet_dagster.dbt.translation.variables import DbtVariables
 from rivet_dagster.dbt.translation.words import DbtWords
 
@@ -32,7 +32,7 @@ class Translator:
         """Return what to replace in the query of a model, snapshot or singular test; ``table`` is what it writes."""
         assert node.template is not None and node.inner is not None
         begin, end = node.inner
-        changes = Changes(node.template, node.file, begin, end)
+        changes = TemplateChanges(node.template, node.file, begin, end)
         body = list(node.template.bodies(node.inner))
         changes.preset(unset_names(body), begin)
         return self._words(changes, node.package, node, is_incremental, table).read(body)
@@ -42,7 +42,7 @@ class Translator:
         key = (macro.package, macro.block.kind, macro.name)
         if key not in self._macros:
             block = macro.block
-            changes = Changes(macro.template, macro.file, block.start, block.end)
+            changes = TemplateChanges(macro.template, macro.file, block.start, block.end)
             changes.preset(unset_names([block.node]), block.inner[0])
             self._macros[key] = self._words(changes, macro.package).read([block.node])
         return self._macros[key]
@@ -79,12 +79,12 @@ class Translator:
         head = macro.template.text[block.start : block.inner[0]]
         match = re.match(r"\{%[-+]?\s*(macro|test|data_test)\s+(\w+)", head)
         if match is not None and (match[1] != "macro" or match[2] != name):
-            edits.append(Edit(block.start + match.start(1), block.start + match.end(2), f"macro {name}"))
+            edits.append(TemplateEdit(block.start + match.start(1), block.start + match.end(2), f"macro {name}"))
             if match[1] != "macro":
                 tail = macro.template.text[block.inner[1] : block.end]
                 start = block.inner[1] + tail.index(f"end{match[1]}")
-                edits.append(Edit(start, start + len(f"end{match[1]}"), "endmacro"))
+                edits.append(TemplateEdit(start, start + len(f"end{match[1]}"), "endmacro"))
         return applied(macro.template.text, edits, block.start, block.end)
 
-    def _words(self, changes: Changes, package: str, *of_node: Any) -> DbtWords:
+    def _words(self, changes: TemplateChanges, package: str, *of_node: Any) -> DbtWords:
         return DbtWords(self._names, self._scope, self._variables, changes, package, *of_node)

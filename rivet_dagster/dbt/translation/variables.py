@@ -14,7 +14,7 @@ from rivet_dagster.dbt.declared import DbtPlace, DbtProject, Package
 from rivet_dagster.dbt.reading.project import target_values
 from rivet_dagster.dbt.reading.project_file import PROJECT_FILE
 from rivet_dagster.dbt.report import CHANGED, LEFT_OUT, ReportEntry
-from rivet_dagster.dbt.template import TemplateError, constant, read_template
+from rivet_dagster.dbt.template import DbtTemplateError, constant, read_template
 from rivet_dagster.dbt.values import UnknownValueError, rendered, value_context
 from rivet_dagster.dbt.yaml_file import line_of
 from rivet_dagster.secrets.variables import references
@@ -149,7 +149,7 @@ def _with_environment(text: str) -> str | None:
         body = read_template(text).tree.body
         parts = [part for node in body for part in (node.nodes if isinstance(node, nodes.Output) else [None])]
         return "".join(map(_part, parts))
-    except (TemplateError, ValueError):
+    except (DbtTemplateError, ValueError):
         return None
 
 

@@ -11,7 +11,7 @@ from rivet_dagster.dbt.declared import DbtNode, Macro
 from rivet_dagster.dbt.macros.scope import DBT, MacroScope
 from rivet_dagster.dbt.template import constant
 from rivet_dagster.dbt.translation.names import Names
-from rivet_dagster.dbt.translation.template_text import Changes, TemplateFindings, Use, bound, uses
+from rivet_dagster.dbt.translation.template_text import TemplateChanges, TemplateFindings, Use, bound, uses
 from rivet_dagster.dbt.translation.variables import DbtVariables
 from rivet_dagster.errors import nearest
 
@@ -68,7 +68,7 @@ class VariableWords:
     names: Names
     scope: MacroScope
     variables: DbtVariables
-    changes: Changes
+    changes: TemplateChanges
     package: str
     node: DbtNode | None = None
     is_incremental: bool = False

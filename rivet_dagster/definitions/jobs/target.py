@@ -15,7 +15,7 @@ from rivet_dagster.model.partitions import Partitions
 
 
 @dataclass(frozen=True)
-class Target:
+class JobTarget:
     """The joints that a run materializes.
 
     ``joints`` are in topological order; the checks of the sources ``gated`` are evaluated before them. ``partitions``
@@ -33,12 +33,12 @@ class Target:
         return dg.AssetSelection.assets(*project.keys(self.joints), *errors) | judged
 
 
-def find_target(project: RivetProject, text: str) -> Target:
+def find_target(project: RivetProject, text: str) -> JobTarget:
     """Return the target of a selection in Dagster's syntax, without its sources. Raises RVT-115, RVT-116."""
     return target_of(project, project.select_made(text))
 
 
-def target_of(project: RivetProject, joints: Iterable[str]) -> Target:
+def target_of(project: RivetProject, joints: Iterable[str]) -> JobTarget:
     """Return the target that materializes ``joints``, none of which is a source. Raises RVT-116."""
     wanted = set(joints)
     made = tuple(name for name in project.joints.values() if name in wanted)
@@ -46,7 +46,7 @@ def target_of(project: RivetProject, joints: Iterable[str]) -> Target:
     if len(partitions) > 1:
         known = ", ".join(map(str, partitions.values()))
         raise RivetError("RVT-116", f"the joints have several partitions definitions: {known}")
-    return Target(made, _gated_sources(project, made), next(iter(partitions.values()), None))
+    return JobTarget(made, _gated_sources(project, made), next(iter(partitions.values()), None))
 
 
 def _gated_sources(project: RivetProject, joints: Iterable[str]) -> tuple[str, ...]:

@@ -14,7 +14,7 @@ from rivet_dagster.definitions.resources.engines import ENGINE_TAG, engine_keys,
 from rivet_dagster.definitions.runs.environment import environment_tags
 from rivet_dagster.definitions.runs.failure import rivet_failures
 from rivet_dagster.errors import RivetError
-from rivet_dagster.execution.clean_up import Kept, errors_of, own_tables, upkeep
+from rivet_dagster.execution.clean_up import UpkeptTable, errors_of, own_tables, upkeep
 
 JOB, STEP = "upkeep", "upkeep_of_tables"
 UPKEEP = "rivet/upkeep"
@@ -50,7 +50,7 @@ def upkeep_job(project: RivetProject) -> dg.JobDefinition:
     def upkeep_of_tables(context: dg.OpExecutionContext) -> Iterator[dg.AssetObservation | dg.Output[None]]:
         runtime = open_runtime(project, context.resources, context.run_id)
         tables = own_tables(project.assembly, context.op_config.get(_CATALOGS, ()))
-        done: list[Kept] = []
+        done: list[UpkeptTable] = []
         with rivet_failures():
             for kept in upkeep(runtime, tables):
                 done.append(kept)
@@ -73,7 +73,7 @@ def upkeep_config(catalogs: Sequence[str]) -> dict[str, Any]:
     return {"ops": {STEP: {"config": {_CATALOGS: list(catalogs)}}}} if catalogs else {}
 
 
-def _observation(project: RivetProject, kept: Kept) -> Iterator[dg.AssetObservation]:
+def _observation(project: RivetProject, kept: UpkeptTable) -> Iterator[dg.AssetObservation]:
     """Yield what was done to a table as an observation of its asset, if that is here."""
     if kept.report is None or kept.of.joint not in project.selected:
         return
@@ -82,7 +82,7 @@ def _observation(project: RivetProject, kept: Kept) -> Iterator[dg.AssetObservat
         yield dg.AssetObservation(key, metadata={UPKEEP: dg.MetadataValue.json(asdict(kept.report))})
 
 
-def _table(tables: Sequence[Kept]) -> dg.TableMetadataValue:
+def _table(tables: Sequence[UpkeptTable]) -> dg.TableMetadataValue:
     reports = [asdict(kept.report) for kept in tables if kept.report is not None]
     columns = [dg.TableColumn(name, kind) for name, kind in _COLUMNS.items()]
     return dg.MetadataValue.table(

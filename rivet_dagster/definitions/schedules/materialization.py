@@ -8,7 +8,7 @@ from typing import Any
 
 import dagster as dg
 
-from rivet_dagster.definitions.jobs.target import Target, find_target
+from rivet_dagster.definitions.jobs.target import JobTarget, find_target
 from rivet_dagster.definitions.partitions import last_whole_partition, partitions_definition
 from rivet_dagster.definitions.project import RivetProject
 from rivet_dagster.definitions.runs.environment import environment_tags
@@ -75,7 +75,7 @@ def refusals(name: str) -> Iterator[None]:
         raise RivetError("RVT-104", f"Dagster refuses '{name}': {error}") from error
 
 
-def _tick(target: Target, offset: int, tags: Mapping[str, str] | None, config: dg.RunConfig | None) -> Tick:
+def _tick(target: JobTarget, offset: int, tags: Mapping[str, str] | None, config: dg.RunConfig | None) -> Tick:
     """Return the function of a tick, whose requests depend only on the scheduled time."""
     given: dict[str, Any] = {"tags": tags, "run_config": config}
     definition = partitions_definition(target.partitions) if target.partitions else None
@@ -98,7 +98,7 @@ def _tick(target: Target, offset: int, tags: Mapping[str, str] | None, config: d
     return tick
 
 
-def _which(target: Target, offset: int) -> str:
+def _which(target: JobTarget, offset: int) -> str:
     if target.partitions is None:
         return ""
     if not target.partitions.of_time:

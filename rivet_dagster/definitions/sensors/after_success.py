@@ -6,7 +6,7 @@ from collections.abc import Container, Iterable, Sequence
 
 import dagster as dg
 
-from rivet_dagster.definitions.jobs.target import Target, find_target
+from rivet_dagster.definitions.jobs.target import JobTarget, find_target
 from rivet_dagster.definitions.partitions import partitions_definition
 from rivet_dagster.definitions.project import RivetProject
 from rivet_dagster.definitions.runs.staged_rows import staged_of
@@ -102,13 +102,13 @@ def build_after_success_sensor(
     return look
 
 
-def _refuse_circle(made: Target, monitored_target: Target) -> None:
+def _refuse_circle(made: JobTarget, monitored_target: JobTarget) -> None:
     both = [joint for joint in made.joints if joint in monitored_target.joints]
     if both:
         raise RivetError("RVT-120", f"it makes {', '.join(both)}, which is monitored: each run would lead to the next")
 
 
-def _refuse_other_partitions(project: RivetProject, made: Target, monitored_target: Target) -> None:
+def _refuse_other_partitions(project: RivetProject, made: JobTarget, monitored_target: JobTarget) -> None:
     if made.partitions is None:
         return
     for name in monitored_target.joints:

@@ -11,7 +11,7 @@ import dagster as dg
 
 from rivet_dagster.compiler.joints import SourceJoint
 from rivet_dagster.compiler.sensors import wrong_source
-from rivet_dagster.definitions.jobs.target import Target, find_target
+from rivet_dagster.definitions.jobs.target import JobTarget, find_target
 from rivet_dagster.definitions.project import RivetProject
 from rivet_dagster.definitions.runs.environment import environment_tags
 from rivet_dagster.errors import RivetError
@@ -28,7 +28,7 @@ def find_source(project: RivetProject, name: str) -> SourceJoint:
     return project.assembly.source(name)
 
 
-def find_whole_target(project: RivetProject, text: str) -> Target:
+def find_whole_target(project: RivetProject, text: str) -> JobTarget:
     """Return the target of a selection, which must not have partitions. Raises RVT-115, RVT-116, RVT-119."""
     target = find_target(project, text)
     if target.partitions is not None:
@@ -42,7 +42,7 @@ def observation(project: RivetProject, source: str, version: str) -> dg.AssetObs
     return dg.AssetObservation(project.key(source), tags={DATA_VERSION: version})
 
 
-def target_job(project: RivetProject, name: str, target: Target) -> dg.UnresolvedAssetJobDefinition:
+def target_job(project: RivetProject, name: str, target: JobTarget) -> dg.UnresolvedAssetJobDefinition:
     """Return the job that a sensor requests, which has the sensor's name."""
     return dg.define_asset_job(
         name, target.selection(project), tags=environment_tags(project), description=f"What the sensor {name} makes."

@@ -12,7 +12,7 @@ from rivet_dagster.errors import RivetError
 from rivet_dagster.execution.error_location import locate_in_query
 from rivet_dagster.execution.reading.landing import holds_new_rows
 from rivet_dagster.execution.reading.refs import MaterializedRef
-from rivet_dagster.execution.reading.rendering import Rendered, render_whole
+from rivet_dagster.execution.reading.rendering import RunQueries, render_whole
 from rivet_dagster.execution.reading.sources import (
     current_relation,
     source_frame,
@@ -125,7 +125,7 @@ def positions(refs: Mapping[str, MaterializedRef]) -> dict[str, Position]:
 
 def frames(
     runtime: Runtime,
-    rendered: Rendered,
+    rendered: RunQueries,
     session: EngineSession,
     given: Mapping[str, MaterializedRef],
     window: Window | None = None,
@@ -154,7 +154,7 @@ def frames(
 
 
 def query_frame(
-    runtime: Runtime, rendered: Rendered, query: FusedQuery, session: EngineSession, window: Window | None = None
+    runtime: Runtime, rendered: RunQueries, query: FusedQuery, session: EngineSession, window: Window | None = None
 ) -> Frame:
     """Return the lazy frame of one query, whose views ``frames`` has registered. Raises RVT-503."""
     values = bound(runtime.assembly, rendered.of_partitions, window)

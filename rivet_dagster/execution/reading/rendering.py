@@ -18,7 +18,7 @@ from rivet_dagster.sql.target import RUN_STARTED_AT, is_variable, target_view, w
 
 
 @dataclass(frozen=True)
-class Rendered:
+class RunQueries:
     """The queries whose union by name is one joint of a ``group``, and what they need from a run.
 
     ``parameters`` are values by name; ``of_partitions`` names the parameters, by joint, whose values depend on the
@@ -48,7 +48,7 @@ def render_for_run(
     started: datetime,
     session: EngineSession,
     as_written: bool = False,
-) -> Rendered:
+) -> RunQueries:
     """Return the queries of a run that began at ``started``; if ``as_written``, not those of the good rows alone.
 
     A template is rendered incrementally if its sink has been published, and has a watermark if the template uses one.
@@ -82,7 +82,7 @@ def render_for_run(
 
 def render_whole(
     group: FusedGroup, exit_name: str, started: datetime | None = None, as_written: bool = False
-) -> Rendered:
+) -> RunQueries:
     """Return the queries of a first run, which reads everything; ``started`` is now by default."""
     query = _query(group, exit_name)
     upon = {cte.incremental.sink: "" for cte in query.ctes if cte.incremental is not None}
@@ -104,14 +104,14 @@ def _rendered(
     targets: Mapping[str, Published] | None = None,
     upon: Mapping[str, str] | None = None,
     as_written: bool = False,
-) -> Rendered:
+) -> RunQueries:
     used = {cte.joint: cte.parameters_for(cte.joint in incremental) for cte in query.ctes}
     start = (
         {RUN_STARTED_AT: Typed(started, "timestamp")} if any(RUN_STARTED_AT in names for names in used.values()) else {}
     )
     windows = {joint: tuple(name for name in names if name in PARTITION_PARAMETERS) for joint, names in used.items()}
     quarantines = group.target is not None and group.target.errors is not None and not as_written
-    return Rendered(
+    return RunQueries(
         group.name,
         query.good(incremental) if quarantines else query.fused(incremental),
         {**start, **(parameters or {})},

@@ -12,17 +12,17 @@ from rivet_dagster.compiler.row_errors import SourceQuery, separated
 from rivet_dagster.errors import RivetError, RowsFailed
 from rivet_dagster.execution.quality.row_errors import counted_errors
 from rivet_dagster.execution.reading.inputs import inputs, query_frame
-from rivet_dagster.execution.reading.rendering import Rendered
+from rivet_dagster.execution.reading.rendering import RunQueries
 from rivet_dagster.execution.results import RowErrorCounts
 from rivet_dagster.execution.row_error import RowError
 from rivet_dagster.execution.this_run import ThisRun
 from rivet_dagster.execution.writing.row_errors import complete_errors
-from rivet_dagster.sql.row_errors.error_query import Place
+from rivet_dagster.sql.row_errors.error_query import QueryLocation
 from rivet_dagster.sql.target import source_of
 
 
 @contextmanager
-def raising_all_errors(run: ThisRun, rendered: Rendered) -> Iterator[None]:
+def raising_all_errors(run: ThisRun, rendered: RunQueries) -> Iterator[None]:
     """Turn RVT-520, one row that could not be evaluated, into an RowError with all errors of all rows.
 
     To be entered with the views from which the rows are computed. Where the errors cannot be separated from the rows,
@@ -36,7 +36,7 @@ def raising_all_errors(run: ThisRun, rendered: Rendered) -> Iterator[None]:
         raise _with_all_rows(run, rendered, error) from error.__cause__
 
 
-def _with_all_rows(run: ThisRun, rendered: Rendered, error: RivetError) -> RivetError:
+def _with_all_rows(run: ThisRun, rendered: RunQueries, error: RivetError) -> RivetError:
     assembly = run.runtime.assembly
     group_query = rendered.group_query
     sources = [joint for name in group_query.read if isinstance(joint := assembly.joint(name), SourceJoint)]
@@ -57,7 +57,7 @@ def _with_all_rows(run: ThisRun, rendered: Rendered, error: RivetError) -> Rivet
     return RowError.at(found.sites) if found.sites else error
 
 
-def _counted(run: ThisRun, rendered: Rendered, errors: FusedQuery) -> RowErrorCounts:
+def _counted(run: ThisRun, rendered: RunQueries, errors: FusedQuery) -> RowErrorCounts:
     session = run.session
     with session.separating_errors():
         views = {source: view for view in errors.inputs if (source := source_of(view)) is not None}
@@ -68,11 +68,13 @@ def _counted(run: ThisRun, rendered: Rendered, errors: FusedQuery) -> RowErrorCo
         return counted_errors(session, complete_errors(run, frame, ""), "", "")
 
 
-def _places(assembly: CompiledAssembly, name: str) -> tuple[Place, Place]:
+def _places(assembly: CompiledAssembly, name: str) -> tuple[QueryLocation, QueryLocation]:
     joint = assembly.joint(name)
     if not isinstance(joint, QueryJoint):
-        return (Place(name, joint.file),) * 2
-    first, later = (Place(name, joint.file, joint.sql_line, lines) for lines in (joint.lines, joint.lines_incremental))
+        return (QueryLocation(name, joint.file),) * 2
+    first, later = (
+        QueryLocation(name, joint.file, joint.sql_line, lines) for lines in (joint.lines, joint.lines_incremental)
+    )
     return first, later
 
 

@@ -16,7 +16,7 @@ from rivet_dagster.execution.error_location import locate_in_query
 from rivet_dagster.execution.phases import CONFIG, WRITE
 from rivet_dagster.execution.reading.inputs import frames, inputs, positions
 from rivet_dagster.execution.reading.landing import appends, last_version
-from rivet_dagster.execution.reading.rendering import Rendered, render_for_run, render_whole
+from rivet_dagster.execution.reading.rendering import RunQueries, render_for_run, render_whole
 from rivet_dagster.execution.results import RowErrorCounts
 from rivet_dagster.execution.this_run import ThisRun
 from rivet_dagster.execution.writing.all_row_errors import raising_all_errors
@@ -78,13 +78,13 @@ def write_joint(
     return found
 
 
-def _rendered(run: ThisRun, exit_name: str, as_written: bool) -> Rendered:
+def _rendered(run: ThisRun, exit_name: str, as_written: bool) -> RunQueries:
     if run.full_refresh:
         return render_whole(run.group, exit_name, run.started, as_written)
     return render_for_run(run.runtime, run.group, exit_name, run.started, run.session, as_written)
 
 
-def _upon(run: ThisRun, rendered: Rendered) -> dict[str, TargetPosition]:
+def _upon(run: ThisRun, rendered: RunQueries) -> dict[str, TargetPosition]:
     """Return the versions of tables of other groups that the queries are about."""
     assembly = run.runtime.assembly
     others = {name: version for name, version in rendered.upon.items() if assembly.joint(name).group != run.group.name}
@@ -92,7 +92,7 @@ def _upon(run: ThisRun, rendered: Rendered) -> dict[str, TargetPosition]:
 
 
 @contextmanager
-def _at_its_line(run: ThisRun, joint: ComputedJoint, rendered: Rendered) -> Iterator[None]:
+def _at_its_line(run: ThisRun, joint: ComputedJoint, rendered: RunQueries) -> Iterator[None]:
     try:
         yield
     except RivetError as error:
@@ -111,7 +111,7 @@ def _refuse_unknown_columns(wanted: Sequence[tuple[str, str]], session: EngineSe
 
 
 def _result(
-    run: ThisRun, exit_name: str, rendered: Rendered, session: EngineSession, corrupt: dict[str, Frame] | None
+    run: ThisRun, exit_name: str, rendered: RunQueries, session: EngineSession, corrupt: dict[str, Frame] | None
 ) -> Frame:
     runtime, given, window = run.runtime, run.given, run.window
     joint = runtime.assembly.joint(exit_name)

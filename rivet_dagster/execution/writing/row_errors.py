@@ -18,7 +18,7 @@ from rivet_dagster.engines.contract import EngineSession, Frame, Typed
 from rivet_dagster.errors import RivetError
 from rivet_dagster.execution.quality.row_errors import counted_errors
 from rivet_dagster.execution.reading.inputs import query_frame
-from rivet_dagster.execution.reading.rendering import Rendered
+from rivet_dagster.execution.reading.rendering import RunQueries
 from rivet_dagster.execution.results import RowErrorCounts
 from rivet_dagster.execution.this_run import ThisRun
 from rivet_dagster.model.external_assets import DAGSTER
@@ -66,7 +66,7 @@ _NOT_CERTAIN = "it is not certain that all rows can be evaluated"
 
 def write_errors(
     run: ThisRun,
-    rendered: Rendered,
+    rendered: RunQueries,
     corrupt: Mapping[str, Frame],
     transaction: TableTransaction,
     target: Target,
@@ -130,7 +130,7 @@ def _source(run: ThisRun, name: str) -> SourceJoint:
     return source
 
 
-def _outdated(run: ThisRun, rendered: Rendered, target: Target) -> OutdatedErrors:
+def _outdated(run: ThisRun, rendered: RunQueries, target: Target) -> OutdatedErrors:
     """Return the earlier errors that are too old, or for whose sources this run has read all records.
 
     None of the latter if each run appends the rows of the whole sources; its errors are appended then, too.
@@ -225,14 +225,14 @@ def _proof(query: GroupQuery, incremental: Collection[str]) -> Proof:
     return "never" if "never" in proofs else "with rows" if "with rows" in proofs else "always"
 
 
-def refuse_unproven(rendered: Rendered, transaction: TableTransaction) -> None:
+def refuse_unproven(rendered: RunQueries, transaction: TableTransaction) -> None:
     """Raise RVT-520 if a success of the author's own query does not prove that all rows can be evaluated."""
     proof = rendered.group_query.proof(rendered.incremental)
     if proof == "never" or (proof == "with rows" and transaction.batch.statistics.rows == 0):
         raise RivetError("RVT-520", _NOT_CERTAIN)
 
 
-def refuse_by_types(run: ThisRun, rendered: Rendered, as_written: bool) -> None:
+def refuse_by_types(run: ThisRun, rendered: RunQueries, as_written: bool) -> None:
     """Raise RVT-330 for casts of strings whose errors could not be separated, now that the types are known.
 
     Where they are separated, raise RVT-520 if a success of the author's query, ``as_written``, would prove nothing. To

@@ -18,7 +18,7 @@ from rivet_dagster.sql.row_errors.overflows import Overflow, or_overflowing, ove
 from rivet_dagster.sql.row_errors.projection_errors import only_where, operator_of_rows
 from rivet_dagster.sql.row_errors.raising import any_of, literal, raises, true_or_false, value_or_null
 from rivet_dagster.sql.row_errors.refusal import RefusedError
-from rivet_dagster.sql.row_errors.select_rewrite import Given, Kept, Operator, SelectRewrite, refuse_inside
+from rivet_dagster.sql.row_errors.select_rewrite import Given, Operator, SelectRewrite, WhereConditions, refuse_inside
 from rivet_dagster.sql.row_errors.site import fill
 from rivet_dagster.sql.row_errors.sites import Fallible, FoundSite
 
@@ -66,7 +66,7 @@ def _cast_arguments(expression: ExpressionText, value: exp.Expr) -> Iterator[tup
 
 
 def aggregation_operators(
-    rewrite: SelectRewrite, given: Sequence[Given], kept: Kept, windowed: bool
+    rewrite: SelectRewrite, given: Sequence[Given], kept: WhereConditions, windowed: bool
 ) -> Iterator[Operator]:
     rows: list[Fallible] = []
     groups: list[Fallible] = []

@@ -38,7 +38,7 @@ class Item:
 
 
 @dataclass(frozen=True)
-class Relation:
+class ReadRelation:
     """A relation of a FROM: its range, the range within the parentheses of a subquery, and the name that columns have.
 
     ``joined`` is how it is joined to those before it: "INNER", "LEFT"..., or "" for the first one and behind a comma.
@@ -63,7 +63,7 @@ class Select:
 
     part: Range
     items: tuple[Item, ...]
-    relations: tuple[Relation, ...]
+    relations: tuple[ReadRelation, ...]
     clauses: dict[str, Range]
     end_of_rows: int
     distinct: bool
@@ -148,7 +148,7 @@ def _item(code: Code, part: Range) -> Item:
     return Item(Range(part.start, end), tree.alias)
 
 
-def _relations(code: Code, part: Range) -> list[Relation]:
+def _relations(code: Code, part: Range) -> list[ReadRelation]:
     """Return the relations of a FROM in order."""
     bounds = [(part.start, "")]
     for index in code.outside(part):
@@ -165,9 +165,9 @@ def _relations(code: Code, part: Range) -> list[Relation]:
     return [_relation(code, start, end, joined, part) for (start, joined), end in zip(bounds, ends, strict=True)]
 
 
-def _relation(code: Code, start: int, end: int, joined: str, source: Range) -> Relation:
+def _relation(code: Code, start: int, end: int, joined: str, source: Range) -> ReadRelation:
     if joined == "LATERAL VIEW":
-        return Relation(Range(start, end), None, None, joined, start, lateral=True)
+        return ReadRelation(Range(start, end), None, None, joined, start, lateral=True)
     first = start
     if joined:
         first = next(i for i in range(start, end) if code.type(i) == TokenType.JOIN) + 1
@@ -186,7 +186,7 @@ def _relation(code: Code, start: int, end: int, joined: str, source: Range) -> R
         name = _alias(code, Range(closing + 1, last))
     else:
         name = _alias(code, Range(first + 1, last)) or _last_part(code, Range(first, last))
-    return Relation(Range(first, last), subquery, name, joined, start, condition, lateral)
+    return ReadRelation(Range(first, last), subquery, name, joined, start, condition, lateral)
 
 
 def _alias(code: Code, part: Range) -> str | None:

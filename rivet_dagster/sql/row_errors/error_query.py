@@ -21,7 +21,7 @@ _OPTIONS = "map('ignoreNullFields', 'false')"
 
 
 @dataclass(frozen=True)
-class Place:
+class QueryLocation:
     """Where a query stands: its joint, and the file and the line in it with which the query begins.
 
     ``lines`` are those of a query that was rendered from a template.
@@ -42,7 +42,7 @@ def json_of(value: str) -> str:
     return f"to_json({value}, {_OPTIONS})"
 
 
-def error_query(place: Place, expressions: Sequence[Fallible], row: str, key: str, rows: str) -> str:
+def error_query(place: QueryLocation, expressions: Sequence[Fallible], row: str, key: str, rows: str) -> str:
     """Return the query with QUERY_COLUMNS of the errors that ``expressions`` raise.
 
     ``row`` and ``key`` are expressions of the JSON of a row. ``rows`` are the clauses of the SELECT behind its items,
@@ -61,7 +61,7 @@ def error_query(place: Place, expressions: Sequence[Fallible], row: str, key: st
     )
 
 
-def errors_in_full(place: Place, expressions: Sequence[Fallible], row: str, key: str) -> str:
+def errors_in_full(place: QueryLocation, expressions: Sequence[Fallible], row: str, key: str) -> str:
     """Return an expression of the array of a row's errors, each a struct of QUERY_COLUMNS."""
     sites, errors = _errors(expressions)
     places = ", ".join(f"'{name}', {value}" for name, value in _places(place, sites, _ERROR).items())
@@ -80,7 +80,7 @@ def _errors(expressions: Sequence[Fallible]) -> tuple[list[tuple[str, int]], str
     return sites, arrays[0] if len(arrays) == 1 else f"flatten(array({', '.join(arrays)}))"
 
 
-def _places(place: Place, sites: Sequence[tuple[str, int]], error: str) -> dict[str, str]:
+def _places(place: QueryLocation, sites: Sequence[tuple[str, int]], error: str) -> dict[str, str]:
     """Return where an error is: its expression, file and line."""
     texts = ", ".join(literal(text if len(text) <= _LONGEST else f"{text[:_LONGEST]}...") for text, _ in sites)
     lines = [place.line(line) for _, line in sites]

@@ -8,7 +8,7 @@ from dataclasses import replace
 from sqlglot import TokenType, exp
 
 from rivet_dagster.model.row_errors import ComparedTypes, Proof
-from rivet_dagster.sql.row_errors.clauses import Relation, conjuncts
+from rivet_dagster.sql.row_errors.clauses import ReadRelation, conjuncts
 from rivet_dagster.sql.row_errors.code import Edit, Range
 from rivet_dagster.sql.row_errors.expression_text import ExpressionText
 from rivet_dagster.sql.row_errors.raising import literal, value_or_null
@@ -110,7 +110,11 @@ _CAST_OF_KEYS = "the comparison of a string with another type in a join"
 
 
 def _join_condition(
-    rewrite: SelectRewrite, relations: Sequence[Relation], part: Range, expression: ExpressionText, failing: Fallible
+    rewrite: SelectRewrite,
+    relations: Sequence[ReadRelation],
+    part: Range,
+    expression: ExpressionText,
+    failing: Fallible,
 ) -> Iterator[Operator]:
     sides = _sides(rewrite, relations, expression)
     start, end = rewrite.code.place(part)
@@ -158,8 +162,8 @@ def _cast(expression: ExpressionText, key: exp.Expr, values: str, compared: Expr
 
 
 def _sides(
-    rewrite: SelectRewrite, relations: Sequence[Relation], expression: ExpressionText
-) -> list[tuple[ExpressionText, Sequence[Relation], bool]] | None:
+    rewrite: SelectRewrite, relations: Sequence[ReadRelation], expression: ExpressionText
+) -> list[tuple[ExpressionText, Sequence[ReadRelation], bool]] | None:
     """Return the sides of an equality of a join, each with its relations; None if it is no such equality."""
     tree = expression.tree
     commas = any(not relation.joined for relation in relations[1:])
@@ -167,7 +171,7 @@ def _sides(
         return None
     right = (relations[-1].name or "").lower()
     left = {(relation.name or "").lower() for relation in relations[:-1]}
-    sides: list[tuple[ExpressionText, Sequence[Relation], bool]] = []
+    sides: list[tuple[ExpressionText, Sequence[ReadRelation], bool]] = []
     for node in (tree.left, tree.right):
         tables = {column.table.lower() for column in node.find_all(exp.Column)}
         text = expression.of(node)
@@ -182,7 +186,7 @@ def _sides(
     return sides if sides[0][2] != sides[1][2] else None
 
 
-def _refuse_generator(rewrite: SelectRewrite, relation: Relation) -> None:
+def _refuse_generator(rewrite: SelectRewrite, relation: ReadRelation) -> None:
     code = rewrite.code
     first = relation.part.start + 2
     first += code.word(first) == "OUTER"

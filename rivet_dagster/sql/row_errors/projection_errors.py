@@ -11,7 +11,7 @@ from rivet_dagster.sql.row_errors.code import Edit, on_one_line
 from rivet_dagster.sql.row_errors.overflows import or_overflowing, overflow_of, with_attempts
 from rivet_dagster.sql.row_errors.raising import any_of, true_or_false
 from rivet_dagster.sql.row_errors.refusal import RefusedError
-from rivet_dagster.sql.row_errors.select_rewrite import Given, Kept, Operator, SelectRewrite, refuse_inside
+from rivet_dagster.sql.row_errors.select_rewrite import Given, Operator, SelectRewrite, WhereConditions, refuse_inside
 from rivet_dagster.sql.row_errors.sites import Fallible
 
 _FLAG = "rivet_failed"
@@ -21,7 +21,7 @@ _MOST_FLAGS = 62
 """A BIGINT has 63 bits beside its sign."""
 
 
-def conditions(rewrite: SelectRewrite) -> Kept:
+def conditions(rewrite: SelectRewrite) -> WhereConditions:
     """Guard the conditions of WHERE, and return them."""
     part = rewrite.select.clause("where")
     clean: list[str] = []
@@ -36,10 +36,10 @@ def conditions(rewrite: SelectRewrite) -> Kept:
             continue
         failing.append(wrong)
         rewrite.edits.append(Edit(start, end, wrong.truth))
-    return Kept(tuple(clean), tuple(failing))
+    return WhereConditions(tuple(clean), tuple(failing))
 
 
-def projection_operators(rewrite: SelectRewrite, given: Sequence[Given], kept: Kept) -> Iterator[Operator]:
+def projection_operators(rewrite: SelectRewrite, given: Sequence[Given], kept: WhereConditions) -> Iterator[Operator]:
     failing = _failing_items(rewrite, given)
     if not failing and not kept.failing:
         return
@@ -61,7 +61,7 @@ def _failing_items(rewrite: SelectRewrite, given: Sequence[Given]) -> list[Falli
 
 
 def operator_of_rows(
-    rewrite: SelectRewrite, kept: Kept, failing: Sequence[Fallible], *, only_failing: bool = True
+    rewrite: SelectRewrite, kept: WhereConditions, failing: Sequence[Fallible], *, only_failing: bool = True
 ) -> Operator:
     """Return the operator of the conditions of WHERE, and of expressions of the rows that they keep.
 
@@ -106,14 +106,14 @@ def _bits(failing: Sequence[Fallible]) -> Iterator[tuple[str, Fallible]]:
         yield f"{2**number}L", one
 
 
-def failing_expressions(kept: Kept, failing: Sequence[Fallible]) -> list[Fallible]:
+def failing_expressions(kept: WhereConditions, failing: Sequence[Fallible]) -> list[Fallible]:
     """Return the conditions of WHERE that can fail, and such expressions of the rows for which they do not."""
     wrong = [one.failed for one in kept.failing]
     later = [only_where(one, f"NOT ({any_of(wrong)})") for one in failing] if wrong else failing
     return [*kept.failing, *later]
 
 
-def window_operators(rewrite: SelectRewrite, given: Sequence[Given], kept: Kept) -> Iterator[Operator]:
+def window_operators(rewrite: SelectRewrite, given: Sequence[Given], kept: WhereConditions) -> Iterator[Operator]:
     """Keep bad rows for the windows of others, and leave them out behind the windows."""
     failing: list[Fallible] = []
     places: list[Edit] = []
@@ -133,7 +133,7 @@ def window_operators(rewrite: SelectRewrite, given: Sequence[Given], kept: Kept)
         places.append(Edit(*rewrite.code.place(one.item.part), wrong.value))
     if kept.failing:
         yield operator_of_rows(rewrite, kept, ())
-    rows = Kept((*kept.clean, *(one.truth for one in kept.failing)), ())
+    rows = WhereConditions((*kept.clean, *(one.truth for one in kept.failing)), ())
     operator = operator_of_rows(rewrite, rows, failing, only_failing=False) if failing else None
     if failing:
         for clause in ("order", "limit", "qualify"):

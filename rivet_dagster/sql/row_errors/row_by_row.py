@@ -19,11 +19,11 @@ from rivet_dagster.sql.error import Unreadable
 from rivet_dagster.sql.row_errors.aggregate_calls import aggregates
 from rivet_dagster.sql.row_errors.clauses import Item, select_of
 from rivet_dagster.sql.row_errors.code import Code, on_one_line
-from rivet_dagster.sql.row_errors.error_query import Place, errors_in_full, json_of
+from rivet_dagster.sql.row_errors.error_query import QueryLocation, errors_in_full, json_of
 from rivet_dagster.sql.row_errors.projection_errors import conditions, failing_expressions
 from rivet_dagster.sql.row_errors.raising import any_of, true_or_false, value_or_null
 from rivet_dagster.sql.row_errors.refusal import RefusedError
-from rivet_dagster.sql.row_errors.select_rewrite import Kept, SelectRewrite
+from rivet_dagster.sql.row_errors.select_rewrite import SelectRewrite, WhereConditions
 from rivet_dagster.sql.row_errors.sites import Fallible, generates
 
 INPUT = "rivet_input"
@@ -58,7 +58,7 @@ def _once(value: str) -> str:
     return f"IF(spark_partition_id() < 0, NULL, {value})"
 
 
-def row_by_row(sql: str, place: Place, keys: Sequence[str]) -> RowByRow | None:
+def row_by_row(sql: str, place: QueryLocation, keys: Sequence[str]) -> RowByRow | None:
     """Return a query as a link of a chain; None if a row of it may come from several rows, or from none.
 
     >>> found = row_by_row("SELECT id, CAST(s AS INT) AS n FROM orders WHERE id > 0", Place("j"), [])
@@ -162,7 +162,7 @@ def _is_plain(star: exp.Expr) -> bool:
 
 
 def _query(
-    alias: str, items: Sequence[_Item], kept: Kept, had_failed: str, own: tuple[str, ...], value: str | None
+    alias: str, items: Sequence[_Item], kept: WhereConditions, had_failed: str, own: tuple[str, ...], value: str | None
 ) -> str:
     """Return the query over INPUT that gives the items and the columns ``own``, with ``value`` in the first of them.
 

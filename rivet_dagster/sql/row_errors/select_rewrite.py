@@ -10,9 +10,9 @@ from sqlglot import exp
 from rivet_dagster.model.row_errors import Proof
 from rivet_dagster.sql.dialect import quoted
 from rivet_dagster.sql.row_errors.aggregate_calls import aggregates, windows
-from rivet_dagster.sql.row_errors.clauses import Item, Relation, Select
+from rivet_dagster.sql.row_errors.clauses import Item, ReadRelation, Select
 from rivet_dagster.sql.row_errors.code import Code, Edit, Range, edited, on_one_line
-from rivet_dagster.sql.row_errors.error_query import Place, error_query, json_of
+from rivet_dagster.sql.row_errors.error_query import QueryLocation, error_query, json_of
 from rivet_dagster.sql.row_errors.expression_text import ExpressionText
 from rivet_dagster.sql.row_errors.raising import any_of, literal, value_or_null
 from rivet_dagster.sql.row_errors.refusal import RefusedError
@@ -52,7 +52,7 @@ class SelectRewrite:
     def __init__(
         self,
         code: Code,
-        place: Place,
+        place: QueryLocation,
         select: Select,
         edits: list[Edit],
         keys: Sequence[str] | None,
@@ -83,7 +83,7 @@ class SelectRewrite:
     def operator(
         self,
         expressions: Sequence[Fallible],
-        relations: Sequence[Relation],
+        relations: Sequence[ReadRelation],
         rows: str,
         among_others: bool = False,
         added: str = "",
@@ -95,7 +95,7 @@ class SelectRewrite:
         row, key = self.row(relations, among_others, added), self.key(relations)
         return Operator(error_query(self.place, expressions, row, key, rows), self.line)
 
-    def row(self, relations: Sequence[Relation], among_others: bool = False, added: str = "") -> str:
+    def row(self, relations: Sequence[ReadRelation], among_others: bool = False, added: str = "") -> str:
         """Return the JSON of the row of these relations: of several by the name of each."""
         if not relations:
             return literal("{}")
@@ -107,7 +107,7 @@ class SelectRewrite:
         fields = ", ".join(f"{literal(name)}, struct({quoted(name)}.*)" for name in names if name is not None)
         return json_of(f"named_struct({fields})")
 
-    def key(self, relations: Sequence[Relation] | None = None) -> str:
+    def key(self, relations: Sequence[ReadRelation] | None = None) -> str:
         """Return the JSON of the target's key of a row, of these relations only, or NULL where it is not certain."""
         columns = [self.column_of(name) for name in self.keys or ()]
         if relations is not None and len(relations) < len(self.select.relations):
@@ -228,7 +228,7 @@ class SelectRewrite:
 
 
 @dataclass(frozen=True)
-class Kept:
+class WhereConditions:
     """The conditions of a WHERE: the texts of those that cannot fail, and the others."""
 
     clean: tuple[str, ...]

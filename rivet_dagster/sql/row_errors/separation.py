@@ -17,9 +17,9 @@ from rivet_dagster.sql.dialect import read_query
 from rivet_dagster.sql.error import Unreadable
 from rivet_dagster.sql.row_errors.aggregate_calls import aggregates, windows
 from rivet_dagster.sql.row_errors.aggregation_errors import aggregation_operators
-from rivet_dagster.sql.row_errors.clauses import Relation, select_of
+from rivet_dagster.sql.row_errors.clauses import ReadRelation, select_of
 from rivet_dagster.sql.row_errors.code import Code, Edit, Range, edited, on_one_line
-from rivet_dagster.sql.row_errors.error_query import Place, number_of_sites
+from rivet_dagster.sql.row_errors.error_query import QueryLocation, number_of_sites
 from rivet_dagster.sql.row_errors.join_errors import compared_types, join_operators
 from rivet_dagster.sql.row_errors.projection_errors import conditions, projection_operators, window_operators
 from rivet_dagster.sql.row_errors.refusal import RefusedError
@@ -58,7 +58,7 @@ class _Scope:
     is_limited: bool = False
 
 
-def separate(sql: str, place: Place, keys: Sequence[str] = ()) -> RowErrors | NotSeparable | None:
+def separate(sql: str, place: QueryLocation, keys: Sequence[str] = ()) -> RowErrors | NotSeparable | None:
     """Return the good rows and the errors of a query; None if no row of it can fail to be evaluated.
 
     ``keys`` are the columns of its result that are the key of a row of the target.
@@ -87,7 +87,7 @@ def separate(sql: str, place: Place, keys: Sequence[str] = ()) -> RowErrors | No
 
 
 class _Separation:
-    def __init__(self, code: Code, place: Place, keys: tuple[str, ...]) -> None:
+    def __init__(self, code: Code, place: QueryLocation, keys: tuple[str, ...]) -> None:
         self.code = code
         self.place = place
         self.keys = keys
@@ -251,7 +251,7 @@ class _Separation:
         return f"{word} {', '.join(definition for _, definition in scope.withs)} " if scope.withs else ""
 
 
-def relations(rewrite: SelectRewrite) -> Iterator[tuple[Relation, str | None]]:
+def relations(rewrite: SelectRewrite) -> Iterator[tuple[ReadRelation, str | None]]:
     """Yield the relations of FROM, each with the reason why its rows must not have errors, None where they may."""
     relations = rewrite.select.relations
     for index, relation in enumerate(relations):

@@ -4,7 +4,7 @@ import pytest
 
 from rivet_dagster.compiler.group_query import Cte, GroupQuery
 from rivet_dagster.compiler.row_errors import separated
-from rivet_dagster.sql.row_errors.error_query import Place
+from rivet_dagster.sql.row_errors.error_query import QueryLocation
 from rivet_dagster.sql.row_errors.row_by_row import row_by_row
 
 
@@ -12,7 +12,9 @@ def group(*texts: str) -> GroupQuery:
     """Return the query of the joints j1, j2..., each of which reads the one before it, and the first one t."""
     upstream = ["t", *(f"j{number}" for number in range(1, len(texts)))]
     ctes = [Cte(f"j{number}", text, (upstream[number - 1],)) for number, text in enumerate(texts, 1)]
-    return separated(GroupQuery((ctes[-1].joint,), tuple(ctes)), {cte.joint: (Place(cte.joint),) * 2 for cte in ctes})
+    return separated(
+        GroupQuery((ctes[-1].joint,), tuple(ctes)), {cte.joint: (QueryLocation(cte.joint),) * 2 for cte in ctes}
+    )
 
 
 CAST = "SELECT *, CAST(s AS INT) AS n FROM t"
@@ -66,7 +68,7 @@ def test_when_success_proves_that_no_row_fails(texts, proof):
     ],
 )
 def test_other_queries_are_no_links(sql):
-    assert row_by_row(sql, Place("j"), []) is None
+    assert row_by_row(sql, QueryLocation("j"), []) is None
 
 
 def chain(length: int) -> GroupQuery:

@@ -17,10 +17,10 @@ from rivet_dagster.model.spark_type import parse_type
 from rivet_dagster.project_tests.arrow_rows import Table
 from rivet_dagster.project_tests.comparing import compare
 from rivet_dagster.project_tests.declared import GivenRows, ProjectTest
-from rivet_dagster.project_tests.placed import Place
+from rivet_dagster.project_tests.placed import LineOfFile
 from rivet_dagster.project_tests.results import Difference
 
-PLACE = Place("tests/t.test.yaml", 1)
+PLACE = LineOfFile("tests/t.test.yaml", 1)
 
 
 def compared(

@@ -14,7 +14,7 @@ from rivet_dagster.sql.error import SqlError, Unreadable
 from rivet_dagster.sql.row_errors.aggregates import Aggregate
 from rivet_dagster.sql.row_errors.calls import call_of
 from rivet_dagster.sql.row_errors.conditions import site_of
-from rivet_dagster.sql.row_errors.error_query import Place
+from rivet_dagster.sql.row_errors.error_query import QueryLocation
 from rivet_dagster.sql.row_errors.expression_text import ExpressionText
 from rivet_dagster.sql.row_errors.separation import separate
 from rivet_dagster.sql.row_errors.site import Site, Unclassified
@@ -220,7 +220,7 @@ def _aggregate(text: str) -> Aggregate:
     ],
 )
 def test_other_conditions_may_leave_out_a_row_whose_key_fails(conditions, proof, compared):
-    found = separate(f"SELECT t.id FROM t JOIN u {conditions}", Place("j"))
+    found = separate(f"SELECT t.id FROM t JOIN u {conditions}", QueryLocation("j"))
     assert isinstance(found, RowErrors)
     assert found.proof == proof
     assert [one.is_separated for one in found.compared] == [True] * compared
@@ -228,7 +228,9 @@ def test_other_conditions_may_leave_out_a_row_whose_key_fails(conditions, proof,
 
 def test_a_place_is_told_with_the_line_where_it_begins():
     """Also a cast that is written as the call of a function."""
-    found = separate("SELECT id,\n 1 + CAST(\n s\n AS INT) AS n, int(s) AS i FROM t", Place("j", "j.sql", 1), [])
+    found = separate(
+        "SELECT id,\n 1 + CAST(\n s\n AS INT) AS n, int(s) AS i FROM t", QueryLocation("j", "j.sql", 1), []
+    )
     assert isinstance(found, RowErrors)
     (errors,) = found.queries
     assert "array('CAST( s AS INT)', '1 + CAST( s AS INT)', 'int(s)')[e.site] AS expression" in errors
@@ -238,7 +240,7 @@ def test_a_place_is_told_with_the_line_where_it_begins():
 def test_what_no_driver_can_plan_is_refused_with_its_number():
     def found(places: int) -> RowErrors | NotSeparable | None:
         total = " + ".join(f"CAST(c{place} AS INT)" for place in range(places))
-        return separate(f"SELECT id,\n {total} AS n FROM t", Place("j"))
+        return separate(f"SELECT id,\n {total} AS n FROM t", QueryLocation("j"))
 
     assert isinstance(found(40), RowErrors)
     refused = found(80)
@@ -250,7 +252,7 @@ def test_what_no_driver_can_plan_is_refused_with_its_number():
 def test_the_query_of_errors_grows_with_the_places_that_can_fail():
     def length(places: int) -> int:
         casts = ", ".join(f"CAST(c{place:03} AS DECIMAL(10, 2)) / b AS n{place:03}" for place in range(places))
-        found = separate(f"SELECT id, {casts} FROM t", Place("j", "joints/j.sql", 1))
+        found = separate(f"SELECT id, {casts} FROM t", QueryLocation("j", "joints/j.sql", 1))
         assert isinstance(found, RowErrors)
         return len(found.good) + sum(map(len, found.queries))
 

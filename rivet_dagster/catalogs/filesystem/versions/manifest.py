@@ -19,7 +19,7 @@ from rivet_dagster.model.storage import Published, Record, Statistics
 
 
 @dataclass(frozen=True)
-class Origin:
+class Provenance:
     """How a version came about: the positions of its inputs, the run that made it, and by which code.
 
     ``record`` is that of its write; None if it replaced all rows.
@@ -31,7 +31,7 @@ class Origin:
     record: Record | None = None
 
 
-UNKNOWN = Origin()
+UNKNOWN = Provenance()
 """The origin of a version whose manifest is lost."""
 
 
@@ -63,7 +63,7 @@ class Manifest:
         base: Manifest | None,
         identity: str,
         statistics: Statistics,
-        origin: Origin = UNKNOWN,
+        origin: Provenance = UNKNOWN,
     ) -> Manifest:
         """Return the manifest of a version to publish after ``base``."""
         return cls(

@@ -7,7 +7,7 @@ from rivet_dagster.catalogs.filesystem.files.footers import parquet_files, read_
 from rivet_dagster.catalogs.filesystem.versions import error_tables, heartbeat, lifecycle, publishers
 from rivet_dagster.catalogs.filesystem.versions.layout import TableLayout
 from rivet_dagster.catalogs.filesystem.versions.links import unlinked
-from rivet_dagster.catalogs.filesystem.versions.manifest import Origin, read_manifest
+from rivet_dagster.catalogs.filesystem.versions.manifest import Provenance, read_manifest
 from rivet_dagster.catalogs.filesystem.versions.withheld_mark import Mark, is_staged, read_mark, write_mark
 from rivet_dagster.catalogs.heartbeat_thread import beating
 from rivet_dagster.errors import RivetError, nearest
@@ -26,7 +26,7 @@ def all_versions(table: TableLayout) -> tuple[Version, ...]:
     )
 
 
-def withhold(table: TableLayout, version: str, origin: Origin) -> None:
+def withhold(table: TableLayout, version: str, origin: Provenance) -> None:
     """Mark a staged version as withheld, durably, so that no sweep removes it. Raises RVT-406."""
     with heartbeat.required(table, version):
         lifecycle.sync_data(table, version)
@@ -37,7 +37,7 @@ def withhold(table: TableLayout, version: str, origin: Origin) -> None:
             heartbeat.end(table, version)
 
 
-def take_up(table: TableLayout, version: str) -> Origin:
+def take_up(table: TableLayout, version: str) -> Provenance:
     """Reopen a withheld version, as one that is being built, and return how it came about. Raises RVT-408.
 
     It keeps its mark until it is published or removed: if this process dies, it is withheld as before.
@@ -55,7 +55,7 @@ def take_up(table: TableLayout, version: str) -> Origin:
     return origin
 
 
-def restage(table: TableLayout, version: str) -> tuple[str, Origin]:
+def restage(table: TableLayout, version: str) -> tuple[str, Provenance]:
     """Begin a version with the files of an older one, and return its name and from what the older one was made.
 
     Raises RVT-402, RVT-404, RVT-408.
@@ -73,7 +73,7 @@ def restage(table: TableLayout, version: str) -> tuple[str, Origin]:
         if isinstance(error, FileNotFoundError):
             raise _unknown(table, version, OLDER) from error
         raise
-    return new, Origin(manifest.inputs, code_versions=manifest.code_versions) if manifest else Origin()
+    return new, Provenance(manifest.inputs, code_versions=manifest.code_versions) if manifest else Provenance()
 
 
 def evict(table: TableLayout, version: str) -> None:

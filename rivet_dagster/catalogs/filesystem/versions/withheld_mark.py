@@ -11,7 +11,7 @@ from rivet_dagster.catalogs.filesystem.files.damage import damage
 from rivet_dagster.catalogs.filesystem.files.file_status import exists
 from rivet_dagster.catalogs.filesystem.versions import lifecycle
 from rivet_dagster.catalogs.filesystem.versions.layout import TableLayout
-from rivet_dagster.catalogs.filesystem.versions.manifest import UNKNOWN, Origin
+from rivet_dagster.catalogs.filesystem.versions.manifest import UNKNOWN, Provenance
 from rivet_dagster.catalogs.inputs_json import inputs_from_json, landed_as_json, positions_as_json
 from rivet_dagster.errors import RivetError
 from rivet_dagster.model.storage import Record
@@ -35,7 +35,7 @@ class StagedFor:
 class Mark:
     """How a version came about; ``staged`` is None if it is withheld."""
 
-    origin: Origin = UNKNOWN
+    origin: Provenance = UNKNOWN
     staged: StagedFor | None = None
 
 
@@ -65,7 +65,7 @@ def read_mark(table: TableLayout, version: str) -> Mark:
         if _LANDED not in fields:
             fields = {_LANDED: fields, _IDENTITY: ""}
         inputs = inputs_from_json(fields[_LANDED], fields.get(_INPUTS, {}))
-        origin = Origin(inputs, fields[_IDENTITY], fields.get(_CODE, {}))
+        origin = Provenance(inputs, fields[_IDENTITY], fields.get(_CODE, {}))
         staged = fields.get(_STAGED)
         if staged is None:
             return Mark(origin)

@@ -27,7 +27,7 @@ MOST_SHARED = 200
 
 
 @dataclass
-class StagedErrors:
+class StagedErrorFiles:
     """The files of the error table of ``version``; ``audited`` are their stamps when they were written."""
 
     version: StagedVersion

@@ -14,9 +14,9 @@ from rivet_dagster.catalogs.filesystem.files.data_files import stamp_of
 from rivet_dagster.catalogs.filesystem.files.file_status import exists, looking
 from rivet_dagster.catalogs.filesystem.files.local_writing import writing
 from rivet_dagster.catalogs.filesystem.versions import error_tables, heartbeat, lifecycle, publishers, staged, withheld
-from rivet_dagster.catalogs.filesystem.versions.manifest import UNKNOWN, Manifest, Origin
+from rivet_dagster.catalogs.filesystem.versions.manifest import UNKNOWN, Manifest, Provenance
 from rivet_dagster.catalogs.filesystem.versions.withheld_mark import Mark, StagedFor
-from rivet_dagster.catalogs.filesystem.writes.staged_errors import StagedErrors
+from rivet_dagster.catalogs.filesystem.writes.staged_errors import StagedErrorFiles
 from rivet_dagster.catalogs.filesystem.writes.staged_version import StagedVersion
 from rivet_dagster.catalogs.rewriting.rewrite import Rewritten, rewritten
 from rivet_dagster.engines.contract import Frame
@@ -40,13 +40,13 @@ class FilesystemTransaction(StagedTransaction, ErrorTransaction):
         staged: StagedVersion,
         keep: int,
         described: Callable[[Manifest], Published],
-        origin: Origin | None = None,
+        origin: Provenance | None = None,
         described_staged: Callable[[Manifest], Published] | None = None,
     ) -> None:
         self.table = staged.table.name
         self.version = staged.name
         self._staged = staged
-        self._errors = StagedErrors(staged)
+        self._errors = StagedErrorFiles(staged)
         self._keep = keep
         self._described = described
         self._described_staged = described_staged or described
@@ -131,7 +131,7 @@ class FilesystemTransaction(StagedTransaction, ErrorTransaction):
             withheld.withhold(self._staged.table, self.version, replace(made, identity=identity or made.identity))
         self._scratch.close()
 
-    def _made(self, inputs: Inputs | None, code_versions: Mapping[str, str] | None) -> Origin:
+    def _made(self, inputs: Inputs | None, code_versions: Mapping[str, str] | None) -> Provenance:
         """Return what the version was made from and by, as far as it was told; else what is known of its origin."""
         known, rewritten = self._origin, self._rewritten
         return replace(
@@ -148,9 +148,9 @@ class FilesystemTransaction(StagedTransaction, ErrorTransaction):
 
 def publish(
     staged: StagedVersion,
-    errors: StagedErrors,
+    errors: StagedErrorFiles,
     identity: str,
-    origin: Origin,
+    origin: Provenance,
     keep: int,
 ) -> Manifest:
     """Switch readers to ``staged`` and its ``errors``, and expire all but the newest ``keep`` versions.

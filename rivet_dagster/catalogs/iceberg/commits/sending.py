@@ -14,7 +14,7 @@ PATIENCE = 10.0
 T = TypeVar("T")
 
 
-class RefusedError(OSError):
+class CommitRefusedError(OSError):
     """A commit was not carried out, and will not be."""
 
 
@@ -68,5 +68,5 @@ def is_refusal(error: Exception) -> bool:
         return isinstance(error, ConnectTimeout) or isinstance(reason, NewConnectionError)
     if type(error).__module__ == iceberg.__name__:
         return True
-    of_this_process = (RefusedError, ValueError, NotImplementedError, PermissionError, FileNotFoundError)
+    of_this_process = (CommitRefusedError, ValueError, NotImplementedError, PermissionError, FileNotFoundError)
     return isinstance(error, of_this_process)

@@ -10,7 +10,7 @@ from rivet_dagster.catalogs.iceberg.environments.branch import EnvironmentBranch
 from rivet_dagster.catalogs.iceberg.environments.branches.catalog import HasBranchEnvironments
 from rivet_dagster.catalogs.iceberg.environments.merging import NessieEnvironment
 from rivet_dagster.catalogs.iceberg.environments.reached import IcebergEnvironments
-from rivet_dagster.catalogs.iceberg.environments.tables import EnvironmentTables
+from rivet_dagster.catalogs.iceberg.environments.tables import NessieEnvironmentTables
 from rivet_dagster.catalogs.iceberg.nessie.run_branch import branches_without_base
 from rivet_dagster.catalogs.iceberg.on_nessie import NessieTables
 from rivet_dagster.catalogs.iceberg.settings.options import NESSIE
@@ -33,9 +33,9 @@ class BranchIcebergCatalog(HasBranchEnvironments, IcebergCatalog):
 class NessieIcebergCatalog(IcebergEnvironments, IcebergCatalog, NessieTables):
     """Tables of Apache Iceberg in Nessie; an environment is a branch of the server, made of the branch ``ref``."""
 
-    def in_environment(self, name: str) -> EnvironmentTables:
+    def in_environment(self, name: str) -> NessieEnvironmentTables:
         """Return the tables with those of the environment's branch in front."""
-        return EnvironmentTables(self, EnvironmentBranch(self._nessie.server, self._nessie.ref, name))
+        return NessieEnvironmentTables(self, EnvironmentBranch(self._nessie.server, self._nessie.ref, name))
 
     def stored_environment(self, name: str) -> NessieEnvironment:
         """Return the environment on the branch of its name."""

@@ -14,7 +14,7 @@ from rivet_dagster.catalogs.environments.catalog import StoredEnvironment
 from rivet_dagster.catalogs.environments.errors import merged, moved
 from rivet_dagster.catalogs.environments.state import MERGING
 from rivet_dagster.catalogs.iceberg.environments.branch import BranchState, EnvironmentBranch
-from rivet_dagster.catalogs.iceberg.environments.tables import EnvironmentTables
+from rivet_dagster.catalogs.iceberg.environments.tables import NessieEnvironmentTables
 from rivet_dagster.catalogs.iceberg.nessie.run_branch import RunBranch, branches_of_runs
 from rivet_dagster.catalogs.iceberg.nessie.server import Key, NessieConflictError
 from rivet_dagster.catalogs.iceberg.on_nessie import NessieTables
@@ -29,7 +29,7 @@ class NessieEnvironment(StoredEnvironment):
     """An environment on a branch of the server, which sees ``tables``, and which is merged into the ``base``."""
 
     base: NessieTables
-    tables: EnvironmentTables
+    tables: NessieEnvironmentTables
 
     @property
     def environment(self) -> EnvironmentBranch:

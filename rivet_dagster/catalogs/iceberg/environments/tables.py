@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from rivet_dagster.catalogs.iceberg.writes.transaction import IcebergTransaction
 
 
-class EnvironmentTables(TablesInFront, NessieTables):
+class NessieEnvironmentTables(TablesInFront, NessieTables):
     """The tables on the branch of an environment, in front of those of the ``base``.
 
     Spark names them ``table@branch``, so that one session reaches those of the base, too. Before its first write a

@@ -27,7 +27,7 @@ from pyiceberg.table.metadata import TableMetadata, TableMetadataUtil, new_table
 from pyiceberg.table.sorting import UNSORTED_SORT_ORDER, SortOrder
 from pyiceberg.typedef import EMPTY_DICT, Identifier, Properties
 
-from rivet_dagster.catalogs.iceberg.commits.sending import RefusedError
+from rivet_dagster.catalogs.iceberg.commits.sending import CommitRefusedError
 from rivet_dagster.catalogs.iceberg.hadoop.catalog_of_folders import (
     CatalogOfFolders,
     delete_file,
@@ -124,7 +124,7 @@ class HadoopCatalog(CatalogOfFolders):
             raise CommitFailedException(message) from error
         except OSError as error:  # before the link was made, or after it
             if not self.table_exists(identifier) or self.load_table(identifier).metadata != metadata:
-                raise RefusedError(str(error)) from error
+                raise CommitRefusedError(str(error)) from error
             return _response(metadata, self.load_table(identifier).metadata_location)
         return _response(metadata, f"{self._location(identifier)}/metadata/{name}")
 

@@ -1,7 +1,8 @@
 """Branches of the server on which runs work, each with a record of what its run builds.
 
-The record is a namespace, ``rivet_run``, whose properties are those of ``Record``; nothing that is published has it. A
-branch gets its name once it has the record and the run's first heartbeat, so that a sweep can tell whether it may go::
+The record is a namespace, ``rivet_run``, whose properties are those of ``RunRecord``; nothing that is published has it.
+A branch gets its name once it has the record and the run's first heartbeat, so that a sweep can tell whether it may
+go::
 
     rivet_begin.main.rivet_1f_orders_5be2f7c3   made at the head of main, and given the record
     rivet_1f_orders_5be2f7c3                    made of it, with the first heartbeat; the other one is removed
@@ -38,7 +39,7 @@ _BEGIN = "rivet_begin."
 
 
 @dataclass(frozen=True)
-class Record:
+class RunRecord:
     """The facts recorded of a run: the branch ``base`` that it publishes on, the ``table`` and the version there.
 
     ``heartbeat`` is a URI. ``kept`` is not empty for a version that is withheld, which no sweep removes.
@@ -60,7 +61,7 @@ class RunBranch:
 
     base: NessieCatalog
     ref: str
-    record: Record | None
+    record: RunRecord | None
 
     @property
     def name(self) -> str:
@@ -138,7 +139,7 @@ def branches_without_base(catalog: NessieCatalog, prefix: str) -> Iterator[RunBr
             yield RunBranch(catalog.at(base), ref, record)
 
 
-def _of_all_runs(server: NessieServer, begun: str) -> Iterator[tuple[str, Record | None]]:
+def _of_all_runs(server: NessieServer, begun: str) -> Iterator[tuple[str, RunRecord | None]]:
     """Yield the branches of all runs with their records, and those without one that begin with ``begun``."""
     for ref in list(server.branches(BRANCH)):
         is_begun = ref.startswith(begun)
@@ -149,13 +150,13 @@ def _of_all_runs(server: NessieServer, begun: str) -> Iterator[tuple[str, Record
                     yield ref, record
 
 
-def record_of(server: NessieServer, ref: str) -> Record | None:
+def record_of(server: NessieServer, ref: str) -> RunRecord | None:
     """Return the record of a branch; None if it has none."""
     content = server.contents(ref, [RECORD])[1].get(RECORD)
-    return None if content is None else Record(**content["properties"])
+    return None if content is None else RunRecord(**content["properties"])
 
 
-def recorded(record: Record, known: Content | None = None) -> dict[str, Any]:
+def recorded(record: RunRecord, known: Content | None = None) -> dict[str, Any]:
     """Return the operation that writes a record, in place of a ``known`` one."""
     id_ = {"id": known["id"]} if known is not None else {}
     return put(RECORD, {"type": NAMESPACE, "elements": list(RECORD), "properties": asdict(record), **id_})

@@ -8,7 +8,7 @@ from typing import Any
 
 from rivet_dagster.catalogs.iceberg.heartbeat import Heartbeat
 from rivet_dagster.catalogs.iceberg.nessie.nessie_catalog import NessieCatalog
-from rivet_dagster.catalogs.iceberg.nessie.run_branch import RECORD, Record, RunBranch, begun_ref, recorded
+from rivet_dagster.catalogs.iceberg.nessie.run_branch import RECORD, RunBranch, RunRecord, begun_ref, recorded
 from rivet_dagster.catalogs.iceberg.nessie.server import (
     Content,
     Key,
@@ -54,7 +54,7 @@ class RunCatalog(NessieCatalog):
         Raises NessieNotFoundError if the branch that it builds upon has been removed.
         """
         assert self._head is not None
-        record = Record(self._base_ref, ".".join(table.name.identifier), version, heartbeat.path)
+        record = RunRecord(self._base_ref, ".".join(table.name.identifier), version, heartbeat.path)
         begun = begun_ref(self._base_ref, key)
         for number in range(_TRIES):
             try:
@@ -76,7 +76,7 @@ class RunCatalog(NessieCatalog):
         """Have no sweep remove the branch."""
         head, found = self._found([RECORD])
         known = found[RECORD]
-        record = replace(Record(**known["properties"]), kept="withheld")
+        record = replace(RunRecord(**known["properties"]), kept="withheld")
         self.server.commit(Reference(self.ref, head), f"Withhold {record.table}", [recorded(record, known)])
 
     def remove(self) -> None:

@@ -16,11 +16,11 @@ from rivet_dagster.catalogs.iceberg.metadata.summary import ERRORS
 from rivet_dagster.catalogs.iceberg.metadata.types import sql_columns
 from rivet_dagster.catalogs.iceberg.nessie.rest_endpoint import refuse_nessie
 from rivet_dagster.catalogs.iceberg.opened import OpenedTable, Opener
-from rivet_dagster.catalogs.iceberg.writes.begun import Beginning, Origin
+from rivet_dagster.catalogs.iceberg.writes.begun import Beginning, ExistingVersion
 from rivet_dagster.catalogs.iceberg.writes.errors import StagedErrors, errors_of_rows
 from rivet_dagster.catalogs.iceberg.writes.staged_branch import StagedBranch, begin_branch
 from rivet_dagster.catalogs.iceberg.writes.staged_for_run import heartbeat_of
-from rivet_dagster.catalogs.iceberg.writes.staged_table import StagedTable, place_of
+from rivet_dagster.catalogs.iceberg.writes.staged_table import StagingTable, place_of
 from rivet_dagster.catalogs.iceberg.writes.stored import stored_rows
 from rivet_dagster.catalogs.iceberg.writes.transaction import IcebergTransaction
 from rivet_dagster.catalogs.iceberg.writes.withheld import Withheld
@@ -75,14 +75,14 @@ def taken_up(
     heartbeat = heartbeat_of(version)
     heartbeat.extend(0.0)
     begin = replace(begin, place=replace(begin.place, location=heartbeat.location))
-    staged: StagedBranch | StagedTable
+    staged: StagedBranch | StagingTable
     if version.staged is None:
         staged = StagedBranch(version.table, version.key, head)
     else:
         fence = _fence(table, existing, version) if existing is not None else None
-        staged = StagedTable(version.staged, begin.place, heartbeat, None, exists=True, fence=fence)
+        staged = StagingTable(version.staged, begin.place, heartbeat, None, exists=True, fence=fence)
     _take_up_errors(begin, open, version, heartbeat)
-    origin = Origin(version.publication, lambda: stored_rows(where, head), staged, key=version.key)
+    origin = ExistingVersion(version.publication, lambda: stored_rows(where, head), staged, key=version.key)
     return IcebergTransaction(begin, int(version.name), None, origin, _heartbeat=heartbeat)
 
 
@@ -99,7 +99,7 @@ def restaged(table: OpenedTable, declared: str, catalog: str, open: Opener, vers
         older = errors_of_rows(place.existing, last.version) if place.existing is not None else None
         if older is not None:
             begin.errors.adopt(name, place, None, older=older)
-    origin = Origin(publication_for(existing, found), lambda: stored_rows(table, snapshot), snapshot=snapshot)
+    origin = ExistingVersion(publication_for(existing, found), lambda: stored_rows(table, snapshot), snapshot=snapshot)
     return IcebergTransaction(begin, new_snapshot_id(), None, origin)
 
 
@@ -112,7 +112,7 @@ def _take_up_errors(begin: Beginning, open: Opener, version: Withheld, heartbeat
     place = place_of(opened)
     staging = opened.staged(version.key)
     existing, found = place.existing, staging.load_if_any()
-    staged: StagedBranch | StagedTable
+    staged: StagedBranch | StagingTable
     current: int | None
     if found is None and existing is not None and version.key in existing.metadata.refs:
         current = existing.metadata.refs[version.key].snapshot_id
@@ -121,7 +121,7 @@ def _take_up_errors(begin: Beginning, open: Opener, version: Withheld, heartbeat
         current = found.metadata.current_snapshot_id if found is not None else None
         of_errors = replace(version, table=opened)
         fence = _fence(opened, existing, of_errors) if found is not None and existing is not None else None
-        staged = StagedTable(staging, place, heartbeat, None, exists=True, fence=fence)
+        staged = StagingTable(staging, place, heartbeat, None, exists=True, fence=fence)
     judged = version.judged.errors
     begin.errors.adopt(name, place, staged, judged=current if judged is None else judged)
 

@@ -11,7 +11,7 @@ from rivet_dagster.catalogs.iceberg.metadata.summary import Publication
 from rivet_dagster.catalogs.iceberg.opened import OpenedTable
 from rivet_dagster.catalogs.iceberg.writes.errors import StagedErrors
 from rivet_dagster.catalogs.iceberg.writes.staged_branch import StagedBranch
-from rivet_dagster.catalogs.iceberg.writes.staged_table import Place, StagedTable
+from rivet_dagster.catalogs.iceberg.writes.staged_table import StagingTable, VersionLocation
 from rivet_dagster.model.storage import Base, Published, StoredRows
 
 
@@ -27,7 +27,7 @@ class Beginning:
 
     declared: str
     table: OpenedTable
-    place: Place
+    place: VersionLocation
     upon: int | None
     base: Base | None
     rows_before: int
@@ -40,7 +40,7 @@ class Beginning:
 
 
 @dataclass(frozen=True)
-class Origin:
+class ExistingVersion:
     """A version that exists already: on the branch or in the staging table ``staged``, or as the older ``snapshot``.
 
     ``key`` is that of a withheld version.
@@ -48,6 +48,6 @@ class Origin:
 
     publication: Publication
     stored: Callable[[], StoredRows]
-    staged: StagedBranch | StagedTable | None = None
+    staged: StagedBranch | StagingTable | None = None
     snapshot: int | None = None
     key: str | None = None

@@ -17,7 +17,12 @@ from rivet_dagster.catalogs.iceberg.metadata.summary import DATA_SNAPSHOT, ERROR
 from rivet_dagster.catalogs.iceberg.opened import OpenedTable, Opener
 from rivet_dagster.catalogs.iceberg.writes.publishing import Release
 from rivet_dagster.catalogs.iceberg.writes.staged_branch import StagedBranch, begin_branch
-from rivet_dagster.catalogs.iceberg.writes.staged_table import Place, StagedTable, place_of, unmark_publishing
+from rivet_dagster.catalogs.iceberg.writes.staged_table import (
+    StagingTable,
+    VersionLocation,
+    place_of,
+    unmark_publishing,
+)
 from rivet_dagster.catalogs.iceberg.writes.sweeping import remove_leftovers
 from rivet_dagster.catalogs.iceberg.writes.withheld import Judged, withhold
 from rivet_dagster.engines.contract import EngineSession, Frame
@@ -44,11 +49,11 @@ class StagedErrors:
     open: Opener
     snapshot_id: int = 0
     name: str | None = None
-    staged: StagedBranch | StagedTable | None = None
+    staged: StagedBranch | StagingTable | None = None
     older: int | None = None
     judged: int | None = None
     outcome: Outcome = field(default_factory=Outcome)
-    _place: Place | None = None
+    _place: VersionLocation | None = None
     _upon: int | None = None
     _key: str = field(default="")
 
@@ -65,7 +70,7 @@ class StagedErrors:
                 case StagedBranch() as branch:
                     with branch.statement(adds=True):
                         session.write(frame, branch.target)
-                case StagedTable() as staged:
+                case StagingTable() as staged:
                     staged.append(frame, session)
         stored = self.stored()
         self.judged = stored.relation.snapshot if isinstance(stored.relation, CatalogTable) else None
@@ -93,8 +98,8 @@ class StagedErrors:
     def adopt(
         self,
         name: str,
-        place: Place,
-        staged: StagedBranch | StagedTable | None,
+        place: VersionLocation,
+        staged: StagedBranch | StagingTable | None,
         older: int | None = None,
         judged: int | None = None,
     ) -> None:
@@ -130,7 +135,7 @@ class StagedErrors:
 
     def end(self) -> None:
         """Remove what published errors do not need any more."""
-        if isinstance(self.staged, StagedTable):
+        if isinstance(self.staged, StagingTable):
             self.staged.remove()
         self.staged = None
 
@@ -144,7 +149,7 @@ class StagedErrors:
         """Have no sweep remove what has been staged."""
         if self.staged is not None:
             withhold(self.staged.table, key, str(self.snapshot_id), None, None, Judged(self.judged))
-        if isinstance(self.staged, StagedTable) and self.staged.fence is not None:
+        if isinstance(self.staged, StagingTable) and self.staged.fence is not None:
             self.staged.fence.remove()
 
     def _begin(self, name: str, heartbeat: Heartbeat, session: EngineSession | None, base: int | None = None) -> None:
@@ -160,13 +165,13 @@ class StagedErrors:
         if existing is not None and has_columns(existing):
             self.staged = begin_branch(opened, key, base or self._upon, emptied=base is None)
             return
-        staged = StagedTable(opened.staged(key), place, heartbeat, session)
+        staged = StagingTable(opened.staged(key), place, heartbeat, session)
         staged.make(ERROR_SCHEMA)
         self.staged = staged
         if existing is not None:
             staged.fence = begin_branch(opened, key, self._upon)
 
-    def _refuse_another(self, opened: OpenedTable, place: Place) -> None:
+    def _refuse_another(self, opened: OpenedTable, place: VersionLocation) -> None:
         """Raise RVT-404 if the name is that of another table."""
         own = ".".join(self.table.name.identifier)
         of = place.existing.metadata.properties.get(ERRORS_OF) if place.existing is not None else own
@@ -195,7 +200,7 @@ class StagedErrors:
             case StagedBranch() as branch:
                 assert self.judged is not None
                 self._publish_branch(release, branch, self.judged)
-            case StagedTable() as staged:
+            case StagingTable() as staged:
                 release.of_table(staged, self.judged)
             case None:
                 assert self.older is not None
@@ -215,7 +220,7 @@ class StagedErrors:
             found = opened.load_if_any()
             if found is not None and found.metadata.current_snapshot_id == release.snapshot_id:
                 opened.catalog.purge_table(opened.name.identifier)
-                if isinstance(self.staged, StagedTable):
+                if isinstance(self.staged, StagingTable):
                     unmark_publishing(self.staged.table)
             return
 

@@ -10,7 +10,7 @@ from typing import Any
 from rivet_dagster.catalogs.capabilities.transaction import WriteContext
 from rivet_dagster.catalogs.iceberg.writes.distinct_keys import are_distinct
 from rivet_dagster.catalogs.iceberg.writes.staged_branch import StagedBranch
-from rivet_dagster.catalogs.iceberg.writes.staged_table import StagedTable
+from rivet_dagster.catalogs.iceberg.writes.staged_table import StagingTable
 from rivet_dagster.catalogs.iceberg.writes.stored import StoredSnapshot
 from rivet_dagster.catalogs.rewriting.columns import fitted
 from rivet_dagster.catalogs.rewriting.incoming import Transforming, distinct_by_key, incoming, no_rows, register_batch
@@ -48,7 +48,7 @@ class NativeWrite:
     session: EngineSession
     base: Base
     rows_before: int
-    batch_table: StagedTable
+    batch_table: StagingTable
     overwritable_by: tuple[str, ...]
     plan: WritePlan
     context: WriteContext

@@ -32,8 +32,8 @@ from rivet_dagster.catalogs.iceberg.opened import OpenedTable
 from rivet_dagster.catalogs.iceberg.reaching import OTHER_NAME
 from rivet_dagster.catalogs.iceberg.writes.staged_branch import head_of, withheld_mark
 from rivet_dagster.catalogs.iceberg.writes.staged_table import (
-    Place,
-    StagedTable,
+    StagingTable,
+    VersionLocation,
     creation,
     mark_publishing,
     unmark_publishing,
@@ -96,7 +96,7 @@ class Release:
 
         self._commit(changes)
 
-    def of_table(self, staged: StagedTable, judged: int | None) -> None:
+    def of_table(self, staged: StagingTable, judged: int | None) -> None:
         """Publish the data files of a staging table as all rows of the table, which is made if it does not exist.
 
         They are those of the snapshot ``judged``, which must still be the current one there (RVT-407). Raises RVT-405
@@ -137,7 +137,7 @@ class Release:
     def _commit(self, changes: Callable[[Table], Changes]) -> None:
         commit(self.table.load, changes, str(self.table.name), self.outcome)
 
-    def _make(self, source: Table, staged: OpenedTable | None, place: Place, files: list[DataFile]) -> None:
+    def _make(self, source: Table, staged: OpenedTable | None, place: VersionLocation, files: list[DataFile]) -> None:
         from pyiceberg.table import Table
 
         of = source.metadata

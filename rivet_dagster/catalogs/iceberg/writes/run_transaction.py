@@ -19,7 +19,7 @@ from rivet_dagster.catalogs.iceberg.writes.carrying import carry
 from rivet_dagster.catalogs.iceberg.writes.publishing import Release
 from rivet_dagster.catalogs.iceberg.writes.publishing_together import publish_together
 from rivet_dagster.catalogs.iceberg.writes.staged_branch import StagedBranch
-from rivet_dagster.catalogs.iceberg.writes.staged_table import StagedTable
+from rivet_dagster.catalogs.iceberg.writes.staged_table import StagingTable
 from rivet_dagster.catalogs.iceberg.writes.transaction import IcebergTransaction
 from rivet_dagster.engines.contract import Frame
 from rivet_dagster.errors import OutcomeUnknown, RivetError
@@ -150,7 +150,7 @@ class NessieTransaction(IcebergTransaction):
             return
         with reaching(self.beginning.table.name.catalog, f"the table {self.beginning.declared}", "RVT-404"):
             for staged in (self._staged, self.beginning.errors.staged):
-                if isinstance(staged, StagedTable):
+                if isinstance(staged, StagingTable):
                     staged.remove()
             _ended(self._heartbeat)  # before the branch, which alone knows where it is
             self.run.remove()

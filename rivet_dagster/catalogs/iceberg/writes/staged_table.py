@@ -57,7 +57,7 @@ _OF_NEW_TABLES = {"write.parquet.compression-codec": "zstd"}
 
 
 @dataclass(frozen=True)
-class Place:
+class VersionLocation:
     """The place where the data files of a version belong: among those of the table ``of``.
 
     That exists if ``existing`` is not None; ``location`` is its location, or the one that it will have, ``data_path``
@@ -77,20 +77,20 @@ class Place:
         return own or f"{self.location.rstrip('/')}/data"
 
 
-def place_of(table: OpenedTable) -> Place:
+def place_of(table: OpenedTable) -> VersionLocation:
     """Return where the data files of a table belong; nothing is made for one that does not exist.
 
     Raises RVT-403, and RVT-404 if the name is that of something else.
     """
     existing = table.load_if_any()
     if existing is not None:
-        return Place(table.published, existing, existing.metadata.location, existing.io)
+        return VersionLocation(table.published, existing, existing.metadata.location, existing.io)
     with reaching(table.name.catalog, f"the table {'.'.join(table.name.identifier)}", "RVT-404"):
         if not table.catalog.namespace_exists(table.name.namespace):
             table.catalog.create_namespace_if_not_exists(table.name.namespace)
         _refuse_view(table)
         planned = planned_table(table)
-    return Place(
+    return VersionLocation(
         table.published, None, planned.metadata.location, planned.io, planned.metadata.properties.get(DATA_PATH)
     )
 
@@ -106,7 +106,7 @@ def _refuse_view(table: OpenedTable) -> None:
 
 
 @dataclass
-class StagedTable(RewritableVersion):
+class StagingTable(RewritableVersion):
     """A table without versions of its own, readable by its name until it is removed.
 
     Its data files lie where those of ``place`` do, so that a commit can make them that table's. ``base`` is the version
@@ -115,7 +115,7 @@ class StagedTable(RewritableVersion):
     """
 
     table: OpenedTable
-    place: Place
+    place: VersionLocation
     heartbeat: Heartbeat
     engine_session: EngineSession | None
     upon: Base | None = None
@@ -186,7 +186,7 @@ class StagedTable(RewritableVersion):
         return stored_rows(self.table)
 
     @contextmanager
-    def scratch(self) -> Iterator[StagedTable]:
+    def scratch(self) -> Iterator[StagingTable]:
         """Begin another table for a batch, which is removed at the end of the block."""
         scratch = self.batch_table("_batch" if not self.is_scratch else "_changes")
         try:
@@ -194,11 +194,11 @@ class StagedTable(RewritableVersion):
         finally:
             scratch.remove()
 
-    def batch_table(self, suffix: str) -> StagedTable:
+    def batch_table(self, suffix: str) -> StagingTable:
         """Return another staging table of the same run, not made yet, for rows that are never published."""
         name = replace(self.place.of.name.staged(self.heartbeat.key, suffix), ref=self.table.name.ref)
         batch = self.table.beside(name)
-        return StagedTable(batch, self.place, self.heartbeat, self.engine_session, is_scratch=True)
+        return StagingTable(batch, self.place, self.heartbeat, self.engine_session, is_scratch=True)
 
     def remove(self) -> None:
         """Remove the table, and its data files but those that are published; do nothing if it does not exist."""

@@ -6,7 +6,7 @@ from rivet_dagster.catalogs.capabilities.transaction import WriteContext
 from rivet_dagster.catalogs.iceberg.metadata.layout import layout_updates
 from rivet_dagster.catalogs.iceberg.metadata.types import same_columns
 from rivet_dagster.catalogs.iceberg.writes.begun import Beginning
-from rivet_dagster.catalogs.iceberg.writes.staged_table import Place
+from rivet_dagster.catalogs.iceberg.writes.staged_table import VersionLocation
 from rivet_dagster.catalogs.rewriting import history
 from rivet_dagster.catalogs.rewriting.columns import table_columns
 from rivet_dagster.catalogs.rewriting.plans import replaces_everything
@@ -27,7 +27,7 @@ def fits(begin: Beginning, plan: WritePlan, session: EngineSession, frame: Frame
     return tuple(table_columns(plan, base.columns, (*given, *own))) == tuple(base.columns)
 
 
-def overwritable_by(place: Place, upon: int | None) -> tuple[str, ...]:
+def overwritable_by(place: VersionLocation, upon: int | None) -> tuple[str, ...]:
     """Return the columns by whose values Iceberg's dynamic overwrite replaces rows of the snapshot ``upon``.
 
     None where transforms of columns are the table's partitions. None either where a live manifest, of data or of delete

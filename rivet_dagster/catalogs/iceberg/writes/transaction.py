@@ -17,12 +17,12 @@ from rivet_dagster.catalogs.iceberg.metadata.text_bounds import bounds_after, re
 from rivet_dagster.catalogs.iceberg.names import attempt_key
 from rivet_dagster.catalogs.iceberg.opened import OpenedTable
 from rivet_dagster.catalogs.iceberg.reaching import reaching
-from rivet_dagster.catalogs.iceberg.writes.begun import Beginning, Origin
+from rivet_dagster.catalogs.iceberg.writes.begun import Beginning, ExistingVersion
 from rivet_dagster.catalogs.iceberg.writes.native import NativeWrite
 from rivet_dagster.catalogs.iceberg.writes.publishing import Release
 from rivet_dagster.catalogs.iceberg.writes.staged_branch import StagedBranch, begin_branch
 from rivet_dagster.catalogs.iceberg.writes.staged_for_run import described, required
-from rivet_dagster.catalogs.iceberg.writes.staged_table import StagedTable
+from rivet_dagster.catalogs.iceberg.writes.staged_table import StagingTable
 from rivet_dagster.catalogs.iceberg.writes.staging import fits, overwritable_by
 from rivet_dagster.catalogs.iceberg.writes.unknown_outcome import unknown_outcome
 from rivet_dagster.catalogs.iceberg.writes.withheld import Judged, stage, withhold
@@ -48,9 +48,9 @@ class IcebergTransaction(StagedTransaction, ErrorTransaction):
     beginning: Beginning
     snapshot_id: int
     session: EngineSession | None = None
-    origin: Origin | None = None
+    origin: ExistingVersion | None = None
     _scratch: ExitStack = field(default_factory=ExitStack)
-    _staged: StagedBranch | StagedTable | None = None
+    _staged: StagedBranch | StagingTable | None = None
     _heartbeat: Heartbeat | None = None
     _rewritten: Rewritten | None = None
     _outcome: Outcome = field(default_factory=Outcome)
@@ -77,7 +77,7 @@ class IcebergTransaction(StagedTransaction, ErrorTransaction):
             heartbeat = self._alive(context.identity)
             key = heartbeat.key
             native = begin.base is not None and begin.natively and fits(begin, plan, session, frame, context)
-            staged = StagedTable(
+            staged = StagingTable(
                 begin.table.staged(key),
                 begin.place,
                 heartbeat,
@@ -231,7 +231,7 @@ class IcebergTransaction(StagedTransaction, ErrorTransaction):
                 judged = self._judged
                 assert judged is not None
                 self._publish_branch(release, branch, judged)
-            case StagedTable() as staged:
+            case StagingTable() as staged:
                 release.of_table(staged, self._judged)
             case None:
                 assert self.origin is not None and self.origin.snapshot is not None
@@ -254,7 +254,7 @@ class IcebergTransaction(StagedTransaction, ErrorTransaction):
     def _end(self) -> None:
         """Remove what the published version does not need any more."""
         self._scratch.close()
-        if isinstance(self._staged, StagedTable):
+        if isinstance(self._staged, StagingTable):
             self._staged.remove()
         self._staged = None
         self.beginning.errors.end()
@@ -271,7 +271,7 @@ class IcebergTransaction(StagedTransaction, ErrorTransaction):
                 assert self.branch is not None
                 withhold(self._staged.table, self.branch, self.version, publication, begin.errors.name, self._facts)
                 begin.errors.withhold(self.branch)
-            if isinstance(self._staged, StagedTable) and self._staged.fence is not None:
+            if isinstance(self._staged, StagingTable) and self._staged.fence is not None:
                 self._staged.fence.remove()
         self._scratch.close()
         if self._heartbeat is not None:

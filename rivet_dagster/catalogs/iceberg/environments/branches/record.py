@@ -44,7 +44,7 @@ Identifier = tuple[str, ...]
 
 
 @dataclass(frozen=True)
-class Written:
+class EnvironmentTable:
     """A table of the base that was to be written in an environment, and the location where heartbeats of runs are.
 
     ``declared`` is its name as the joint has it, empty for an error table.
@@ -59,7 +59,7 @@ class Written:
 class RecordedState(EnvironmentState):
     """The contents of the record; ``location`` is its own."""
 
-    tables: tuple[Written, ...]
+    tables: tuple[EnvironmentTable, ...]
     location: str
 
 
@@ -109,14 +109,14 @@ class EnvironmentRecord(StateOfEnvironment[RecordedState]):
         """Change the state, unless it is another one by now than ``instead_of``."""
         self._set({_STATE: state, _USED: _now()}, instead_of)
 
-    def add(self, written: Written) -> str:
+    def add(self, written: EnvironmentTable) -> str:
         """Record a table that is to be written there, and return when the environment was made. Raises RVT-415.
 
         What is known of the table stays, unless something else is told now.
         """
         state = self._required()
         known = {table.identifier: table for table in state.tables}.get(written.identifier)
-        old = known or Written(written.identifier)
+        old = known or EnvironmentTable(written.identifier)
         new = {"declared": written.declared or old.declared, "location": written.location or old.location}
         if known is None or new != {"declared": known.declared, "location": known.location}:
             self._set({_TABLE + ".".join(written.identifier): json.dumps(new)})
@@ -181,8 +181,8 @@ def _state(found: Table) -> RecordedState:
     )
 
 
-def _written(name: str, known: Mapping[str, Any]) -> Written:
-    return Written(tuple(name.split(".")), known["declared"], known["location"])
+def _written(name: str, known: Mapping[str, Any]) -> EnvironmentTable:
+    return EnvironmentTable(tuple(name.split(".")), known["declared"], known["location"])
 
 
 def _now() -> str:

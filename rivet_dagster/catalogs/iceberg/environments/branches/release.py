@@ -26,7 +26,7 @@ from rivet_dagster.catalogs.iceberg.names import environment_branch, environment
 from rivet_dagster.catalogs.iceberg.opened import OpenedTable
 from rivet_dagster.catalogs.iceberg.writes.publishing import Release
 from rivet_dagster.catalogs.iceberg.writes.staged_branch import withheld_mark
-from rivet_dagster.catalogs.iceberg.writes.staged_table import Place
+from rivet_dagster.catalogs.iceberg.writes.staged_table import VersionLocation
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
@@ -42,7 +42,7 @@ class MergeRelease(Release):
     ends: bool = True
 
     def of_own_table(
-        self, own: OpenedTable, source: Table, snapshot: Snapshot, place: Place, heartbeat: Heartbeat
+        self, own: OpenedTable, source: Table, snapshot: Snapshot, place: VersionLocation, heartbeat: Heartbeat
     ) -> None:
         """Publish the files of a table ``own`` that the base does not have, or did not have; it is made there.
 

@@ -12,9 +12,9 @@ from rivet_dagster.catalogs.environments.state import DROPPED
 from rivet_dagster.catalogs.iceberg.catalog import IcebergTables
 from rivet_dagster.catalogs.iceberg.environments.branches.record import (
     EnvironmentRecord,
+    EnvironmentTable,
     Identifier,
     RecordedState,
-    Written,
 )
 from rivet_dagster.catalogs.iceberg.environments.in_front import TablesInFront
 from rivet_dagster.catalogs.iceberg.names import ENVIRONMENTS, TableName, identity_there
@@ -185,7 +185,7 @@ class BranchTables(TablesInFront):
 
         if not self.is_built(table):
             place_of(self._base._opened(table))
-        self.record.add(Written(self._base._name(table).identifier, table))
+        self.record.add(EnvironmentTable(self._base._name(table).identifier, table))
 
     def _alive(self, transaction: IcebergTransaction) -> IcebergTransaction:
         from rivet_dagster.catalogs.iceberg.environments.branches.seen_table import SeenTable
@@ -198,7 +198,7 @@ class BranchTables(TablesInFront):
         with self._reaching(transaction.table, "RVT-404"):
             transaction._alive(identity_there(self._environment))
             try:
-                self.record.add(Written(identifier, transaction.table, begin.place.location))
+                self.record.add(EnvironmentTable(identifier, transaction.table, begin.place.location))
                 self.record.required()
             except RivetError:
                 transaction.abort()
@@ -216,7 +216,7 @@ class BranchTables(TablesInFront):
         return SeenCatalog(self._base._catalog, self._environment, self._touched)
 
     def _touched(self, identifier: Identifier) -> str:
-        return self.record.add(Written(identifier))
+        return self.record.add(EnvironmentTable(identifier))
 
     def _name(self, table: str) -> TableName:
         """Return the name under which the table is found: a table of its own unless the base has it."""
