@@ -83,7 +83,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     """Add options of single files, and ``--shuffle SEED`` for a random order of files and their tests."""
     parser.addoption("--shuffle", metavar="SEED", help="run the files, and the tests of each file, in a random order")
     parser.addoption("--examples", type=int, help="how many projects test_fusion_random.py tries (default: its own)")
-    parser.addoption("--rewrite-golden", action="store_true", help="write the files of tests/unit/golden anew")
+    parser.addoption("--rewrite-golden", action="store_true", help="write the files of tests/unit/cli/golden anew")
     parser.addoption("--pictures", help="the folder for pictures that the browser takes (default: none)")
 
 

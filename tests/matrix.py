@@ -55,7 +55,7 @@ TESTS = {
         "tests/dagster/test_io_manager.py",
     ],
     "definitions": ["tests/dagster/test_definitions.py"],
-    "command line": ["tests/unit/test_command_line.py", "tests/unit/test_doctor.py"],
+    "command line": ["tests/unit/cli/test_command_line.py", "tests/unit/cli/test_doctor.py"],
     "Connect": ["tests/spark/test_connect.py::test_everything_is_the_same_on_a_server[conformance]"],
 }
 

@@ -181,7 +181,7 @@ def read_template(text: str) -> DbtTemplate:
 def applied(text: str, edits: Iterable[TemplateEdit], begin: int = 0, end: int | None = None) -> str:
     """Return the text from ``begin`` to ``end`` with its parts replaced; edits outside of it do not concern it.
 
-    >>> applied("select * from a", [Edit(14, 15, "b"), Edit(7, 8, "x")], begin=7)
+    >>> applied("select * from a", [TemplateEdit(14, 15, "b"), TemplateEdit(7, 8, "x")], begin=7)
     'x from b'
     """
     end = len(text) if end is None else end
@@ -196,7 +196,7 @@ def applied(text: str, edits: Iterable[TemplateEdit], begin: int = 0, end: int |
 def lines_of(text: str, edits: Iterable[TemplateEdit], begin: int, end: int) -> list[int]:
     r"""Return on which line of the text each line of ``applied`` begins.
 
-    >>> lines_of("a\nb\nc\nd", [Edit(2, 6, "x\n")], 0, 7)
+    >>> lines_of("a\nb\nc\nd", [TemplateEdit(2, 6, "x\n")], 0, 7)
     [1, 2, 4]
     """
     lines, position = [text.count("\n", 0, begin) + 1], begin

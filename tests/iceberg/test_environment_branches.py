@@ -339,7 +339,7 @@ def test_what_a_merge_is_judged_by_is_judged_again_by_its_commit(place, monkeypa
     """A run of the base between both loses nothing."""
     place.run(OLD)
     place.run_there(NEW)
-    from rivet_dagster.catalogs.iceberg.environments.branches.release import MergeRelease
+    from rivet_dagster.catalogs.iceberg.environments.table_branches.release import MergeRelease
 
     original = MergeRelease.of_snapshot
 
@@ -370,7 +370,7 @@ def test_columns_that_the_base_got_since_stay(place, adds):
 
 def test_a_drop_waits_for_a_merge_and_a_name_must_be_one(place, monkeypatch):
     all_works(place.catalog, place.root)
-    from rivet_dagster.catalogs.iceberg.environments.branches.merging import BranchEnvironment
+    from rivet_dagster.catalogs.iceberg.environments.table_branches.merging import BranchEnvironment
 
     def dropped(merge, state):
         with pytest.raises(RivetError, match="RVT-417"):

@@ -1,6 +1,7 @@
 """What the conformance suite of catalogs asks of Spark, on the filesystem catalog.
 
-The whole suite runs on DuckDB, in tests/unit/test_filesystem_environments.py; ``make torture`` runs it on Spark, too.
+The whole suite runs on DuckDB, in tests/unit/catalogs/test_filesystem_environments.py. ``make torture`` runs it on
+Spark, too.
 """
 
 from pathlib import Path

@@ -1,7 +1,7 @@
 """JVMs of Spark start from an archive of classes; one that is damaged is passed over.
 
 That a run makes its archive by itself takes a minute, and is tried by ``make torture``. The parts of it are units:
-tests/unit/test_class_archive.py.
+tests/unit/engines/test_class_archive.py.
 """
 
 from __future__ import annotations

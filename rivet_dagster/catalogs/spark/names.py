@@ -35,8 +35,8 @@ class SparkTableName:
 
         Raises RVT-204.
 
-        >>> TableName.of("Orders", "default"), TableName.of("shop.orders", "default").quoted
-        (TableName(database='default', table='orders'), '`spark_catalog`.`shop`.`orders`')
+        >>> SparkTableName.of("Orders", "default"), SparkTableName.of("shop.orders", "default").quoted
+        (SparkTableName(database='default', table='orders'), '`spark_catalog`.`shop`.`orders`')
         """
         database, _, table = text.rpartition(".")
         if not is_name(table) or (text != table and not is_name(database)):

@@ -61,10 +61,10 @@ def _once(value: str) -> str:
 def row_by_row(sql: str, place: QueryLocation, keys: Sequence[str]) -> RowByRow | None:
     """Return a query as a link of a chain; None if a row of it may come from several rows, or from none.
 
-    >>> found = row_by_row("SELECT id, CAST(s AS INT) AS n FROM orders WHERE id > 0", Place("j"), [])
+    >>> found = row_by_row("SELECT id, CAST(s AS INT) AS n FROM orders WHERE id > 0", QueryLocation("j"), [])
     >>> found.reads, found.failing, found.passed, found.filters
     ('orders', ('n',), (('id', 'id'),), True)
-    >>> row_by_row("SELECT sum(n) AS n FROM orders", Place("j"), [])
+    >>> row_by_row("SELECT sum(n) AS n FROM orders", QueryLocation("j"), [])
     """
     query = read_query(sql)
     tree = query.tree

@@ -63,9 +63,9 @@ def separate(sql: str, place: QueryLocation, keys: Sequence[str] = ()) -> RowErr
 
     ``keys`` are the columns of its result that are the key of a row of the target.
 
-    >>> separate("SELECT upper(a) AS a FROM t", Place("j")) is None
+    >>> separate("SELECT upper(a) AS a FROM t", QueryLocation("j")) is None
     True
-    >>> separate("SELECT to_date(a) AS a FROM t", Place("j")).good
+    >>> separate("SELECT to_date(a) AS a FROM t", QueryLocation("j")).good
     "SELECT to_date(a) AS a FROM t WHERE NOT ((...) AND try_add(DATE'1970-01-01', size(array_repeat(to_date(a), 1)))..."
     """
     query = read_query(sql)

@@ -6,11 +6,11 @@ from datetime import datetime
 from pathlib import Path
 
 from rivet_dagster.catalogs.iceberg.catalog import IcebergTables
-from rivet_dagster.catalogs.iceberg.environments.branch import EnvironmentBranch, branches_of, tags_of
-from rivet_dagster.catalogs.iceberg.environments.branches.catalog import HasBranchEnvironments
-from rivet_dagster.catalogs.iceberg.environments.merging import NessieEnvironment
-from rivet_dagster.catalogs.iceberg.environments.reached import IcebergEnvironments
-from rivet_dagster.catalogs.iceberg.environments.tables import NessieEnvironmentTables
+from rivet_dagster.catalogs.iceberg.environments.errors import IcebergEnvironments
+from rivet_dagster.catalogs.iceberg.environments.nessie.branch import EnvironmentBranch, branches_of, tags_of
+from rivet_dagster.catalogs.iceberg.environments.nessie.merging import NessieEnvironment
+from rivet_dagster.catalogs.iceberg.environments.nessie.tables import NessieEnvironmentTables
+from rivet_dagster.catalogs.iceberg.environments.table_branches.catalog import HasBranchEnvironments
 from rivet_dagster.catalogs.iceberg.nessie.run_branch import branches_without_base
 from rivet_dagster.catalogs.iceberg.on_nessie import NessieTables
 from rivet_dagster.catalogs.iceberg.settings.options import NESSIE

@@ -12,7 +12,7 @@ from rivet_dagster.cli.main import main
 from rivet_dagster.entry_points import CATALOGS, plugins
 from rivet_dagster.errors import REMEDIATIONS
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 SOURCES = sorted((ROOT / "rivet_dagster").rglob("*.py"))
 CATALOG_NAMES = re.compile(r"\b(Iceberg|Nessie|Unity)\b")

@@ -17,7 +17,7 @@ from rivet_dagster.model.joint import SOURCE
 from rivet_dagster.model.partitions import parse_partitions
 from rivet_dagster.sql.parameters import parameters
 
-EXAMPLE = Path(__file__).parents[2] / "example_repo"
+EXAMPLE = Path(__file__).parents[3] / "example_repo"
 DAYS = parse_partitions({"type": "daily", "column": "day", "start": "2024-01-01"})
 MERGE = {"mode": "merge", "key_columns": ["id"], "watermark_column": "at"}
 TEMPLATES = (

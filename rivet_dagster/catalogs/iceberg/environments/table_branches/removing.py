@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from rivet_dagster.catalogs.iceberg.commits.committing import Changes, commit
 from rivet_dagster.catalogs.iceberg.commits.updates import branch_is_at, remove_properties, remove_ref
-from rivet_dagster.catalogs.iceberg.environments.branches.seen_table import recorded_properties
+from rivet_dagster.catalogs.iceberg.environments.table_branches.seen_table import recorded_properties
 from rivet_dagster.catalogs.iceberg.metadata.same_rows import facts_of
 from rivet_dagster.catalogs.iceberg.metadata.summary import ENVIRONMENT, ENVIRONMENT_OF
 from rivet_dagster.catalogs.iceberg.names import (
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from pyiceberg.table import Table
     from pyiceberg.table.snapshots import Snapshot
 
-    from rivet_dagster.catalogs.iceberg.environments.branches.seen_catalog import SeenCatalog
+    from rivet_dagster.catalogs.iceberg.environments.table_branches.seen_catalog import SeenCatalog
 
 
 def remove_from(seen: SeenCatalog, name: TableName) -> bool:

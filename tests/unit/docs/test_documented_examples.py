@@ -23,7 +23,7 @@ from rivet_dagster.errors import RivetError
 from rivet_dagster.loading import compile_directory
 from rivet_dagster.project.yaml_text import plain, read_yaml
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 
 MANIFEST = {"profiles": "profiles.yaml", "sources": "sources", "joints": "joints", "sinks": "sinks"}

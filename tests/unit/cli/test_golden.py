@@ -1,6 +1,6 @@
-"""Every command's text and JSON, compared with the files in tests/unit/golden.
+"""Every command's text and JSON, compared with the files in tests/unit/cli/golden.
 
-``pytest tests/unit/test_golden.py --rewrite-golden`` writes them anew, for a look at what git then shows.
+``pytest tests/unit/cli/test_golden.py --rewrite-golden`` writes them anew, for a look at what git then shows.
 """
 
 from __future__ import annotations

@@ -8,13 +8,8 @@ from typing import TYPE_CHECKING
 
 from rivet_dagster.catalogs.iceberg.commits.committing import Changes
 from rivet_dagster.catalogs.iceberg.commits.snapshots import live_files
-from rivet_dagster.catalogs.iceberg.commits.updates import (
-    branch_is_at,
-    remove_properties,
-    remove_ref,
-    set_properties,
-)
-from rivet_dagster.catalogs.iceberg.environments.branches.seen_table import (
+from rivet_dagster.catalogs.iceberg.commits.updates import branch_is_at, remove_properties, remove_ref, set_properties
+from rivet_dagster.catalogs.iceberg.environments.table_branches.seen_table import (
     built,
     own_properties,
     recorded_properties,

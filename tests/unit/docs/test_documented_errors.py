@@ -9,7 +9,7 @@ from rivet_dagster.model.row_errors import ERROR_COLUMNS, NotSeparable
 from rivet_dagster.sql.row_errors.error_query import QueryLocation
 from rivet_dagster.sql.row_errors.separation import separate
 
-PAGE = (Path(__file__).parents[2] / "docs/errors.md").read_text()
+PAGE = (Path(__file__).parents[3] / "docs/errors.md").read_text()
 
 
 def rows_of(heading: str) -> list[list[str]]:

@@ -4,7 +4,7 @@ import re
 import tomllib
 from pathlib import Path
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 PINNED = dict(re.findall(r"^(dagster[\w-]*)==([\d.]+)", (ROOT / "requirements/oldest.txt").read_text(), re.M))
 
 

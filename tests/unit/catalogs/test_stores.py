@@ -492,7 +492,7 @@ def test_secrets_of_the_environment_are_redacted(unchanged):
 
 
 def test_the_catalog_of_the_documentation():
-    page = (Path(__file__).parents[2] / "docs/object-stores.md").read_text()
+    page = (Path(__file__).parents[3] / "docs/object-stores.md").read_text()
     profile, source = (yaml.safe_load(block) for block in re.findall(r"```yaml\n(.*?)```", page, re.DOTALL))
     declared = profile["default"]["catalogs"][source["catalog"]]
     assert FilesystemCatalog.check({key: value for key, value in declared.items() if key != "type"}) == {}

@@ -13,8 +13,8 @@ from rivet_dagster.catalogs.capabilities.environments import BuiltTable
 from rivet_dagster.catalogs.environments.catalog import StoredEnvironment
 from rivet_dagster.catalogs.environments.errors import merged, moved
 from rivet_dagster.catalogs.environments.state import MERGING
-from rivet_dagster.catalogs.iceberg.environments.branch import BranchState, EnvironmentBranch
-from rivet_dagster.catalogs.iceberg.environments.tables import NessieEnvironmentTables
+from rivet_dagster.catalogs.iceberg.environments.nessie.branch import BranchState, EnvironmentBranch
+from rivet_dagster.catalogs.iceberg.environments.nessie.tables import NessieEnvironmentTables
 from rivet_dagster.catalogs.iceberg.nessie.run_branch import RunBranch, branches_of_runs
 from rivet_dagster.catalogs.iceberg.nessie.server import Key, NessieConflictError
 from rivet_dagster.catalogs.iceberg.on_nessie import NessieTables
@@ -107,7 +107,7 @@ class NessieEnvironment(StoredEnvironment):
         return tuple(version for version in versions if version is not None)
 
     def _commit(self, names: Sequence[str], state: BranchState) -> None:
-        from rivet_dagster.catalogs.iceberg.environments.merged_tables import TableMerge
+        from rivet_dagster.catalogs.iceberg.environments.nessie.merged_tables import TableMerge
 
         environment, server = self.environment, self.environment.server
         message, properties = f"Merge the environment {environment.name}", {_PROPERTY: self._mark(state)}

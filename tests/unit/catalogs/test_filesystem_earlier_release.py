@@ -11,7 +11,7 @@ from rivet_dagster.model.inputs import ConsumedFiles, LandedFile
 from rivet_dagster.model.storage import CURRENT, OLDER, WITHHELD, Record
 from rivet_dagster.model.watermark import Override
 
-WRITTEN = Path(__file__).parents[1] / "data/catalog_of_0_1/lake"
+WRITTEN = Path(__file__).parents[2] / "data/catalog_of_0_1/lake"
 READ = {"zone": ConsumedFiles((LandedFile("zone/a.csv", 1, 2),), (), "id INT")}
 
 

@@ -14,7 +14,7 @@ from rivet_dagster.engines.pyspark import PySparkEngine
 from rivet_dagster.engines.registry import engine_class
 from rivet_dagster.testing.engine import EngineConformance
 
-PAGE = Path(__file__).parents[2] / "docs/engines.md"
+PAGE = Path(__file__).parents[3] / "docs/engines.md"
 
 ENTRY_POINTS, RESOURCE, SUITE = re.findall(r"```(?:toml|python)\n(.*?)```", PAGE.read_text(), re.DOTALL)
 

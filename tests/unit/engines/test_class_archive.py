@@ -328,7 +328,7 @@ def test_the_doctor_tells_of_the_archive(folder, jvm, java, spark):
 
 
 def test_the_variable_is_the_one_that_the_documentation_names():
-    text = (Path(__file__).parents[2] / "docs" / "spark-start.md").read_text()
+    text = (Path(__file__).parents[3] / "docs" / "spark-start.md").read_text()
     assert f"`{place.VARIABLE}`" in text
     assert "`class_archive`" in text
 

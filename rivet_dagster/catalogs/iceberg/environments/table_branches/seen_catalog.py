@@ -32,14 +32,9 @@ from pyiceberg.table.update import (
 )
 
 from rivet_dagster.catalogs.environments.errors import missing
-from rivet_dagster.catalogs.iceberg.commits.updates import (
-    branch_is_at,
-    remove_properties,
-    set_branch,
-    set_properties,
-)
-from rivet_dagster.catalogs.iceberg.environments.branches.record import Identifier, store_name
-from rivet_dagster.catalogs.iceberg.environments.branches.seen_table import (
+from rivet_dagster.catalogs.iceberg.commits.updates import branch_is_at, remove_properties, set_branch, set_properties
+from rivet_dagster.catalogs.iceberg.environments.table_branches.record import Identifier, store_name
+from rivet_dagster.catalogs.iceberg.environments.table_branches.seen_table import (
     MAIN,
     SeenTable,
     as_property,

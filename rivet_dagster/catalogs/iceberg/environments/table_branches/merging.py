@@ -20,8 +20,8 @@ from rivet_dagster.catalogs.environments.state import DROPPED, MERGED
 from rivet_dagster.catalogs.heartbeat_thread import beating
 from rivet_dagster.catalogs.iceberg.catalog import IcebergTables
 from rivet_dagster.catalogs.iceberg.commits.committing import OutcomeUnknownError
-from rivet_dagster.catalogs.iceberg.environments.branches.record import EnvironmentRecord, RecordedState
-from rivet_dagster.catalogs.iceberg.environments.branches.tables import BranchTables
+from rivet_dagster.catalogs.iceberg.environments.table_branches.record import EnvironmentRecord, RecordedState
+from rivet_dagster.catalogs.iceberg.environments.table_branches.tables import BranchTables
 from rivet_dagster.catalogs.iceberg.heartbeat import Heartbeat, heartbeats_of
 from rivet_dagster.catalogs.iceberg.names import environment_of, identity_there, key_of
 from rivet_dagster.errors import RivetError
@@ -77,7 +77,7 @@ class BranchEnvironment(StoredEnvironment):
 
     def remove_data(self, state: RecordedState) -> bool:
         """Remove what the environment still has of its tables, and return whether nothing must stay for now."""
-        from rivet_dagster.catalogs.iceberg.environments.branches.removing import remove_from
+        from rivet_dagster.catalogs.iceberg.environments.table_branches.removing import remove_from
 
         names = [self.tables._plain(written.identifier) for written in state.tables]
         removed = [remove_from(self.tables._seen, name) for name in names]
@@ -125,7 +125,7 @@ class BranchEnvironment(StoredEnvironment):
 
     def before_creation(self) -> None:
         """Finish an interrupted drop, and remove tables of an environment of the name that has no record any more."""
-        from rivet_dagster.catalogs.iceberg.environments.branches.removing import remove_remains
+        from rivet_dagster.catalogs.iceberg.environments.table_branches.removing import remove_remains
 
         if not self.finish_drop():
             message = f"the environment '{self.name}' is being removed: a commit of its merge may still be under way"
@@ -177,7 +177,7 @@ class BranchEnvironment(StoredEnvironment):
             raise unknown_outcome(f"the table {begin.table.name}", identity, error) from error
 
     def _described(self, name: str) -> BuiltTable:
-        from rivet_dagster.catalogs.iceberg.environments.branches.seen_table import SeenTable, built
+        from rivet_dagster.catalogs.iceberg.environments.table_branches.seen_table import SeenTable, built
         from rivet_dagster.catalogs.iceberg.metadata.same_files import same_files
         from rivet_dagster.catalogs.iceberg.metadata.same_rows import current_version
 
@@ -239,7 +239,7 @@ class _TableMerge:
 
     def _text_bounds(self, found: Table, head: int) -> TextBounds:
         """Return what the published snapshot records of its files, which those of a table of its own are added to."""
-        from rivet_dagster.catalogs.iceberg.environments.branches.seen_table import SeenTable
+        from rivet_dagster.catalogs.iceberg.environments.table_branches.seen_table import SeenTable
         from rivet_dagster.catalogs.iceberg.metadata.text_bounds import (
             all_are_whole,
             recorded_bounds,
@@ -285,8 +285,8 @@ class _TableMerge:
         marks: dict[str, str],
         ends: bool = True,
     ) -> None:
-        from rivet_dagster.catalogs.iceberg.environments.branches.release import MergeRelease
-        from rivet_dagster.catalogs.iceberg.environments.branches.seen_table import SeenTable
+        from rivet_dagster.catalogs.iceberg.environments.table_branches.release import MergeRelease
+        from rivet_dagster.catalogs.iceberg.environments.table_branches.seen_table import SeenTable
         from rivet_dagster.catalogs.iceberg.metadata.layout import Layout
 
         begin, name = self.begin, self.merge.name

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any, cast
 from rivet_dagster.catalogs.capabilities.targets import NO_OPTIONS
 from rivet_dagster.catalogs.environments.state import DROPPED
 from rivet_dagster.catalogs.iceberg.catalog import IcebergTables
-from rivet_dagster.catalogs.iceberg.environments.branches.record import (
+from rivet_dagster.catalogs.iceberg.environments.table_branches.record import (
     EnvironmentRecord,
     EnvironmentTable,
     Identifier,
     RecordedState,
 )
-from rivet_dagster.catalogs.iceberg.environments.in_front import TablesInFront
+from rivet_dagster.catalogs.iceberg.environments.tables_over_base import TablesInFront
 from rivet_dagster.catalogs.iceberg.names import ENVIRONMENTS, TableName, identity_there
 from rivet_dagster.catalogs.iceberg.opened import OpenedTable
 from rivet_dagster.errors import RivetError
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     import pyiceberg.catalog
     from pyiceberg.table import Table
 
-    from rivet_dagster.catalogs.iceberg.environments.branches.seen_catalog import SeenCatalog
+    from rivet_dagster.catalogs.iceberg.environments.table_branches.seen_catalog import SeenCatalog
     from rivet_dagster.catalogs.iceberg.writes.transaction import IcebergTransaction
 
 
@@ -60,7 +60,11 @@ class BranchTables(TablesInFront):
 
     def published_by(self, table: str, identity: str) -> Published | None:
         """Return a version that a run in the environment published."""
-        from rivet_dagster.catalogs.iceberg.environments.branches.seen_table import SeenTable, built, snapshots_there
+        from rivet_dagster.catalogs.iceberg.environments.table_branches.seen_table import (
+            SeenTable,
+            built,
+            snapshots_there,
+        )
         from rivet_dagster.catalogs.iceberg.metadata.history import published
         from rivet_dagster.catalogs.iceberg.metadata.same_rows import facts_of
         from rivet_dagster.catalogs.iceberg.metadata.summary import IDENTITY, MADE_BY
@@ -90,7 +94,7 @@ class BranchTables(TablesInFront):
 
     def evict(self, published: Published) -> None:
         """Remove what was built in the environment; a version of the base stays."""
-        from rivet_dagster.catalogs.iceberg.environments.branches.removing import evict_from
+        from rivet_dagster.catalogs.iceberg.environments.table_branches.removing import evict_from
         from rivet_dagster.catalogs.iceberg.metadata.last_publication import error_tables
         from rivet_dagster.catalogs.iceberg.metadata.same_rows import facts_of
         from rivet_dagster.catalogs.iceberg.metadata.summary import DATA_SNAPSHOT
@@ -135,7 +139,7 @@ class BranchTables(TablesInFront):
 
     def is_built(self, table: str) -> bool:
         """Return whether a run in the environment has published the table, or the one whose errors it holds."""
-        from rivet_dagster.catalogs.iceberg.environments.branches.seen_table import SeenTable, built
+        from rivet_dagster.catalogs.iceberg.environments.table_branches.seen_table import SeenTable, built
         from rivet_dagster.catalogs.iceberg.metadata.summary import ERRORS_OF
 
         opened = self._opened(table)
@@ -157,7 +161,7 @@ class BranchTables(TablesInFront):
 
     def base_of(self, table: str) -> Published | None:
         """Return the version of the base that a table of the environment builds upon."""
-        from rivet_dagster.catalogs.iceberg.environments.branches.seen_table import SeenTable, built
+        from rivet_dagster.catalogs.iceberg.environments.table_branches.seen_table import SeenTable, built
         from rivet_dagster.catalogs.iceberg.metadata.history import published
 
         found = self._required(table)
@@ -188,7 +192,7 @@ class BranchTables(TablesInFront):
         self.record.add(EnvironmentTable(self._base._name(table).identifier, table))
 
     def _alive(self, transaction: IcebergTransaction) -> IcebergTransaction:
-        from rivet_dagster.catalogs.iceberg.environments.branches.seen_table import SeenTable
+        from rivet_dagster.catalogs.iceberg.environments.table_branches.seen_table import SeenTable
 
         begin = transaction.beginning
         existing: Table | None = begin.place.existing
@@ -211,7 +215,7 @@ class BranchTables(TablesInFront):
 
     @cached_property
     def _seen(self) -> SeenCatalog:
-        from rivet_dagster.catalogs.iceberg.environments.branches.seen_catalog import SeenCatalog
+        from rivet_dagster.catalogs.iceberg.environments.table_branches.seen_catalog import SeenCatalog
 
         return SeenCatalog(self._base._catalog, self._environment, self._touched)
 

@@ -14,7 +14,7 @@ from rivet_dagster.cli.schema_command import SCHEMAS
 from rivet_dagster.model.joint import KEYS, TYPES
 from rivet_dagster.project.yaml_text import plain, read_yaml
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 EXAMPLE = ROOT / "example_repo"
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from datetime import datetime
 
 from rivet_dagster.catalogs.iceberg.catalog import IcebergTables
-from rivet_dagster.catalogs.iceberg.environments.branches.merging import BranchEnvironment
-from rivet_dagster.catalogs.iceberg.environments.branches.record import all_records
-from rivet_dagster.catalogs.iceberg.environments.branches.tables import BranchTables
-from rivet_dagster.catalogs.iceberg.environments.reached import IcebergEnvironments
+from rivet_dagster.catalogs.iceberg.environments.errors import IcebergEnvironments
+from rivet_dagster.catalogs.iceberg.environments.table_branches.merging import BranchEnvironment
+from rivet_dagster.catalogs.iceberg.environments.table_branches.record import all_records
+from rivet_dagster.catalogs.iceberg.environments.table_branches.tables import BranchTables
 from rivet_dagster.catalogs.iceberg.names import is_of_environment
 from rivet_dagster.catalogs.iceberg.tables_of_environments import has_table_of_environment
 from rivet_dagster.model.storage import Published
@@ -31,7 +31,7 @@ class HasBranchEnvironments(IcebergEnvironments, IcebergTables):
 
     def sweep_remains(self, oldest: datetime) -> list[str]:
         """Remove the tables of environments that have no record any more."""
-        from rivet_dagster.catalogs.iceberg.environments.branches.removing import remove_remains
+        from rivet_dagster.catalogs.iceberg.environments.table_branches.removing import remove_remains
 
         def is_over(name: str) -> bool:
             return self.stored_environment(name).environment.state() is None

@@ -20,7 +20,7 @@ from rivet_dagster.errors import RivetError
 from rivet_dagster.execution.writing.python_joint import call
 from rivet_dagster.model.storage import ColumnStatistics
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 SPARKS = sorted({cell.spark for cell in matrix.CELLS.values() if cell.spark})
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from rivet_dagster.catalogs.capabilities.targets import NO_OPTIONS
 from rivet_dagster.catalogs.iceberg.catalog import IcebergTables
-from rivet_dagster.catalogs.iceberg.environments.branch import EnvironmentBranch, Seed, seed_in, seed_key, seeded
-from rivet_dagster.catalogs.iceberg.environments.in_front import TablesInFront
+from rivet_dagster.catalogs.iceberg.environments.nessie.branch import EnvironmentBranch, Seed, seed_in, seed_key, seeded
+from rivet_dagster.catalogs.iceberg.environments.tables_over_base import TablesInFront
 from rivet_dagster.catalogs.iceberg.names import TableName
 from rivet_dagster.catalogs.iceberg.nessie.server import Content, Key, delete, put
 from rivet_dagster.catalogs.iceberg.on_nessie import NessieTables

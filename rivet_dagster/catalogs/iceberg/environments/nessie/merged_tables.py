@@ -12,8 +12,8 @@ from pyiceberg.table.locations import load_location_provider
 from pyiceberg.table.metadata import TableMetadata
 
 from rivet_dagster.catalogs.environments.errors import changed_on_both_sides
-from rivet_dagster.catalogs.iceberg.environments.branch import EnvironmentBranch
-from rivet_dagster.catalogs.iceberg.environments.three_way import ConflictError, merged
+from rivet_dagster.catalogs.iceberg.environments.nessie.branch import EnvironmentBranch
+from rivet_dagster.catalogs.iceberg.environments.nessie.three_way import ConflictError, merged
 from rivet_dagster.catalogs.iceberg.nessie.nessie_catalog import NessieCatalog, namespace_content, table_content
 from rivet_dagster.catalogs.iceberg.nessie.server import Content, Key, Reference, put
 

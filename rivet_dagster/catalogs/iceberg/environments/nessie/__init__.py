@@ -1,0 +1,1 @@
+"""Environments on Nessie: branches of the server."""
