@@ -40,8 +40,9 @@ from rivet_dagster.catalogs.environments.state import (
 )
 from rivet_dagster.catalogs.filesystem.files.damage import damage
 from rivet_dagster.catalogs.filesystem.files.file_status import exists, is_folder, names_in, status
+from rivet_dagster.catalogs.filesystem.files.local_writing import replace_file, sync
 from rivet_dagster.catalogs.filesystem.versions.layout import HOMES, TableLayout, is_table_name
-from rivet_dagster.catalogs.filesystem.versions.lifecycle import sync, sync_entry
+from rivet_dagster.catalogs.filesystem.versions.lifecycle import sync_entry
 from rivet_dagster.project.environment_name import NAME
 from rivet_dagster.project.rivet_folder import make_rivet_folder
 
@@ -225,10 +226,5 @@ def remove_halves(catalog: Path, name: str | None = None, made_before: float | N
 
 
 def _write(path: Path, state: FolderState) -> None:
-    written = path.with_name(f"{path.name}-{secrets.token_hex(4)}")
-    with open(written, "w", encoding="utf-8") as file:
-        json.dump({name: value for name, value in asdict(state).items() if name != "used_at"}, file)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(written, path)
-    sync(path.parent)
+    stored = {name: value for name, value in asdict(state).items() if name != "used_at"}
+    replace_file(path, json.dumps(stored).encode(), path.with_name(f"{path.name}-{secrets.token_hex(4)}"))

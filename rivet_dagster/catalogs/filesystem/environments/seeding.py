@@ -14,6 +14,7 @@ from dataclasses import replace
 
 from rivet_dagster.catalogs.filesystem.environments.folder import EnvironmentFolder
 from rivet_dagster.catalogs.filesystem.files.footers import parquet_files
+from rivet_dagster.catalogs.filesystem.files.local_writing import sync
 from rivet_dagster.catalogs.filesystem.versions import error_tables, lifecycle, publishers
 from rivet_dagster.catalogs.filesystem.versions.layout import HOMES, TableLayout
 
@@ -74,7 +75,7 @@ def _take(base: TableLayout, version: str, environment: EnvironmentFolder) -> No
     with suppress(FileExistsError):
         os.symlink(f"../../{HOMES}/{base.name}/{version}", bases / version)
     for folder in (bases, bases.parent, own.home):
-        lifecycle.sync(folder)
+        sync(folder)
     error_tables.make_link(own, version)
     lifecycle.switch(own, version)
     error_tables.remove_stale_links(own)

@@ -18,6 +18,7 @@ from rivet_dagster.catalogs.filesystem.files.copy_on_write import share
 from rivet_dagster.catalogs.filesystem.files.data_files import Footers
 from rivet_dagster.catalogs.filesystem.files.file_status import exists, is_folder, looking
 from rivet_dagster.catalogs.filesystem.files.footers import is_data, parquet_files, read_statistics
+from rivet_dagster.catalogs.filesystem.files.local_writing import sync
 from rivet_dagster.catalogs.filesystem.versions import heartbeat, publishers
 from rivet_dagster.catalogs.filesystem.versions.error_tables import errors_folder, make_errors_folder
 from rivet_dagster.catalogs.filesystem.versions.layout import TableLayout
@@ -244,12 +245,3 @@ def sync_entry(path: Path) -> None:
     """Make the directory entry of a path durable, if this user may read its parent folder."""
     with suppress(PermissionError):
         sync(path.parent)
-
-
-def sync(path: Path) -> None:
-    """Make the content of a file or folder durable."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -13,6 +13,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
+from rivet_dagster.catalogs.filesystem.files.local_writing import replace_file
 from rivet_dagster.catalogs.filesystem.versions.layout import TableLayout
 from rivet_dagster.catalogs.filesystem.versions.manifest import Manifest, manifest_from, summary
 
@@ -56,12 +57,7 @@ def forget(table: TableLayout) -> None:
 
 def _forget_before(table: TableLayout, oldest: str) -> None:
     recent = [line for line in _lines(table) if (manifest := _read(line)) and manifest.published_at >= oldest]
-    rewritten = table.publishers.with_suffix(".new")
-    with open(rewritten, "wb") as file:
-        file.writelines(recent)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(rewritten, table.publishers)
+    replace_file(table.publishers, b"".join(recent), table.publishers.with_suffix(".new"))
 
 
 def _lines(table: TableLayout) -> list[bytes]:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import math
-import os
 import secrets
 from datetime import UTC
 from pathlib import Path
@@ -15,6 +14,7 @@ from typing import Any
 
 from rivet_dagster.catalogs.filesystem.files.damage import damage
 from rivet_dagster.catalogs.filesystem.files.footers import parquet_files
+from rivet_dagster.catalogs.filesystem.files.local_writing import replace_file
 from rivet_dagster.catalogs.filesystem.versions import lifecycle
 from rivet_dagster.catalogs.filesystem.versions.layout import TableLayout
 from rivet_dagster.errors import RivetError
@@ -67,14 +67,5 @@ def write_override(table: TableLayout, version: str, override: Override) -> None
         if table.published() != version:
             message = f"'{table.name}' is at {table.published() or 'nothing'} now, and was at {version} a moment ago"
             raise RivetError("RVT-405", message, remediation="Set it again, upon what is published now.")
-        written = table.home / f".watermark-{secrets.token_hex(4)}"
-        try:
-            with open(written, "w", encoding="utf-8") as file:
-                json.dump({"value": override.value}, file)
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(written, table.watermark(version))
-        except BaseException:
-            written.unlink(missing_ok=True)
-            raise
-        lifecycle.sync(table.home)
+        unfinished = table.home / f".watermark-{secrets.token_hex(4)}"
+        replace_file(table.watermark(version), json.dumps({"value": override.value}).encode(), unfinished)

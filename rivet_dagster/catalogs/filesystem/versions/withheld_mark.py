@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
 import secrets
 from dataclasses import asdict, dataclass, replace
 
 from rivet_dagster.catalogs.filesystem.files.damage import damage
 from rivet_dagster.catalogs.filesystem.files.file_status import exists
-from rivet_dagster.catalogs.filesystem.versions import lifecycle
+from rivet_dagster.catalogs.filesystem.files.local_writing import replace_file
 from rivet_dagster.catalogs.filesystem.versions.layout import TableLayout
 from rivet_dagster.catalogs.filesystem.versions.manifest import UNKNOWN, Provenance
 from rivet_dagster.catalogs.inputs_json import inputs_from_json, landed_as_json, positions_as_json
@@ -41,19 +40,14 @@ class Mark:
 
 def write_mark(table: TableLayout, version: str, mark: Mark) -> None:
     """Write the mark durably. Raises OSError."""
-    written = table.home / f".kept-{secrets.token_hex(4)}"
-    with open(written, "w", encoding="utf-8") as file:
-        fields = {
-            _LANDED: landed_as_json(mark.origin.inputs),
-            _INPUTS: positions_as_json(mark.origin.inputs),
-            _IDENTITY: mark.origin.identity,
-            _CODE: dict(mark.origin.code_versions),
-        }
-        json.dump(fields if mark.staged is None else fields | {_STAGED: asdict(mark.staged)}, file)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(written, table.withheld(version))
-    lifecycle.sync(table.home)
+    fields = {
+        _LANDED: landed_as_json(mark.origin.inputs),
+        _INPUTS: positions_as_json(mark.origin.inputs),
+        _IDENTITY: mark.origin.identity,
+        _CODE: dict(mark.origin.code_versions),
+    }
+    content = json.dumps(fields if mark.staged is None else fields | {_STAGED: asdict(mark.staged)}).encode()
+    replace_file(table.withheld(version), content, table.home / f".kept-{secrets.token_hex(4)}")
 
 
 def read_mark(table: TableLayout, version: str) -> Mark:

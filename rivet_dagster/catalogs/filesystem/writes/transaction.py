@@ -12,7 +12,7 @@ from rivet_dagster.catalogs.capabilities.staging import StagedTransaction
 from rivet_dagster.catalogs.capabilities.transaction import NO_CONTEXT, WriteContext
 from rivet_dagster.catalogs.filesystem.files.data_files import stamp_of
 from rivet_dagster.catalogs.filesystem.files.file_status import exists, looking
-from rivet_dagster.catalogs.filesystem.files.local_writing import writing
+from rivet_dagster.catalogs.filesystem.files.local_writing import sync, writing
 from rivet_dagster.catalogs.filesystem.versions import error_tables, heartbeat, lifecycle, publishers, staged, withheld
 from rivet_dagster.catalogs.filesystem.versions.manifest import UNKNOWN, Manifest, Provenance
 from rivet_dagster.catalogs.filesystem.versions.withheld_mark import Mark, StagedFor
@@ -180,13 +180,13 @@ def publish(
         error_tables.move_rows(table, name)
         manifest = Manifest.now(name, current, identity, statistics, origin)
         manifest.write(table.manifest(name))
-        lifecycle.sync(table.home)
+        sync(table.home)
         if version is None:
             publishers.forget(table)
             for folder in (table.home, table.home.parent, table.folder):
                 lifecycle.sync_entry(folder)
         if error_tables.make_link(table, name):
-            lifecycle.sync(table.folder)
+            sync(table.folder)
         lifecycle.switch(table, name)
         heartbeat.end(table, name)
         if exists(table.withheld(name)):
