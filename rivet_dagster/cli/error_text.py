@@ -1,4 +1,4 @@
-"""Errors and warnings on stderr, with colours on a terminal."""
+"""Errors and warnings on stderr, with colours on a terminal, and the exit codes of what is no RivetError."""
 
 from __future__ import annotations
 
@@ -43,3 +43,9 @@ def diagnostic_text(diagnostic: Diagnostic, before: str = "", style: str = "bold
     if diagnostic.remediation:
         text.stylize("dim", len(text) - len(diagnostic.remediation))
     return text
+
+
+FAILURE = 1
+"""A defect, or output that nobody reads."""
+INTERRUPTED = 130
+"""Ctrl-C: 128 and the signal's number, as shells have it."""

@@ -1,15 +1,21 @@
-"""``rivet-dagster lineage``: where a joint or a column comes from, and what is made of it."""
+"""``rivet-dagster lineage``: trees of where a joint or a column comes from, and of what is made of it."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 from rich.text import Text
 from rich.tree import Tree
 
 from rivet_dagster.cli.compiled import compiled
 from rivet_dagster.cli.console import show
-from rivet_dagster.cli.lineage_tree import Node, column_tree, joint_tree
+from rivet_dagster.compiler.joints import ColumnReference
+from rivet_dagster.compiler.plan import CompiledAssembly, CompiledJoint
+from rivet_dagster.errors import RivetError, nearest
+from rivet_dagster.model.joint import SOURCE
 
 
 def show_lineage(root: Path, profile: str | None, name: str, downstream: bool) -> int:
@@ -36,3 +42,108 @@ def _add(tree: Tree, node: Node) -> None:
 
 def _label(node: Node) -> Text:
     return Text.assemble(node.label, (f"  {node.note}" if node.note else "", "dim"))
+
+
+T = TypeVar("T")
+
+AGAIN, UNCERTAIN, CONSTANT = "see above", "from what is not certain", "from no column"
+
+
+@dataclass(frozen=True)
+class Node:
+    """A joint or a column, and a ``note`` about it, empty without one."""
+
+    label: str
+    note: str = ""
+    children: tuple[Node, ...] = ()
+
+
+def joint_tree(assembly: CompiledAssembly, name: str, downstream: bool) -> Node:
+    """Return the tree of the joints that a joint reads, or of those that read it. Raises RVT-306."""
+    _joint(assembly, name)
+    following = assembly.consumers if downstream else lambda each: assembly.joint(each).upstream
+
+    def leaf(each: str) -> Node:
+        joint = assembly.joint(each)
+        return Node(each, joint.type if joint.catalog is None else f"{joint.type}, {joint.catalog}.{joint.table}")
+
+    return _tree(name, following, leaf)
+
+
+def column_tree(assembly: CompiledAssembly, name: str, column: str, downstream: bool) -> Node:
+    """Return the tree of the columns that a column is computed from, or of those computed from it. Raises RVT-306.
+
+    Columns that only filter, join or group rows are left out.
+    """
+    start = ColumnReference(name, _column(_joint(assembly, name), column))
+
+    def before(reference: ColumnReference) -> tuple[ColumnReference, ...]:
+        found = _lineage(assembly, reference)
+        return found if found is not None else ()
+
+    def after(reference: ColumnReference) -> tuple[ColumnReference, ...]:
+        return tuple(
+            ColumnReference(reader, lineage.column)
+            for reader in assembly.consumers(reference.joint)
+            for lineage in assembly.joint(reader).lineage
+            if reference in lineage.upstream
+        )
+
+    def leaf(reference: ColumnReference) -> Node:
+        label = f"{reference.joint}.{reference.column}"
+        if downstream:
+            return Node(label, _uncertain_readers(assembly, reference.joint))
+        if assembly.joint(reference.joint).type == SOURCE:
+            return Node(label, SOURCE)
+        found = _lineage(assembly, reference)
+        return Node(label, UNCERTAIN if found is None else "" if found else CONSTANT)
+
+    return _tree(start, after if downstream else before, leaf)
+
+
+def _tree(start: T, following: Callable[[T], Iterable[T]], leaf: Callable[[T], Node]) -> Node:
+    """Return the tree below ``start``; what has been shown is not shown again with what is below it."""
+    shown: set[T] = set()
+
+    def node(each: T) -> Node:
+        own, below = leaf(each), tuple(following(each))
+        if each in shown and below:
+            return Node(own.label, AGAIN)
+        shown.add(each)
+        return Node(own.label, own.note, tuple(node(next_) for next_ in below))
+
+    return node(start)
+
+
+def _lineage(assembly: CompiledAssembly, reference: ColumnReference) -> tuple[ColumnReference, ...] | None:
+    """Return the columns of the direct upstream of which a column is computed; None if they are not certain."""
+    columns = assembly.joint(reference.joint).lineage
+    return next((found.upstream for found in columns if found.column == reference.column), None)
+
+
+def _uncertain_readers(assembly: CompiledAssembly, name: str) -> str:
+    """Return a note about joints that read this one and of which it is not certain what each column is made from."""
+    readers = []
+    for reader in map(assembly.joint, assembly.consumers(name)):
+        known = {found.column for found in reader.lineage}
+        if reader.schema is None or any(field.name not in known for field in reader.schema):
+            readers.append(reader.name)
+    return f"not certain: in {', '.join(readers)}" if readers else ""
+
+
+def _joint(assembly: CompiledAssembly, name: str) -> CompiledJoint:
+    known = [joint.name for joint in assembly.joints]
+    if name not in known:
+        raise RivetError("RVT-306", f"no joint is named '{name}'{nearest(name, known)}")
+    return assembly.joint(name)
+
+
+def _column(joint: CompiledJoint, column: str) -> str:
+    """Return the column's name as the joint has it."""
+    names = {field.name for field in joint.schema or ()} | {found.column for found in joint.lineage}
+    found = next((name for name in names if name.lower() == column.lower()), None)
+    if found is None:
+        why = nearest(column, names) if names else ": its columns are not known; see compile --introspect"
+        message = f"the joint '{joint.name}' has no column '{column}'{why}"
+        raise RivetError("RVT-306", message, joint=joint.name, remediation="Name one of its columns.")
+    return found

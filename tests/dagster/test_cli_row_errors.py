@@ -35,7 +35,7 @@ def cli(folder, monkeypatch, capfd):
 
     def cli(files, outcome=ERRORS, *arguments: str, command: str = "run") -> tuple[int, str, str]:
         pretend(monkeypatch, outcome)
-        monkeypatch.setattr("rivet_dagster.cli.report_text._tables", lambda *_: "")
+        monkeypatch.setattr("rivet_dagster.cli.run.text._tables", lambda *_: "")
         code = main(["-p", str(folder(files).root), command, *arguments])
         return (code, *capfd.readouterr())
 

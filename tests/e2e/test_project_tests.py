@@ -120,7 +120,7 @@ def test_watching_runs_what_a_saved_file_touches_until_an_interrupt(run, project
             interrupt,
         ]
     )
-    monkeypatch.setattr("rivet_dagster.cli.testing.command.interval", lambda: next(saves)())
+    monkeypatch.setattr("rivet_dagster.cli.testing_command.interval", lambda: next(saves)())
     code, out, err = run("--watch")
     assert code == 130
     runs = [line for line in err.splitlines() if re.match(r"\d+ (passed|failed)|no tests", line)]

@@ -41,7 +41,7 @@ def pretend(monkeypatch: pytest.MonkeyPatch, outcome: RowErrorCounts | Exception
     """Let every catalog have error tables, and let runs of groups end with ``outcome`` and publish if they may."""
     _with_error_tables(monkeypatch)
     # The command line would start a Spark meanwhile, which the tests behind this one could not use.
-    monkeypatch.setattr("rivet_dagster.cli.run_command.start_early", lambda *_: None)
+    monkeypatch.setattr("rivet_dagster.cli.run.command.start_early", lambda *_: None)
 
     def run_group(runtime: Any, group: str, selected: Any, identity: str, *_: Any) -> GroupResult:
         if isinstance(outcome, Exception):

@@ -31,6 +31,6 @@ def dbt(directory: Path, target: Path, format: str, verbose: bool) -> int:
     does not exist, or an empty one. The report tells what was changed and what was left out, and why; the exit code is
     2 where something was left out.
     """
-    from rivet_dagster.cli.importing.command import import_dbt
+    from rivet_dagster.cli.import_command import import_dbt
 
     return import_dbt(directory, target, as_json=format == "json")

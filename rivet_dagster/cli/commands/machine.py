@@ -71,7 +71,7 @@ def archive(root: Path, profile: str | None, to: Path | None) -> int:
 
     Without a project it is made for Spark alone, without packages and jars.
     """
-    from rivet_dagster.cli.archive_command import make_archives
+    from rivet_dagster.cli.spark_command import make_archives
 
     return make_archives(root, profile, to)
 

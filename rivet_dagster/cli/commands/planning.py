@@ -46,7 +46,7 @@ def compile_(
     With JOINT only the groups of these joints. No data is read, nothing is run.
     """
     with without_collector():
-        from rivet_dagster.cli.compile_command import compare_plans, compiled_plan, show_plan
+        from rivet_dagster.cli.compile.command import compare_plans, compiled_plan, show_plan
 
         compiled = compiled_plan(root, profile, introspect, analyze)
         return show_plan(compiled, joints, format) if diff is None else compare_plans(compiled, joints, format, diff)

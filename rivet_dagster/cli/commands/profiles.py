@@ -34,7 +34,7 @@ def list_catalogs(root: Path, profile: str | None, format: str) -> int:
 
     Tells of each its type, its options without secrets, and whether it can be reached.
     """
-    from rivet_dagster.cli.profile_entries import list_catalogs
+    from rivet_dagster.cli.profile_command import list_catalogs
 
     return list_catalogs(root, profile, as_json=format == "json")
 
@@ -45,7 +45,7 @@ def list_catalogs(root: Path, profile: str | None, format: str) -> int:
 @with_project
 def describe_catalog(root: Path, profile: str | None, name: str, format: str) -> int:
     """Show one catalog, what it can do, and who uses it."""
-    from rivet_dagster.cli.profile_entries import describe_catalog
+    from rivet_dagster.cli.profile_command import describe_catalog
 
     return describe_catalog(root, profile, name, as_json=format == "json")
 
@@ -60,7 +60,7 @@ def create_catalog(root: Path, profile: str | None, name: str, type_: str, optio
 
     All else in the file stays as it is.
     """
-    from rivet_dagster.cli.profile_entries import create_catalog
+    from rivet_dagster.cli.profile_command import create_catalog
 
     return create_catalog(root, profile, name, type_, options)
 
@@ -78,7 +78,7 @@ def list_engines(root: Path, profile: str | None, format: str) -> int:
 
     Tells of each its type, its options without secrets, and whether it can start; none is started.
     """
-    from rivet_dagster.cli.profile_entries import list_engines
+    from rivet_dagster.cli.profile_command import list_engines
 
     return list_engines(root, profile, as_json=format == "json")
 
@@ -96,6 +96,6 @@ def create_engine(
 
     All else in the file stays as it is.
     """
-    from rivet_dagster.cli.profile_entries import create_engine
+    from rivet_dagster.cli.profile_command import create_engine
 
     return create_engine(root, profile, name, type_, catalogs, options)

@@ -61,16 +61,16 @@ def run(
     """
     if partition is not None and partition_range is not None:
         raise RivetError("RVT-110", "--partition-range is not allowed with --partition")
-    from rivet_dagster.cli.run_request import RunRequest
+    from rivet_dagster.cli.run.request import RunRequest
 
     request = RunRequest(joints, select, partition, partition_range, changed, no_fail_fast, environment, full_refresh)
     if dry_run:
-        from rivet_dagster.cli.dry_run import show_dry_run
+        from rivet_dagster.cli.run.dry_run import show_dry_run
 
         return show_dry_run(root, profile, request, as_json=format == "json")
     # SIGTERM is handled like SIGINT, so that a run asked to end discards what it staged.
     signal.signal(signal.SIGTERM, signal.getsignal(signal.SIGINT))
-    from rivet_dagster.cli.run_command import run_command
+    from rivet_dagster.cli.run.command import run_command
 
     return run_command(root, profile, request, as_json=format == "json")
 

@@ -31,7 +31,7 @@ def test(root: Path, profile: str | None, paths: tuple[str, ...], watch: bool, t
     """
     if watch and format == "json":
         raise RivetError("RVT-110", "--watch has no JSON: it does not end")
-    from rivet_dagster.cli.testing.command import run_project_tests, watch_project_tests
+    from rivet_dagster.cli.testing_command import run_project_tests, watch_project_tests
 
     if watch:
         return watch_project_tests(root, profile, paths, text)

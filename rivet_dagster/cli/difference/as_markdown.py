@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from rivet_dagster.cli.difference.words import CAUSES, SAME_LOGIC, matched_by, rate, type_change, verdicts
+from rivet_dagster.cli.difference.as_text import CAUSES, SAME_LOGIC, matched_by, rate, type_change, verdicts
 from rivet_dagster.execution.difference.results import ChangedRow, EnvironmentDifference, Row, TableDifference, Value
 from rivet_dagster.model.convert import shortened
 

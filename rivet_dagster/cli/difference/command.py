@@ -1,4 +1,4 @@
-"""``rivet-dagster diff``: what an environment would change in the base."""
+"""``rivet-dagster diff``: what an environment would change in the base, as data for JSON or as text."""
 
 from __future__ import annotations
 
@@ -6,16 +6,18 @@ import json
 import os
 import sys
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 from rivet_dagster.cli.compiled import compiled
 from rivet_dagster.cli.console import show_changes
-from rivet_dagster.cli.difference.as_json import difference_json
 from rivet_dagster.cli.difference.as_markdown import difference_markdown
 from rivet_dagster.cli.difference.as_text import difference_text
 from rivet_dagster.cli.stdout import stdout_kept_for_the_report
 from rivet_dagster.compiler.plan import CompiledAssembly
 from rivet_dagster.errors import RivetError, nearest
+from rivet_dagster.execution.difference.results import EnvironmentDifference, Samples, TableDifference
 from rivet_dagster.execution.difference.tables import environment_difference
 from rivet_dagster.execution.environments import require_environment
 from rivet_dagster.execution.runtime import Runtime
@@ -57,3 +59,36 @@ def _check_names(names: Sequence[str], assembly: CompiledAssembly) -> None:
         if name not in stored:
             why = f"'{name}' is not stored" if name in known else f"no joint is named '{name}'"
             raise RivetError("RVT-306", f"{why}{nearest(name, stored)}", remediation="Name a joint that is stored.")
+
+
+def difference_json(difference: EnvironmentDifference) -> dict[str, Any]:
+    """Return the difference as ``diff --format json`` prints it.
+
+    >>> from rivet_dagster.execution.difference.results import RowDifference
+    >>> rows = RowDifference(added=2, changed=1, key=("id",), columns={"net": 1})
+    >>> table = TableDifference("orders", "own", (), rows, (), rows_before=5, rows_after=7)
+    >>> difference_json(EnvironmentDifference("try", (table,)))["tables"][0]["rows"]
+    {'added': 2, 'removed': 0, 'changed': 1}
+    """
+    return {"environment": difference.environment, "tables": [_table(table) for table in difference.tables]}
+
+
+def _table(table: TableDifference) -> dict[str, Any]:
+    rows = table.rows
+    return {
+        "joint": table.joint,
+        "changed": table.changed,
+        "schema": [asdict(change) for change in table.schema],
+        "rows": {"added": rows.added, "removed": rows.removed, "changed": rows.changed},
+        "columns": dict(rows.columns),
+        "samples": _samples(rows.samples),
+        "checks": [asdict(change) for change in table.checks],
+    }
+
+
+def _samples(samples: Samples) -> dict[str, Any]:
+    return {
+        "added": [dict(row) for row in samples.added],
+        "removed": [dict(row) for row in samples.removed],
+        "changed": [{"old": dict(row.old), "new": dict(row.new)} for row in samples.changed],
+    }

@@ -9,8 +9,8 @@ from dataclasses import asdict
 from pathlib import Path
 
 from rivet_dagster.cli.doctor.environment import packages, python
-from rivet_dagster.cli.doctor.needs import Needs
 from rivet_dagster.cli.doctor.places import catalogs, engines, variables
+from rivet_dagster.cli.doctor.project import Needs
 from rivet_dagster.errors import RivetError, is_configuration
 from rivet_dagster.model.finding import FAIL, Finding, broken
 from rivet_dagster.project.load import load_project

@@ -1,14 +1,14 @@
-"""The project: whether it compiles and loads, and what it needs of a Dagster instance."""
+"""The project: whether it compiles and loads, and what it needs of the Dagster instance that runs it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import dagster as dg
 
-from rivet_dagster.cli.doctor.needs import Needs
 from rivet_dagster.definitions.load import build_definitions
 from rivet_dagster.definitions.project import RivetProject
 from rivet_dagster.definitions.resources.engines import engine_pool
@@ -58,3 +58,18 @@ def _count(number: int, thing: str) -> str:
 
 def _names(definitions: Iterable[Any]) -> tuple[str, ...]:
     return tuple(sorted(definition.name for definition in definitions))
+
+
+@dataclass(frozen=True)
+class Needs:
+    """The requirements of a project on its Dagster instance.
+
+    ``pools`` are the limits of its engines' pools by name, ``named`` the other pools that joints name. ``ticking`` are
+    its schedules and sensors, ``running`` those that run by default; ``fresh`` are the assets with a freshness policy.
+    """
+
+    pools: Mapping[str, int] = field(default_factory=dict)
+    named: tuple[str, ...] = ()
+    ticking: tuple[str, ...] = ()
+    running: tuple[str, ...] = ()
+    fresh: tuple[str, ...] = ()

@@ -1,4 +1,4 @@
-"""The screen for terminals: lines that stay, and below them a bar for each running group."""
+"""The screen for terminals, lines that stay and below them a bar for each running group; the choice of a screen."""
 
 from __future__ import annotations
 
@@ -15,8 +15,9 @@ from rich.progress import Progress as Bars
 from rich.table import Column
 from rich.text import Text
 
-from rivet_dagster.cli.console import console_on
+from rivet_dagster.cli.console import console_on, moves_cursor
 from rivet_dagster.cli.screen.contract import AGAIN, CANCELED, DONE, NOT_STARTED, RUNNING, WAITS, Screen, Verdict
+from rivet_dagster.cli.screen.lines import Lines
 from rivet_dagster.cli.screen.own_output import OwnOutput
 from rivet_dagster.engines.contract import Progress
 
@@ -165,3 +166,13 @@ def _duplicate(stream: TextIO) -> TextIO:
     except (UnsupportedOperation, OSError):
         return stream
     return os.fdopen(descriptor, "w", encoding=stream.encoding, errors="replace")
+
+
+def screen_on(stream: TextIO) -> Screen:
+    """Return a Terminal if the stream is one on which lines can be redrawn, else Lines."""
+    if not moves_cursor(stream):
+        return Lines(stream)
+    # Imported only here: files and pipes do without rich.
+    from rivet_dagster.cli.screen.terminal import Terminal
+
+    return Terminal(stream)

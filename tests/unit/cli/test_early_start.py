@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from rivet_dagster.cli import early_start
+from rivet_dagster.cli.run import early_start
 from rivet_dagster.compiler.plan import CompiledAssembly, FusedGroup
 from rivet_dagster.errors import RivetError
 from rivet_dagster.model.profile import EngineSpec

@@ -9,8 +9,8 @@ from support.random_projects import RandomProject, projects
 from support.terminal import COLUMNS, terminal
 from support.torture import examples
 
+from rivet_dagster.cli.compile.text import plan_text
 from rivet_dagster.cli.console import show
-from rivet_dagster.cli.plan_text import plan_text
 from rivet_dagster.compiler.plan import CompiledAssembly
 
 NOT_NULL = {"assertions": [{"type": "not_null", "columns": ["id"]}]}
@@ -126,7 +126,7 @@ def test_how_rows_cross_engines_how_they_are_written_and_what_is_judged_is_told(
 
 
 def test_a_terminal_gets_a_tree_with_colours_of_the_same_words(monkeypatch):
-    from rivet_dagster.cli.plan_tree import plan_tree
+    from rivet_dagster.cli.compile.tree import plan_tree
 
     monkeypatch.setenv("TERM", "xterm-256color")
     for name in ("NO_COLOR", "COLUMNS"):

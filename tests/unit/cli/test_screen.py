@@ -6,8 +6,8 @@ import re
 import pytest
 from support.terminal import COLUMNS, terminal
 
-from rivet_dagster.cli.screen.choice import screen_on
 from rivet_dagster.cli.screen.contract import AGAIN, CANCELED, DONE, RUNNING, WAITS, Verdict
+from rivet_dagster.cli.screen.terminal import screen_on
 from rivet_dagster.engines.contract import Progress
 
 ESCAPE = "\x1b"

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 from support.projects import codes, compile_joints, groups, reasons, sink, source, sql
 
-from rivet_dagster.cli.plan_mermaid import plan_mermaid
-from rivet_dagster.cli.plan_text import plan_text
+from rivet_dagster.cli.compile.mermaid import plan_mermaid
+from rivet_dagster.cli.compile.text import plan_text
 from rivet_dagster.compiler.plan import CompiledAssembly
 
 

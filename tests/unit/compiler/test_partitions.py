@@ -9,8 +9,8 @@ from zoneinfo import ZoneInfo
 import pytest
 from support.projects import compile_joints, groups, python, reasons, sink, source, sql
 
-from rivet_dagster.cli.plan_mermaid import plan_mermaid
-from rivet_dagster.cli.plan_text import plan_text
+from rivet_dagster.cli.compile.mermaid import plan_mermaid
+from rivet_dagster.cli.compile.text import plan_text
 from rivet_dagster.compiler.diff import ChangedJoint, diff_plans
 from rivet_dagster.compiler.plan import CompiledAssembly
 from rivet_dagster.errors import RivetError

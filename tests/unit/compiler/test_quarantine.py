@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from support.projects import PLUGINS, codes, groups, profile, python, reasons, sink, source, sql
 
-from rivet_dagster.cli.plan_text import plan_text
+from rivet_dagster.cli.compile.text import plan_text
 from rivet_dagster.compiler.compilation import compile_project
 from rivet_dagster.compiler.diagnostics import Diagnostics
 from rivet_dagster.compiler.graph import Graph

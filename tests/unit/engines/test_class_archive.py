@@ -341,7 +341,7 @@ def test_without_a_project_an_archive_is_made_for_spark_alone(tmp_path, folder, 
         return added(place, jvm)
 
     monkeypatch.setattr("rivet_dagster.engines.pyspark.java.find_java", lambda environ: java)
-    monkeypatch.setattr("rivet_dagster.cli.archive_command.make_archive", make)
+    monkeypatch.setattr("rivet_dagster.cli.spark_command.make_archive", make)
     assert main(["-p", str(tmp_path), "spark", "archive", "--to", str(folder)]) == 0
     [jvm] = made
     assert (jvm.java, jvm.packages, jvm.jars) == (java, (), ())

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from rivet_dagster.cli.plan_reasons import Boundaries
+from rivet_dagster.cli.compile.reasons import Boundaries
 from rivet_dagster.cli.write_mode import mode_text
 from rivet_dagster.compiler.group_query import Incremental
 from rivet_dagster.compiler.plan import CompiledAssembly, CompiledJoint, FusedGroup

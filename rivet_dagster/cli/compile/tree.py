@@ -9,8 +9,8 @@ from rich.table import Table
 from rich.text import Text
 from rich.tree import Tree
 
-from rivet_dagster.cli.plan_outline import ASIDE, Block, plan_outline
-from rivet_dagster.cli.plan_text import KEY_WIDTH
+from rivet_dagster.cli.compile.outline import ASIDE, Block, plan_outline
+from rivet_dagster.cli.compile.text import KEY_WIDTH
 from rivet_dagster.compiler.plan import CompiledAssembly
 
 

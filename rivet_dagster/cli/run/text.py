@@ -14,15 +14,7 @@ from rich.text import Text
 
 from rivet_dagster.cli.console import show
 from rivet_dagster.cli.error_text import diagnostic_text
-from rivet_dagster.cli.run_report import (
-    CANCELED,
-    FAILED,
-    NOTHING_CHANGED,
-    SKIPPED,
-    SUCCESS,
-    CheckReport,
-    RunReport,
-)
+from rivet_dagster.cli.run.report import CANCELED, FAILED, NOTHING_CHANGED, SKIPPED, SUCCESS, CheckReport, RunReport
 from rivet_dagster.compiler.plan import CompiledAssembly
 from rivet_dagster.execution.runtime import Runtime
 from rivet_dagster.model.convert import shortened

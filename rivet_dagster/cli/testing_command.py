@@ -1,10 +1,11 @@
-"""``rivet-dagster test``: run the tests of a project once, or after each saved file."""
+"""``rivet-dagster test``: run the tests of a project once, or after each saved file, and show their results."""
 
 from __future__ import annotations
 
 import json
 import time
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
 
@@ -12,11 +13,11 @@ import click
 
 from rivet_dagster.cli.compiled import compiled
 from rivet_dagster.cli.stdout import stdout_kept_for_the_report
-from rivet_dagster.cli.testing.text import results_text, summary
 from rivet_dagster.cli.variables import command_variables
 from rivet_dagster.errors import RivetError, nearest
-from rivet_dagster.project_tests.declared import PASSED
+from rivet_dagster.project_tests.declared import ERROR, FAILED, PASSED
 from rivet_dagster.project_tests.parsing import read_tests, selected
+from rivet_dagster.project_tests.rendering import explanation
 from rivet_dagster.project_tests.results import TestResult
 from rivet_dagster.project_tests.running import Runner, offline_engine, run_tests
 from rivet_dagster.project_tests.watching import Watched, changes, file_stamps, interval
@@ -97,3 +98,32 @@ def _below(root: Path, paths: Sequence[str]) -> list[str]:
             raise RivetError("RVT-110", f"{path} is not in the project {root}")
         found.append(existing.relative_to(root).as_posix())
     return found
+
+
+_COLORS = {PASSED: "green", FAILED: "red", ERROR: "red"}
+
+
+def results_text(results: Sequence[TestResult]) -> Iterator[str]:
+    """Yield a line for each test, and what is wrong with those that have not passed.
+
+    >>> [*map(click.unstyle, results_text([TestResult("t", "tests/t.test.yaml", 1, "j", "error", message="wrong")]))]
+    ['error   t  tests/t.test.yaml:1\\n        wrong']
+    """
+    width = max((len(result.name) for result in results), default=0)
+    for result in results:
+        status = click.style(result.status.ljust(6), fg=_COLORS[result.status], bold=result.status != PASSED)
+        line = f"{status}  {result.name.ljust(width)}  {result.file}:{result.line or 1}"
+        wrong = explanation(result).splitlines() if result.status != PASSED else []
+        yield "\n".join([line, *(f"        {text}".rstrip() for text in wrong)])
+
+
+def summary(results: Sequence[TestResult], seconds: float) -> str:
+    """Return how many tests had which status.
+
+    >>> summary([TestResult("t", "t.test.yaml", 1, "j", "passed")], 1.24)
+    '1 passed in 1.2 s'
+    """
+    counts = Counter(result.status for result in results)
+    words = {PASSED: "passed", FAILED: "failed", ERROR: "with errors"}
+    parts = [f"{counts[status]} {word}" for status, word in words.items() if counts[status]]
+    return f"{', '.join(parts) or 'no tests'} in {seconds:.1f} s"

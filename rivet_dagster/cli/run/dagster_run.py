@@ -10,12 +10,11 @@ from pathlib import Path
 
 import dagster as dg
 
-from rivet_dagster.cli.partition_options import Covered, covered
-from rivet_dagster.cli.run_events import RunFollower, following_logger
-from rivet_dagster.cli.run_report import NOTHING_CHANGED, RunReport, read_report, seconds_of_groups
-from rivet_dagster.cli.run_request import RunRequest
+from rivet_dagster.cli.run.events import RunFollower, following_logger
+from rivet_dagster.cli.run.report import NOTHING_CHANGED, RunReport, read_report, seconds_of_groups
+from rivet_dagster.cli.run.request import RunRequest
+from rivet_dagster.cli.run.selection import Covered, covered, named, to_materialize
 from rivet_dagster.cli.screen.contract import Screen
-from rivet_dagster.cli.selection import named, to_materialize
 from rivet_dagster.compiler.plan import CompiledAssembly, CompiledJoint
 from rivet_dagster.definitions.executors.rivet_executor import one_process_executor
 from rivet_dagster.definitions.executors.steps_in_threads import execute_here

@@ -9,9 +9,9 @@ from contextlib import closing
 from pathlib import Path
 
 from rivet_dagster.cli.compiled import compiled
-from rivet_dagster.cli.early_start import start_early
-from rivet_dagster.cli.run_request import RunRequest
-from rivet_dagster.cli.screen.choice import screen_on
+from rivet_dagster.cli.run.early_start import start_early
+from rivet_dagster.cli.run.request import RunRequest
+from rivet_dagster.cli.screen.terminal import screen_on
 from rivet_dagster.cli.stdout import stdout_kept_for_the_report
 from rivet_dagster.project.environment_name import environment_name
 
@@ -24,13 +24,13 @@ def run_command(root: Path, profile: str | None, request: RunRequest, as_json: b
     with stdout_kept_for_the_report(), closing(screen_on(sys.stderr)) as screen:
         if not request.changed:  # else there may be nothing to run
             start_early(assembly, root)
-        from rivet_dagster.cli.dagster_run import materialize
+        from rivet_dagster.cli.run.dagster_run import materialize
 
         report = materialize(request, assembly, root, screen, environment)
     if as_json:
         print(json.dumps(report.to_dict(), indent=2, ensure_ascii=False))
     else:
-        from rivet_dagster.cli.report_text import show_report
+        from rivet_dagster.cli.run.text import show_report
 
         show_report(report, assembly, root, environment)
     return report.exit_code

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from textwrap import wrap
 
-from rivet_dagster.cli.plan_outline import Line, plan_outline
+from rivet_dagster.cli.compile.outline import Line, plan_outline
 from rivet_dagster.compiler.plan import CompiledAssembly
 
 KEY_WIDTH = 8

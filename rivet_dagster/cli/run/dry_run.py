@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from rivet_dagster.cli.compiled import compiled
-from rivet_dagster.cli.run_request import RunRequest
-from rivet_dagster.cli.selection import named, to_materialize
+from rivet_dagster.cli.run.request import RunRequest
+from rivet_dagster.cli.run.selection import named, to_materialize
 from rivet_dagster.cli.stdout import stdout_kept_for_the_report
 from rivet_dagster.cli.write_mode import strategy_of
 from rivet_dagster.compiler.plan import CompiledAssembly, CompiledJoint, FusedGroup
@@ -53,7 +53,7 @@ def _joints(request: RunRequest, assembly: CompiledAssembly, root: Path) -> list
     if request.select is None:
         joints = to_materialize(named(request.joints, assembly), assembly)
     else:
-        from rivet_dagster.cli.dagster_run import joints_in_dagster
+        from rivet_dagster.cli.run.dagster_run import joints_in_dagster
 
         joints = joints_in_dagster(request, assembly, root)
     if request.changed:
@@ -61,7 +61,7 @@ def _joints(request: RunRequest, assembly: CompiledAssembly, root: Path) -> list
         joints = [joint for joint in joints if joint.group in changed]
     has_partitions = any(joint.partitions is not None for joint in joints)
     if joints and (has_partitions or request.partition is not None or request.partition_range is not None):
-        from rivet_dagster.cli.partition_options import covered
+        from rivet_dagster.cli.run.selection import covered
 
         covered(request.partition, request.partition_range, joints)
     return joints

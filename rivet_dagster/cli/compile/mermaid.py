@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rivet_dagster.cli.plan_reasons import REASONS
+from rivet_dagster.cli.compile.reasons import REASONS
 from rivet_dagster.compiler.joints import QueryJoint
 from rivet_dagster.compiler.plan import CompiledAssembly
 from rivet_dagster.model.joint import PYTHON, SOURCE

@@ -8,7 +8,7 @@ from threading import RLock
 
 import dagster as dg
 
-from rivet_dagster.cli.run_report import was_canceled
+from rivet_dagster.cli.run.report import was_canceled
 from rivet_dagster.cli.screen.contract import (
     AGAIN,
     CANCELED,

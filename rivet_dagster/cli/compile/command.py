@@ -1,4 +1,4 @@
-"""``rivet-dagster compile``: print the plan as text, Mermaid or JSON."""
+"""``rivet-dagster compile``: print the plan as text, Mermaid or JSON, or its difference from another plan."""
 
 from __future__ import annotations
 
@@ -7,12 +7,13 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from rivet_dagster.cli.compile.mermaid import plan_mermaid
+from rivet_dagster.cli.compile.text import plan_text
 from rivet_dagster.cli.compiled import compiled
 from rivet_dagster.cli.console import has_colors, print_plain, show, show_changes, terminal_width
 from rivet_dagster.cli.error_text import show_diagnostics
-from rivet_dagster.cli.plan_mermaid import plan_mermaid
-from rivet_dagster.cli.plan_text import plan_text
 from rivet_dagster.cli.stdout import stdout_kept_for_the_report
+from rivet_dagster.compiler.diff import OWN, REMOVED, BrokenColumn, ChangedJoint, PlanDiff
 from rivet_dagster.compiler.plan import CompiledAssembly
 from rivet_dagster.errors import RivetError, nearest
 
@@ -51,7 +52,7 @@ def show_plan(assembly: CompiledAssembly, joints: Sequence[str], format: str) ->
 def _show_visual(assembly: CompiledAssembly, joints: Sequence[str]) -> None:
     if has_colors(sys.stdout) and len(assembly.joints) <= _MOST_IN_TREE:
         # Imported only here: rich takes longer to import than a small plan to compile.
-        from rivet_dagster.cli.plan_tree import plan_tree
+        from rivet_dagster.cli.compile.tree import plan_tree
 
         show(plan_tree(assembly, joints))
     else:
@@ -60,7 +61,6 @@ def _show_visual(assembly: CompiledAssembly, joints: Sequence[str]) -> None:
 
 def compare_plans(assembly: CompiledAssembly, joints: Sequence[str], format: str, old: str) -> int:
     """Print the difference of a plan from that in the file ``old``. Raises RVT-110, RVT-113."""
-    from rivet_dagster.cli.diff_text import diff_text
     from rivet_dagster.compiler.diff import diff_plans, read_plan
 
     assembly.raise_errors()
@@ -95,3 +95,29 @@ def _filtered(assembly: CompiledAssembly, names: Sequence[str]) -> str:
     groups = {joint["group"] for joint in plan["joints"]}
     plan["fused_groups"] = [group for group in plan["fused_groups"] if group["name"] in groups]
     return json.dumps(plan, indent=2, ensure_ascii=False) + "\n"
+
+
+def diff_text(diff: PlanDiff) -> str:
+    """Return a line for each joint added, removed or changed, and for each change of a column that breaks readers.
+
+    >>> print(diff_text(PlanDiff(added=("b",), changed=(ChangedJoint("c", "upstream", ("b",)),))))
+    + b
+    ~ c  (through b)
+    >>> print(diff_text(PlanDiff()))
+    no difference
+    """
+    lines = [f"+ {name}" for name in diff.added] + [f"- {name}" for name in diff.removed]
+    lines += [_changed(change) for change in diff.changed]
+    lines += [_broken(column) for column in diff.breaking]
+    return "\n".join(lines) or "no difference"
+
+
+def _changed(change: ChangedJoint) -> str:
+    causes = ["its own logic"] if change.cause == OWN else []
+    causes += [f"through {', '.join(change.through)}"] if change.through else []
+    return f"~ {change.joint}  ({', '.join(causes)})"
+
+
+def _broken(column: BrokenColumn) -> str:
+    change = "is gone" if column.change == REMOVED else f"is {column.after}, was {column.before}"
+    return f"! {column.joint}.{column.column} {change}: read by {', '.join(column.readers)}"

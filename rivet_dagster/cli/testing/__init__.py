@@ -1,1 +1,0 @@
-"""``rivet-dagster test``: its runs, its watching, and its output."""
