@@ -17,6 +17,16 @@ from rivet_dagster.catalogs.capabilities.upkeep import HasUpkeep, UpkeepReport
 from rivet_dagster.catalogs.capabilities.versions import HasVersions, VersionTransaction
 from rivet_dagster.catalogs.capabilities.watermarks import HasWatermarks
 from rivet_dagster.catalogs.contract import Catalog
+from rivet_dagster.catalogs.environments.catalog import KeepsEnvironments, StoredEnvironment
+from rivet_dagster.catalogs.environments.state import (
+    DROPPED,
+    MERGED,
+    MERGING,
+    OPEN,
+    PUBLISHED,
+    EnvironmentState,
+    StateOfEnvironment,
+)
 from rivet_dagster.catalogs.inputs_json import inputs_from_json, landed_as_json, positions_as_json
 from rivet_dagster.catalogs.parquet_rows import no_errors
 from rivet_dagster.catalogs.rewriting.error_retention import loaded_errors, retained_errors
@@ -63,10 +73,15 @@ from rivet_dagster.sql.write_strategies.statements import count_query, delete, d
 __all__ = [
     "ABANDONED_AFTER",
     "DEAD_AFTER",
+    "DROPPED",
     "ERROR_COLUMNS",
     "ERROR_TYPES",
+    "MERGED",
+    "MERGING",
     "NO_CONTEXT",
     "NO_OPTIONS",
+    "OPEN",
+    "PUBLISHED",
     "Affected",
     "Append",
     "AppendNewer",
@@ -80,6 +95,7 @@ __all__ = [
     "DeleteInsert",
     "EngineSession",
     "Environment",
+    "EnvironmentState",
     "ErrorTransaction",
     "Field",
     "Files",
@@ -96,6 +112,7 @@ __all__ = [
     "History",
     "Inputs",
     "JdbcTable",
+    "KeepsEnvironments",
     "Kinds",
     "LandedFile",
     "LandingZone",
@@ -122,7 +139,9 @@ __all__ = [
     "SnapshotPosition",
     "StagedTransaction",
     "StagesForRuns",
+    "StateOfEnvironment",
     "Statistics",
+    "StoredEnvironment",
     "StoredRows",
     "Sweeps",
     "TableTransaction",
