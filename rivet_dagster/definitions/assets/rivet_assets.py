@@ -1,5 +1,7 @@
 """@rivet_assets: each fused group as a multi-asset whose step runs the user's function, and sources as assets."""
 
+# No `from __future__ import annotations` here: Dagster reads the annotation of a step's context as a class.
+
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -25,8 +27,6 @@ from rivet_dagster.execution.reading.sources import data_version
 from rivet_dagster.execution.runtime import Runtime
 from rivet_dagster.model.external_assets import is_external
 from rivet_dagster.model.joint import SOURCE
-
-# No `from __future__ import annotations` here: Dagster reads the annotation of a step's context as a class.
 
 
 Body = Callable[..., Iterable[Any]]
@@ -198,9 +198,6 @@ def _misfit(body: Body, message: str) -> RivetError:
     code = getattr(inspect.unwrap(body), "__code__", None)
     origin = {"file": code.co_filename, "line": code.co_firstlineno} if code is not None else {}
     return RivetError("RVT-121", f"the function '{getattr(body, '__name__', body)}' {message}", **origin)
-
-
-# No `from __future__ import annotations` here: Dagster reads the annotation of a step's context as a class.
 
 
 def source_assets(project: RivetProject) -> list[dg.AssetsDefinition]:
