@@ -28,7 +28,6 @@ from rivet_dagster.execution.runtime import Runtime
 from rivet_dagster.model.external_assets import is_external
 from rivet_dagster.model.joint import SOURCE
 
-
 Body = Callable[..., Iterable[Any]]
 """The function that a group's step runs: it takes the step's context and a RivetGroupRun, and yields events."""
 
