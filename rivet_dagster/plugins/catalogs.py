@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rivet_dagster.catalogs.capabilities.engines import NeedsEngine
-from rivet_dagster.catalogs.capabilities.environments import ABANDONED_AFTER, BuiltTable, Environment, HasEnvironments
+from rivet_dagster.catalogs.capabilities.environments import ABANDONED_AFTER, BuiltTable, Environment
 from rivet_dagster.catalogs.capabilities.error_tables import ErrorTransaction, HasErrorTables
 from rivet_dagster.catalogs.capabilities.landing import HasLandingZones, LandingZone
 from rivet_dagster.catalogs.capabilities.listing import ListsFiles
@@ -17,7 +17,7 @@ from rivet_dagster.catalogs.capabilities.upkeep import HasUpkeep, UpkeepReport
 from rivet_dagster.catalogs.capabilities.versions import HasVersions, VersionTransaction
 from rivet_dagster.catalogs.capabilities.watermarks import HasWatermarks
 from rivet_dagster.catalogs.contract import Catalog
-from rivet_dagster.catalogs.environments.catalog import KeepsEnvironments, StoredEnvironment
+from rivet_dagster.catalogs.environments.catalog import EnvironmentStorage, HasEnvironments, StoredEnvironment
 from rivet_dagster.catalogs.environments.state import (
     DROPPED,
     MERGED,
@@ -27,6 +27,7 @@ from rivet_dagster.catalogs.environments.state import (
     EnvironmentState,
     StateOfEnvironment,
 )
+from rivet_dagster.catalogs.environments.tables_over_base import EnvironmentTables
 from rivet_dagster.catalogs.inputs_json import inputs_from_json, landed_as_json, positions_as_json
 from rivet_dagster.catalogs.parquet_rows import no_errors
 from rivet_dagster.catalogs.rewriting.error_retention import loaded_errors, retained_errors
@@ -96,6 +97,8 @@ __all__ = [
     "EngineSession",
     "Environment",
     "EnvironmentState",
+    "EnvironmentStorage",
+    "EnvironmentTables",
     "ErrorTransaction",
     "Field",
     "Files",
@@ -112,7 +115,6 @@ __all__ = [
     "History",
     "Inputs",
     "JdbcTable",
-    "KeepsEnvironments",
     "Kinds",
     "LandedFile",
     "LandingZone",

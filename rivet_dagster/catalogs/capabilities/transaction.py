@@ -65,6 +65,11 @@ class TableTransaction(ABC):
     _published: Published | None = None
 
     @property
+    def has_ended(self) -> bool:
+        """Whether it has been committed or aborted, or its version withheld or staged."""
+        return self._ended
+
+    @property
     @abstractmethod
     def base(self) -> Base | None:
         """The published version that it builds upon; None if the table did not exist. Raises RVT-405."""

@@ -6,14 +6,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, ClassVar, get_args
 
-from rivet_dagster.catalogs.capabilities.landing import HasLandingZones
-from rivet_dagster.catalogs.capabilities.listing import ListsFiles
-from rivet_dagster.catalogs.capabilities.locations import TellsLocations
-from rivet_dagster.catalogs.capabilities.names import ListsTables
-from rivet_dagster.catalogs.capabilities.staging import StagesForRuns, wrong_publish
-from rivet_dagster.catalogs.capabilities.sweeping import Sweeps
+from rivet_dagster.catalogs.capabilities.staging import wrong_publish
 from rivet_dagster.catalogs.capabilities.targets import PlanType
-from rivet_dagster.catalogs.capabilities.watermarks import HasWatermarks
 from rivet_dagster.catalogs.filesystem import table_locations
 from rivet_dagster.catalogs.filesystem.declared import wrong_sink, wrong_source
 from rivet_dagster.catalogs.filesystem.sources.formats import FORMATS
@@ -27,8 +21,8 @@ from rivet_dagster.model.target import PUBLISH
 from rivet_dagster.model.write_plan import WritePlan
 
 
-class FilesystemTraits(StagesForRuns, HasWatermarks, HasLandingZones, ListsFiles, ListsTables, Sweeps, TellsLocations):
-    """Its options, its capabilities, and the methods that the compiler calls on the class."""
+class FilesystemTraits:
+    """Its options, and the methods that the compiler calls on the class."""
 
     type: ClassVar[str] = "filesystem"
     write_plans: ClassVar[frozenset[PlanType]] = frozenset(get_args(WritePlan))

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rivet_dagster.catalogs.capabilities.staging import StagesForRuns
 from rivet_dagster.catalogs.capabilities.targets import NO_OPTIONS
-from rivet_dagster.catalogs.capabilities.watermarks import HasWatermarks
 from rivet_dagster.catalogs.filesystem.files.data_files import Footers
 from rivet_dagster.catalogs.filesystem.files.file_status import is_folder, looking
 from rivet_dagster.catalogs.filesystem.files.footers import parquet_files
@@ -31,14 +29,19 @@ if TYPE_CHECKING:
     from rivet_dagster.catalogs.filesystem.writes.transaction import FilesystemTransaction
 
 
-class VersionFolders(StagesForRuns, HasWatermarks):
+class VersionFolders(ABC):
     """publishes each version of a table as a folder of its own.
 
     ``layout`` says where the folders are, and how readers are switched from one to the next. ``keep`` is the number of
     published versions of a table that are retained.
     """
 
+    name: str
     keep: int
+
+    @abstractmethod
+    def uri(self, table: str) -> str:
+        """Return the URI at which a person finds the table."""
 
     @abstractmethod
     def layout(self, table: str) -> TableLayout:

@@ -9,7 +9,10 @@ from typing import Any, ClassVar
 
 from rivet_dagster.catalogs.capabilities.engines import NeedsEngine
 from rivet_dagster.catalogs.capabilities.locations import TellsLocations
+from rivet_dagster.catalogs.capabilities.staging import StagesForRuns
 from rivet_dagster.catalogs.capabilities.targets import PlanType
+from rivet_dagster.catalogs.capabilities.versions import HasVersions
+from rivet_dagster.catalogs.capabilities.watermarks import HasWatermarks
 from rivet_dagster.catalogs.filesystem.declared import wrong_writer_options
 from rivet_dagster.catalogs.filesystem.sources import table_files
 from rivet_dagster.catalogs.filesystem.sources.local_tree import LocalTree
@@ -33,7 +36,7 @@ from rivet_dagster.model.session_needs import SessionNeeds
 from rivet_dagster.model.write_plan import Append, AppendNewer, Refresh, ReplaceAll, ReplacePartitions
 
 
-class SparkCatalog(NeedsEngine, VersionFolders, TellsLocations):
+class SparkCatalog(VersionFolders, NeedsEngine, HasVersions, StagesForRuns, HasWatermarks, TellsLocations):
     """The tables and views of the session's own catalog, Hive's unless ``hive`` is false.
 
     Options: ``database`` of tables that name none (default ``default``); ``metastore``, the ``thrift://`` address of

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection
 from contextlib import ExitStack
 
-from rivet_dagster.catalogs.capabilities.environments import BuiltTable, HasEnvironments
+from rivet_dagster.catalogs.capabilities.environments import BuiltTable
+from rivet_dagster.catalogs.environments.catalog import HasEnvironments
 from rivet_dagster.compiler.changed_tables import ColumnChange, changed_columns, changed_logic
 from rivet_dagster.engines.contract import EngineSession, Frame
 from rivet_dagster.errors import RivetError

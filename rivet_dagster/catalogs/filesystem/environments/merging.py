@@ -10,16 +10,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from rivet_dagster.catalogs.capabilities.environments import BuiltTable
 from rivet_dagster.catalogs.environments.catalog import StoredEnvironment
 from rivet_dagster.catalogs.environments.errors import merged
 from rivet_dagster.catalogs.environments.state import MERGING, OPEN, PUBLISHED
+from rivet_dagster.catalogs.filesystem.catalog_location import MountGuard
 from rivet_dagster.catalogs.filesystem.environments.folder import EnvironmentFolder, FolderState
 from rivet_dagster.catalogs.filesystem.environments.seeding import keep_permissions
+from rivet_dagster.catalogs.filesystem.environments.tables import FolderTables
 from rivet_dagster.catalogs.filesystem.files.data_files import stamp_of
 from rivet_dagster.catalogs.filesystem.files.footers import parquet_files
+from rivet_dagster.catalogs.filesystem.version_folders import VersionFolders
 from rivet_dagster.catalogs.filesystem.versions import heartbeat, lifecycle
 from rivet_dagster.catalogs.filesystem.versions.layout import TableLayout
 from rivet_dagster.catalogs.filesystem.versions.manifest import Manifest, Provenance, read_manifest
@@ -29,31 +31,24 @@ from rivet_dagster.catalogs.heartbeat_thread import beating
 from rivet_dagster.errors import RivetError
 from rivet_dagster.model.storage import Published
 
-if TYPE_CHECKING:
-    from rivet_dagster.catalogs.filesystem.catalog import FilesystemTables
-    from rivet_dagster.catalogs.filesystem.environments.tables import EnvironmentTables
-
 
 @dataclass(frozen=True)
 class FilesystemEnvironment(StoredEnvironment):
     """An environment in its ``folder``, whose tables are ``tables``, and which is merged into the ``base``."""
 
-    base: FilesystemTables
-    tables: EnvironmentTables
+    base: VersionFolders
+    tables: FolderTables
     folder: EnvironmentFolder
+    mount_guard: MountGuard
 
     @property
     def environment(self) -> EnvironmentFolder:
         """The folder, which holds the state."""
         return self.folder
 
-    def built_names(self) -> list[str]:
-        """Return the tables whose published version is not one of the base. Raises OSError."""
-        return [table.name for table in self.folder.tables() if self.folder.is_built(table.name)]
-
     def built(self) -> tuple[BuiltTable, ...]:
         """Return the tables that were built in the environment. Raises OSError."""
-        versions = ((name, self.tables.current(name)) for name in self.built_names())
+        versions = ((name, self.tables.catalog.current(name)) for name in self.tables.built_names())
         return tuple(self._described(name, current) for name, current in versions if current is not None)
 
     def is_alive(self) -> bool:
@@ -78,14 +73,6 @@ class FilesystemEnvironment(StoredEnvironment):
         self.folder.remove_data()
         return True
 
-    def sweep_tables(self) -> tuple[str, ...]:
-        """Remove the staged versions of dead runs."""
-        return self.tables.sweep()
-
-    def building(self) -> tuple[str, ...]:
-        """Return the versions that have a heartbeat file."""
-        return self.tables.building()
-
     def drop(self) -> bool:
         """Rename the folder, then remove it."""
         if self.folder.state() is None:
@@ -94,6 +81,10 @@ class FilesystemEnvironment(StoredEnvironment):
             if self.folder.is_merged():
                 raise merged(self.folder.name)
             return self.folder.drop()
+
+    def before_creation(self) -> None:
+        """Raise RVT-403 if the catalog is on a disk that is not mounted now."""
+        self.mount_guard.check()
 
     def remove_state(self) -> None:
         """Remove the folder of a merged environment, which holds nothing else."""
@@ -115,13 +106,13 @@ class FilesystemEnvironment(StoredEnvironment):
         done = self.base.published_by(table.table, identity)
         if done is None:
             done = self._publish_now(table, identity)
-        override = read_override(self.tables.layout(table.table), table.current.version)
+        override = read_override(self.folder.layout(table.table), table.current.version)
         if override is not None and layout.published() == done.version:
             self.base.override_watermark(done, override)
         return done
 
     def _publish_now(self, table: BuiltTable, identity: str) -> Published:
-        layout, own = self.base.layout(table.table), self.tables.layout(table.table)
+        layout, own = self.base.layout(table.table), self.folder.layout(table.table)
         manifest, version = self._manifest(table), table.current.version
         origin = Provenance(manifest.inputs, manifest.identity, manifest.code_versions, manifest.record)
         transaction = self.base.begin_copy(layout, origin, beside=own.files(version))
@@ -134,13 +125,13 @@ class FilesystemEnvironment(StoredEnvironment):
             return transaction.commit(identity)
 
     def _manifest(self, table: BuiltTable) -> Manifest:
-        layout = self.tables.layout(table.table)
+        layout = self.folder.layout(table.table)
         manifest = lifecycle.manifest_of(layout, table.current.version)
         assert manifest is not None  # its data has just been found
         return manifest
 
     def _described(self, name: str, current: Published) -> BuiltTable:
-        layout, own = self.base.layout(name), self.tables.layout(name)
+        layout, own = self.base.layout(name), self.folder.layout(name)
         bases = self.folder.base_versions(name)
         manifest = read_manifest(own.manifest(bases[0])) if bases else None
         base = self.tables.described(own, manifest) if manifest is not None else None

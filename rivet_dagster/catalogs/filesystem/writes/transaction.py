@@ -10,6 +10,7 @@ from typing import Any
 from rivet_dagster.catalogs.capabilities.error_tables import ErrorTransaction
 from rivet_dagster.catalogs.capabilities.staging import StagedTransaction
 from rivet_dagster.catalogs.capabilities.transaction import NO_CONTEXT, WriteContext
+from rivet_dagster.catalogs.capabilities.versions import VersionTransaction
 from rivet_dagster.catalogs.filesystem.files.data_files import stamp_of
 from rivet_dagster.catalogs.filesystem.files.file_status import exists, looking
 from rivet_dagster.catalogs.filesystem.files.local_writing import sync, writing
@@ -27,7 +28,7 @@ from rivet_dagster.model.storage import Base, Published, StoredRows
 from rivet_dagster.model.write_plan import WritePlan
 
 
-class FilesystemTransaction(StagedTransaction, ErrorTransaction):
+class FilesystemTransaction(StagedTransaction, VersionTransaction, ErrorTransaction):
     """A run's transaction on a staged version.
 
     ``origin`` says how a version was made that was withheld or staged, or is a copy of another one; ``keep`` is the

@@ -65,18 +65,18 @@ class NessieTransaction(IcebergTransaction):
         """Make the branch of the run, unless there is one, and begin to send heartbeats."""
         begin = self.beginning
         with reaching(begin.table.name.catalog, f"the table {begin.declared}", "RVT-404"):
-            self._alive(identity)
+            self.send_heartbeats(identity)
 
-    def _alive(self, identity: str) -> Heartbeat:
-        if self._heartbeat is None:
+    def send_heartbeats(self, identity: str) -> Heartbeat:
+        if self.heartbeat is None:
             begin = self.beginning
             key = attempt_key(identity)
             heartbeat = Heartbeat(begin.place.io, begin.place.location, key)
             self.run.begin(key, begin.table, self.version, heartbeat)
-            self._heartbeat, self.branch = heartbeat, key
+            self.heartbeat, self.branch = heartbeat, key
             begin.errors.table = self.open(begin.declared)
             self.beginning = replace(begin, table=begin.errors.table)
-        return self._heartbeat
+        return self.heartbeat
 
     def check_base(self) -> None:
         """Compare the table with what it was when this was begun."""
@@ -97,8 +97,8 @@ class NessieTransaction(IcebergTransaction):
 
     def release_in(self, catalog: Catalog, identity: str) -> None:
         """Make the changes that publish the version, and namespaces that it needs, in another catalog."""
-        if self._heartbeat is not None:
-            self._heartbeat.require()
+        if self.heartbeat is not None:
+            self.heartbeat.require()
         errors = self.beginning.errors.name
         names = [self.beginning.table.name, *([self.open(errors).name] if errors is not None else [])]
         for name in names:
@@ -129,13 +129,13 @@ class NessieTransaction(IcebergTransaction):
         carry(release, branch, judged)
 
     def _end(self) -> None:
-        heartbeat, self._heartbeat = self._heartbeat, None  # until then no sweep tells of the branch
+        heartbeat, self.heartbeat = self.heartbeat, None  # until then no sweep tells of the branch
         super()._end()
         self.run.remove()
         _ended(heartbeat)
 
     def _withhold(self, identity: str, inputs: Inputs | None, code_versions: Mapping[str, str] | None) -> None:
-        heartbeat, self._heartbeat = self._heartbeat, None  # it ends once no sweep removes the branch
+        heartbeat, self.heartbeat = self.heartbeat, None  # it ends once no sweep removes the branch
         super()._withhold(identity, inputs, code_versions)
         with reaching(self.beginning.table.name.catalog, f"the table {self.beginning.declared}", "RVT-404"):
             if self._staged is not None:
@@ -152,7 +152,7 @@ class NessieTransaction(IcebergTransaction):
             for staged in (self._staged, self.beginning.errors.staged):
                 if isinstance(staged, StagingTable):
                     staged.remove()
-            _ended(self._heartbeat)  # before the branch, which alone knows where it is
+            _ended(self.heartbeat)  # before the branch, which alone knows where it is
             self.run.remove()
 
 

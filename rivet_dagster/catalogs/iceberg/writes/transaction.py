@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from rivet_dagster.catalogs.capabilities.error_tables import ErrorTransaction
 from rivet_dagster.catalogs.capabilities.staging import StagedTransaction
 from rivet_dagster.catalogs.capabilities.transaction import NO_CONTEXT, WriteContext
+from rivet_dagster.catalogs.capabilities.versions import VersionTransaction
 from rivet_dagster.catalogs.iceberg.commits.committing import Outcome, OutcomeUnknownError
 from rivet_dagster.catalogs.iceberg.heartbeat import Heartbeat
 from rivet_dagster.catalogs.iceberg.metadata.summary import Publication, TextBounds
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
 
 
 @dataclass
-class IcebergTransaction(StagedTransaction, ErrorTransaction):
+class IcebergTransaction(StagedTransaction, VersionTransaction, ErrorTransaction):
     """A version that is staged by ``write``, or that exists already as ``origin``.
 
     Its name is the id of the snapshot that its publication makes.
@@ -51,7 +52,7 @@ class IcebergTransaction(StagedTransaction, ErrorTransaction):
     origin: ExistingVersion | None = None
     _scratch: ExitStack = field(default_factory=ExitStack)
     _staged: StagedBranch | StagingTable | None = None
-    _heartbeat: Heartbeat | None = None
+    heartbeat: Heartbeat | None = None
     _rewritten: Rewritten | None = None
     _outcome: Outcome = field(default_factory=Outcome)
     _text_bounds: TextBounds = ()
@@ -74,7 +75,7 @@ class IcebergTransaction(StagedTransaction, ErrorTransaction):
         assert self.session is not None, "only an engine computes rows"
         begin, session = self.beginning, self.session
         with reaching(begin.table.name.catalog, f"the table {begin.table.name}", "RVT-404"):
-            heartbeat = self._alive(context.identity)
+            heartbeat = self.send_heartbeats(context.identity)
             key = heartbeat.key
             native = begin.base is not None and begin.natively and fits(begin, plan, session, frame, context)
             staged = StagingTable(
@@ -112,7 +113,7 @@ class IcebergTransaction(StagedTransaction, ErrorTransaction):
         """Write the errors on a branch of their own table."""
         begin = self.beginning
         with reaching(begin.table.name.catalog, f"the error table {table}", "RVT-404"):
-            return begin.errors.add(table, frame, self._alive(""), self.session)
+            return begin.errors.add(table, frame, self.send_heartbeats(""), self.session)
 
     def share_errors(self, table: str) -> StoredRows | None:
         """Begin the branch of the error table with the errors of the version that this one builds upon."""
@@ -120,17 +121,17 @@ class IcebergTransaction(StagedTransaction, ErrorTransaction):
         if begin.upon is None:
             return None
         with reaching(begin.table.name.catalog, f"the error table {table}", "RVT-404"):
-            return begin.errors.share(table, begin.upon, self._alive(""), self.session)
+            return begin.errors.share(table, begin.upon, self.send_heartbeats(""), self.session)
 
-    def _alive(self, identity: str) -> Heartbeat:
+    def send_heartbeats(self, identity: str) -> Heartbeat:
         """Begin to send heartbeats, with the first thing that is staged."""
-        if self._heartbeat is None:
+        if self.heartbeat is None:
             begin = self.beginning
             self.branch = attempt_key(identity)
             heartbeat = Heartbeat(begin.place.io, begin.place.location, self.branch)
             heartbeat.begin()
-            self._heartbeat = heartbeat
-        return self._heartbeat
+            self.heartbeat = heartbeat
+        return self.heartbeat
 
     def put(self, rows: Any) -> bool:
         """Return False: only an engine writes the files."""
@@ -148,9 +149,9 @@ class IcebergTransaction(StagedTransaction, ErrorTransaction):
 
     def beat(self) -> None:
         """Renew the heartbeat beside the table's metadata."""
-        if self._heartbeat is not None:
+        if self.heartbeat is not None:
             with reaching(self.beginning.table.name.catalog, "a heartbeat"):
-                self._heartbeat.beat()
+                self.heartbeat.beat()
 
     @property
     def _result(self) -> Rewritten:
@@ -224,8 +225,8 @@ class IcebergTransaction(StagedTransaction, ErrorTransaction):
             begun=begin.begun,
             outcome=self._outcome,
         )
-        if self._heartbeat is not None:
-            self._heartbeat.require()
+        if self.heartbeat is not None:
+            self.heartbeat.require()
         match self._staged:
             case StagedBranch() as branch:
                 judged = self._judged
@@ -258,9 +259,9 @@ class IcebergTransaction(StagedTransaction, ErrorTransaction):
             self._staged.remove()
         self._staged = None
         self.beginning.errors.end()
-        if self._heartbeat is not None:
+        if self.heartbeat is not None:
             with suppress(OSError):
-                self._heartbeat.end()
+                self.heartbeat.end()
 
     def _withhold(self, identity: str, inputs: Inputs | None, code_versions: Mapping[str, str] | None) -> None:
         begin = self.beginning
@@ -274,8 +275,8 @@ class IcebergTransaction(StagedTransaction, ErrorTransaction):
             if isinstance(self._staged, StagingTable) and self._staged.fence is not None:
                 self._staged.fence.remove()
         self._scratch.close()
-        if self._heartbeat is not None:
-            self._heartbeat.end()
+        if self.heartbeat is not None:
+            self.heartbeat.end()
 
     def _stage(self, identity: str, inputs: Inputs | None, code_versions: Mapping[str, str] | None) -> Published:
         begin = self.beginning
@@ -312,6 +313,6 @@ class IcebergTransaction(StagedTransaction, ErrorTransaction):
             if self._staged is not None:
                 self._staged.remove()
             self.beginning.errors.remove()
-        if self._heartbeat is not None:
+        if self.heartbeat is not None:
             with suppress(OSError):
-                self._heartbeat.end()
+                self.heartbeat.end()

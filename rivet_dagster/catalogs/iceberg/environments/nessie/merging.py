@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from rivet_dagster.catalogs.capabilities.environments import BuiltTable
+from rivet_dagster.catalogs.capabilities.targets import HasTargets
 from rivet_dagster.catalogs.environments.catalog import StoredEnvironment
 from rivet_dagster.catalogs.environments.errors import merged, moved
 from rivet_dagster.catalogs.environments.state import MERGING
@@ -17,7 +18,6 @@ from rivet_dagster.catalogs.iceberg.environments.nessie.branch import BranchStat
 from rivet_dagster.catalogs.iceberg.environments.nessie.tables import NessieEnvironmentTables
 from rivet_dagster.catalogs.iceberg.nessie.run_branch import RunBranch, branches_of_runs
 from rivet_dagster.catalogs.iceberg.nessie.server import Key, NessieConflictError
-from rivet_dagster.catalogs.iceberg.on_nessie import NessieTables
 from rivet_dagster.model.storage import Published
 
 _PROPERTY = "rivet.environment"
@@ -28,7 +28,7 @@ _TRIES = 10
 class NessieEnvironment(StoredEnvironment):
     """An environment on a branch of the server, which sees ``tables``, and which is merged into the ``base``."""
 
-    base: NessieTables
+    base: HasTargets
     tables: NessieEnvironmentTables
 
     @property
@@ -36,15 +36,11 @@ class NessieEnvironment(StoredEnvironment):
         """The branch, which holds the state."""
         return self.tables.environment
 
-    def built_names(self) -> tuple[str, ...]:
-        """Return the tables whose snapshot on the branch is not the one that was taken over from the base."""
-        return self.tables.built_names()
-
     def built(self) -> tuple[BuiltTable, ...]:
         """Return the tables that were built in the environment."""
         state = self.environment.state()
         is_published = state is not None and self.is_published(state)
-        return tuple(self._described(name, is_published) for name in self.built_names())
+        return tuple(self._described(name, is_published) for name in self.tables.built_names())
 
     def is_alive(self) -> bool:
         """Return whether a run that is alive, or has just died, writes in the environment."""
@@ -59,7 +55,7 @@ class NessieEnvironment(StoredEnvironment):
 
     def published_before(self) -> tuple[Published, ...]:
         """Return the versions of the base."""
-        return self._versions(self.built_names())
+        return self._versions(self.tables.built_names())
 
     def publish(self, tables: Sequence[BuiltTable], state: BranchState) -> tuple[Published, ...]:
         """Publish all tables in one commit."""
@@ -81,14 +77,6 @@ class NessieEnvironment(StoredEnvironment):
             branch.remove()
         return was_there
 
-    def sweep_tables(self) -> tuple[str, ...]:
-        """Remove the branches of dead runs."""
-        return self.tables.sweep()
-
-    def building(self) -> tuple[str, ...]:
-        """Return the branches and staging tables of runs."""
-        return self.tables.building()
-
     def drop(self) -> bool:
         """Remove the branch; the files that it alone names are left to Nessie's garbage collection."""
         if self.environment.is_merged():
@@ -100,7 +88,7 @@ class NessieEnvironment(StoredEnvironment):
         self.environment.server.remove(self.environment.merged_ref)
 
     def _branches_of_runs(self) -> list[RunBranch]:
-        return list(branches_of_runs(self.base._nessie.at(self.environment.ref)))
+        return list(branches_of_runs(self.tables.base.nessie.at(self.environment.ref)))
 
     def _versions(self, names: Iterable[str]) -> tuple[Published, ...]:
         versions = (self.base.current(name) for name in names)
@@ -114,7 +102,7 @@ class NessieEnvironment(StoredEnvironment):
         for _ in range(_TRIES):
             base = server.reference(environment.base)
             self.refuse_moved(self.built())  # until the base was at that hash
-            merge = TableMerge(self.base._nessie, environment, base)
+            merge = TableMerge(self.tables.base.nessie, environment, base)
             try:
                 operations = merge.operations(self._keys(names))
                 server.commit(base, message, operations, properties)
@@ -131,8 +119,8 @@ class NessieEnvironment(StoredEnvironment):
 
         keys: dict[Key, None] = {}
         for name in names:
-            for each in (name, *error_tables(self.tables._required(name))):
-                keys[self.tables._name(each).identifier] = None
+            for each in (name, *error_tables(self.tables.access.load(name))):
+                keys[self.tables.access.table_name(each).identifier] = None
         return list(keys)
 
     def _mark(self, state: BranchState) -> str:
@@ -142,11 +130,11 @@ class NessieEnvironment(StoredEnvironment):
         from rivet_dagster.catalogs.iceberg.metadata.same_files import same_files
         from rivet_dagster.catalogs.iceberg.metadata.same_rows import current_version
 
-        current, base = self.tables.current(name), self.tables.base_of(name)
+        current, base = self.tables.catalog.current(name), self.tables.base_of(name)
         assert current is not None, "it was just found to be built"
-        found = self.base._opened(name).load_if_any()
+        found = self.tables.base.open(name).load_if_any()
         now = current_version(found) if found is not None else None
         moved = not is_published and str(now or "") != self.tables.seed_of(name).version
-        there = self.tables._required(name)
+        there = self.tables.access.load(name)
         same = same_files(there, int(self.tables.seed_of(name).snapshot or 0), there.metadata.current_snapshot_id)
         return BuiltTable(name, base, current, moved, same)
