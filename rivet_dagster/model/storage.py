@@ -102,6 +102,20 @@ CURRENT, OLDER, WITHHELD, STAGED = "current", "older", "withheld", "staged"
 
 
 @dataclass(frozen=True)
+class Provenance:
+    """How a version came about: the positions of its inputs, by which code, the run that made it, and its write.
+
+    ``code_versions`` are those of the joints that computed the rows, and of what these read, by name. ``record`` is
+    None if the write replaced all rows.
+    """
+
+    inputs: Inputs = field(default_factory=dict)
+    code_versions: Mapping[str, str] = field(default_factory=dict)
+    identity: str = ""
+    record: Record | None = None
+
+
+@dataclass(frozen=True)
 class Published:
     """A published version: its rows and those of the version before it, and the run and the write that made it.
 

@@ -56,7 +56,7 @@ from rivet_dagster.model.relations import ArrowRows, CatalogTable, Files, JdbcTa
 from rivet_dagster.model.row_errors import ERROR_COLUMNS, ERROR_TYPES
 from rivet_dagster.model.schema import Field, Schema
 from rivet_dagster.model.session_needs import SessionNeeds
-from rivet_dagster.model.storage import Base, Published, Record, Statistics, StoredRows, Version
+from rivet_dagster.model.storage import Base, Provenance, Published, Record, Statistics, StoredRows, Version
 from rivet_dagster.model.write_plan import (
     Append,
     AppendNewer,
@@ -124,6 +124,7 @@ __all__ = [
     "NeedsEngine",
     "PlanType",
     "Position",
+    "Provenance",
     "Published",
     "PublishesTogether",
     "Record",

@@ -17,7 +17,7 @@ from rivet_dagster.catalogs.environments.catalog import HasEnvironments
 from rivet_dagster.engines.contract import EngineSession
 from rivet_dagster.errors import RivetError
 from rivet_dagster.model.inputs import VersionPosition
-from rivet_dagster.model.storage import STAGED, Published
+from rivet_dagster.model.storage import STAGED, Provenance, Published
 from rivet_dagster.model.watermark import Override
 from rivet_dagster.model.write_plan import Append, Refresh, ReplaceAll, Upsert
 from rivet_dagster.testing.staging import stage
@@ -125,7 +125,7 @@ class EnvironmentConformance:
         inputs, code = {"raw": VersionPosition("raw", {"raw": "1"})}, {"orders": "5be2"}
         with there.begin(TABLE, session) as transaction:
             fill(transaction, session, Append(), NEW)
-            transaction.commit("two", inputs, code)
+            transaction.commit("two", Provenance(inputs, code))
         (merged,) = catalog.merge(NAME)
         assert (merged.environment, merged.inputs, merged.code_versions) == (None, inputs, code)
         assert catalog.current(TABLE) == merged

@@ -22,7 +22,6 @@ from rivet_dagster.catalogs.parquet_rows import no_errors
 from rivet_dagster.catalogs.rewriting.rewrite import Rewritten, rewritten
 from rivet_dagster.engines.contract import EngineSession, Frame
 from rivet_dagster.errors import RivetError
-from rivet_dagster.model.inputs import Inputs
 from rivet_dagster.model.profile import CatalogSpec
 from rivet_dagster.model.relations import ArrowRows, Kinds
 from rivet_dagster.model.row_errors import ERROR_TYPES
@@ -32,6 +31,7 @@ from rivet_dagster.model.storage import (
     OLDER,
     WITHHELD,
     Base,
+    Provenance,
     Published,
     Record,
     Statistics,
@@ -40,7 +40,7 @@ from rivet_dagster.model.storage import (
 )
 from rivet_dagster.model.write_plan import WritePlan
 from rivet_dagster.testing.memory_environments import MemoryEnvironments
-from rivet_dagster.testing.memory_store import Errors, Made, StoredTable, store_of
+from rivet_dagster.testing.memory_store import Errors, StoredTable, store_of
 from rivet_dagster.testing.memory_version import MemoryVersion, arrow_rows
 
 _LOCK = Lock()
@@ -157,11 +157,11 @@ class MemoryCatalog(HasVersions, HasErrorTables, HasEnvironments, ListsTables):
         errors = self._table(table).errors.get(version)
         for published, rows in self._table(table).published[:-1]:
             if published.version == version:
-                made = Made(published.inputs, published.code_versions)
+                made = Provenance(published.inputs, published.code_versions)
                 return self._copy(table, secrets.token_hex(4), rows, made, errors)
         raise RivetError("RVT-408", f"'{table}' has no older version '{version}'")
 
-    def publish(self, transaction: MemoryTransaction, identity: str, rewrite: Rewritten, made: Made) -> Published:
+    def publish(self, transaction: MemoryTransaction, identity: str, rewrite: Rewritten, made: Provenance) -> Published:
         """Publish a version in one atomic step."""
         with _LOCK:
             if transaction.errors is not None:
@@ -193,7 +193,7 @@ class MemoryCatalog(HasVersions, HasErrorTables, HasEnvironments, ListsTables):
             table.publishers |= {made_by: transaction.version, identity: transaction.version}
             return published
 
-    def withhold(self, transaction: MemoryTransaction, identity: str, rows: StoredRows, made: Made) -> None:
+    def withhold(self, transaction: MemoryTransaction, identity: str, rows: StoredRows, made: Provenance) -> None:
         """Withhold a version."""
         with _LOCK:
             table = self._tables.setdefault(transaction.table, StoredTable())
@@ -207,7 +207,9 @@ class MemoryCatalog(HasVersions, HasErrorTables, HasEnvironments, ListsTables):
             table.withheld.pop(transaction.version, None)
             table.errors.pop(transaction.version, None)
 
-    def _copy(self, table: str, version: str, rows: StoredRows, made: Made, errors: Errors | None) -> MemoryTransaction:
+    def _copy(
+        self, table: str, version: str, rows: StoredRows, made: Provenance, errors: Errors | None
+    ) -> MemoryTransaction:
         filled = MemoryVersion(None, self._current(table))
         filled.take(rows)
         return MemoryTransaction(self, table, version, filled, made, errors)
@@ -244,7 +246,7 @@ class MemoryTransaction(VersionTransaction, ErrorTransaction):
         table: str,
         version: str,
         filled: MemoryVersion,
-        made: Made | None = None,
+        made: Provenance | None = None,
         errors: Errors | None = None,
     ) -> None:
         self.table = table
@@ -253,7 +255,7 @@ class MemoryTransaction(VersionTransaction, ErrorTransaction):
         self.errors = errors
         self._catalog = catalog
         self._filled = filled
-        self._made_from = made or Made()
+        self._made_from = made or Provenance()
         self._scratch = ExitStack()
         self._rewritten: Rewritten | None = None
 
@@ -303,17 +305,14 @@ class MemoryTransaction(VersionTransaction, ErrorTransaction):
             self._rewritten = Rewritten(whole, whole)
         return self._rewritten
 
-    def _commit(self, identity: str, inputs: Inputs | None, code_versions: Mapping[str, str] | None) -> Published:
-        return self._catalog.publish(self, identity, self._result, self._made(inputs, code_versions))
+    def _commit(self, identity: str, made: Provenance | None) -> Published:
+        return self._catalog.publish(self, identity, self._result, self._made(made))
 
-    def _withhold(self, identity: str, inputs: Inputs | None, code_versions: Mapping[str, str] | None) -> None:
-        self._catalog.withhold(self, identity, self.whole, self._made(inputs, code_versions))
+    def _withhold(self, identity: str, made: Provenance | None) -> None:
+        self._catalog.withhold(self, identity, self.whole, self._made(made))
 
-    def _made(self, inputs: Inputs | None, code_versions: Mapping[str, str] | None) -> Made:
-        known = self._made_from
-        return Made(
-            known.inputs if inputs is None else inputs, known.code_versions if code_versions is None else code_versions
-        )
+    def _made(self, made: Provenance | None) -> Provenance:
+        return made or self._made_from
 
     def _abort(self) -> None:
         self._catalog.forget(self)

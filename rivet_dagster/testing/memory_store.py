@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from rivet_dagster.catalogs.capabilities.transaction import TableTransaction
 from rivet_dagster.catalogs.environments.state import EnvironmentState
-from rivet_dagster.model.inputs import Inputs
-from rivet_dagster.model.storage import Published, StoredRows
+from rivet_dagster.model.storage import Provenance, Published, StoredRows
 
 
 @dataclass(frozen=True)
@@ -19,21 +17,13 @@ class Errors:
     rows: StoredRows
 
 
-@dataclass(frozen=True)
-class Made:
-    """The inputs of a version, and the code that made it."""
-
-    inputs: Inputs = field(default_factory=dict)
-    code_versions: Mapping[str, str] = field(default_factory=dict)
-
-
 @dataclass
 class StoredTable:
     """The published versions of a table, the oldest first, the withheld ones by name, and the errors of both kinds."""
 
     published: list[tuple[Published, StoredRows]] = field(default_factory=list)
     errors: dict[str, Errors] = field(default_factory=dict)
-    withheld: dict[str, tuple[StoredRows, str, Made]] = field(default_factory=dict)
+    withheld: dict[str, tuple[StoredRows, str, Provenance]] = field(default_factory=dict)
     publishers: dict[str, str] = field(default_factory=dict)
     """The version that each identity made or published."""
 

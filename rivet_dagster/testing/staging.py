@@ -19,7 +19,7 @@ from rivet_dagster.catalogs.capabilities.versions import HasVersions
 from rivet_dagster.engines.contract import EngineSession
 from rivet_dagster.errors import RivetError
 from rivet_dagster.model.inputs import VersionPosition
-from rivet_dagster.model.storage import CURRENT, OLDER, STAGED, WITHHELD, Published
+from rivet_dagster.model.storage import CURRENT, OLDER, STAGED, WITHHELD, Provenance, Published
 from rivet_dagster.model.write_plan import ReplaceAll, Upsert, WritePlan
 from rivet_dagster.testing.error_tables import ERRORS, errors, errors_seen, read_errors
 from rivet_dagster.testing.tables import TABLE, fill, read, rows_of, write
@@ -219,4 +219,4 @@ def stage(
     """Stage a batch."""
     with catalog.begin(table, session) as transaction:
         fill(transaction, session, plan or ReplaceAll(), rows)
-        return transaction.stage(identity, INPUTS)
+        return transaction.stage(identity, Provenance(INPUTS))

@@ -27,7 +27,7 @@ from rivet_dagster.cli.main import main
 from rivet_dagster.errors import RivetError
 from rivet_dagster.execution.writing import publish as publishing
 from rivet_dagster.model.inputs import ConsumedFiles, LandedFile, VersionPosition
-from rivet_dagster.model.storage import Published, Record
+from rivet_dagster.model.storage import Provenance, Published, Record
 from rivet_dagster.model.watermark import Override
 
 LANDED = ConsumedFiles((LandedFile("zone/a.csv", 1, 2),), (LandedFile("zone/0.csv", 1, 1),))
@@ -50,7 +50,7 @@ class Place:
     def publish(self, work: Work, inputs: Mapping[str, Any] = INPUTS, environment: str | None = None) -> Published:
         catalog = self.catalog.in_environment(environment) if environment else self.catalog
         with written(catalog, work, self.root) as transaction:
-            return transaction.commit(work.identity, inputs, CODE)
+            return transaction.commit(work.identity, Provenance(inputs, CODE))
 
     def ids(self) -> list[int]:
         return sorted(self.table().scan().to_arrow()["id"].to_pylist())

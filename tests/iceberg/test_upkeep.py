@@ -25,7 +25,7 @@ from rivet_dagster.engines.pyspark.session import PySparkSession
 from rivet_dagster.model.inputs import ConsumedFiles, LandedFile, SnapshotPosition
 from rivet_dagster.model.profile import CatalogSpec
 from rivet_dagster.model.row_errors import ERROR_COLUMNS
-from rivet_dagster.model.storage import CURRENT, OLDER, Published
+from rivet_dagster.model.storage import CURRENT, OLDER, Provenance, Published
 from rivet_dagster.model.watermark import Override
 from rivet_dagster.model.write_plan import Append, ReplaceAll
 
@@ -60,7 +60,7 @@ class Lake:
                 transaction.write_errors("orders__errors", self.session.query(f"SELECT {columns}"))
             landed = LandedFile(f"{number}.csv", number, number)
             inputs = {"raw": ConsumedFiles((landed,)), "rates": SnapshotPosition("lake", "shop.rates", number)}
-            return transaction.commit(f"run{number}/orders", inputs)
+            return transaction.commit(f"run{number}/orders", Provenance(inputs))
 
     def loaded(self, table: str = "orders") -> Any:
         return self.catalog().access.open(table).load()

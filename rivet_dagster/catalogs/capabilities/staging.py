@@ -11,8 +11,7 @@ from rivet_dagster.catalogs.capabilities.transaction import TableTransaction
 from rivet_dagster.engines.contract import EngineSession
 from rivet_dagster.entry_points import is_unexpanded
 from rivet_dagster.model.convert import show
-from rivet_dagster.model.inputs import Inputs
-from rivet_dagster.model.storage import Published
+from rivet_dagster.model.storage import Provenance, Published
 from rivet_dagster.model.target import BY_GROUP, BY_RUN, PUBLISH
 
 
@@ -31,19 +30,17 @@ def wrong_publish(options: Mapping[str, Any]) -> dict[str, str]:
 class StagedTransaction(TableTransaction):
     """A transaction whose version may also be staged: complete, readable by name, and not published."""
 
-    def stage(
-        self, identity: str, inputs: Inputs | None = None, code_versions: Mapping[str, str] | None = None
-    ) -> Published:
+    def stage(self, identity: str, made: Provenance | None = None) -> Published:
         """Stage the version under ``identity`` for the last step of the run, and return it as it will be published.
 
         It stays for DEAD_AFTER seconds, and longer if ``StagesForRuns.keep_alive`` is called. Raises RVT-404, RVT-406.
         """
-        staged = self._stage(identity, inputs, code_versions)
+        staged = self._stage(identity, made)
         self._ended = True
         return staged
 
     @abstractmethod
-    def _stage(self, identity: str, inputs: Inputs | None, code_versions: Mapping[str, str] | None) -> Published:
+    def _stage(self, identity: str, made: Provenance | None) -> Published:
         """Do what ``stage`` promises."""
 
     @abstractmethod

@@ -16,13 +16,13 @@ from rivet_dagster.catalogs.filesystem.sources.formats import as_texts, chosen_f
 from rivet_dagster.catalogs.filesystem.sources.source_schema import parquet_in
 from rivet_dagster.catalogs.filesystem.versions import lifecycle, staged, withheld
 from rivet_dagster.catalogs.filesystem.versions.layout import TableLayout
-from rivet_dagster.catalogs.filesystem.versions.manifest import Manifest, Provenance
+from rivet_dagster.catalogs.filesystem.versions.manifest import Manifest
 from rivet_dagster.catalogs.filesystem.versions.sweep import sweep
 from rivet_dagster.catalogs.filesystem.versions.watermark import max_of, read_override, write_override
 from rivet_dagster.engines.contract import EngineSession
 from rivet_dagster.errors import NotWritable, RivetError
 from rivet_dagster.model.relations import Files
-from rivet_dagster.model.storage import Published, Statistics, Version
+from rivet_dagster.model.storage import Provenance, Published, Statistics, Version
 from rivet_dagster.model.watermark import Override
 
 if TYPE_CHECKING:

@@ -24,12 +24,12 @@ from rivet_dagster.catalogs.filesystem.files.footers import parquet_files
 from rivet_dagster.catalogs.filesystem.version_folders import VersionFolders
 from rivet_dagster.catalogs.filesystem.versions import heartbeat, lifecycle
 from rivet_dagster.catalogs.filesystem.versions.layout import TableLayout
-from rivet_dagster.catalogs.filesystem.versions.manifest import Manifest, Provenance, read_manifest
+from rivet_dagster.catalogs.filesystem.versions.manifest import Manifest, read_manifest
 from rivet_dagster.catalogs.filesystem.versions.sweep import building
 from rivet_dagster.catalogs.filesystem.versions.watermark import read_override
 from rivet_dagster.catalogs.heartbeat_thread import beating
 from rivet_dagster.errors import RivetError
-from rivet_dagster.model.storage import Published
+from rivet_dagster.model.storage import Provenance, Published
 
 
 @dataclass(frozen=True)
@@ -114,7 +114,7 @@ class FilesystemEnvironment(StoredEnvironment):
     def _publish_now(self, table: BuiltTable, identity: str) -> Published:
         layout, own = self.base.layout(table.table), self.folder.layout(table.table)
         manifest, version = self._manifest(table), table.current.version
-        origin = Provenance(manifest.inputs, manifest.identity, manifest.code_versions, manifest.record)
+        origin = Provenance(manifest.inputs, manifest.code_versions, manifest.identity, manifest.record)
         transaction = self.base.begin_copy(layout, origin, beside=own.files(version))
         with transaction:
             if self._described(table.table, table.current).moved:  # since all tables were looked at

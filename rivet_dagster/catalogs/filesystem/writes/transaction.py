@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from dataclasses import replace
 from typing import Any
@@ -15,16 +15,15 @@ from rivet_dagster.catalogs.filesystem.files.data_files import stamp_of
 from rivet_dagster.catalogs.filesystem.files.file_status import exists, looking
 from rivet_dagster.catalogs.filesystem.files.local_writing import sync, writing
 from rivet_dagster.catalogs.filesystem.versions import error_tables, heartbeat, lifecycle, publishers, staged, withheld
-from rivet_dagster.catalogs.filesystem.versions.manifest import UNKNOWN, Manifest, Provenance
+from rivet_dagster.catalogs.filesystem.versions.manifest import UNKNOWN, Manifest
 from rivet_dagster.catalogs.filesystem.versions.withheld_mark import Mark, StagedFor
 from rivet_dagster.catalogs.filesystem.writes.staged_errors import StagedErrorFiles
 from rivet_dagster.catalogs.filesystem.writes.staged_version import StagedVersion
 from rivet_dagster.catalogs.rewriting.rewrite import Rewritten, rewritten
 from rivet_dagster.engines.contract import Frame
 from rivet_dagster.errors import RivetError
-from rivet_dagster.model.inputs import Inputs
 from rivet_dagster.model.relations import Files
-from rivet_dagster.model.storage import Base, Published, StoredRows
+from rivet_dagster.model.storage import Base, Provenance, Published, StoredRows
 from rivet_dagster.model.write_plan import WritePlan
 
 
@@ -110,8 +109,8 @@ class FilesystemTransaction(StagedTransaction, VersionTransaction, ErrorTransact
         if version not in (self._staged.upon, self.version):
             raise moved(self._staged, version)
 
-    def _stage(self, identity: str, inputs: Inputs | None, code_versions: Mapping[str, str] | None) -> Published:
-        origin = replace(self._made(inputs, code_versions), identity=identity)
+    def _stage(self, identity: str, made: Provenance | None) -> Published:
+        origin = replace(self._made(made), identity=identity)
         table = self._staged.table
         with writing(table.home):
             staged.stage(table, self.version, Mark(origin, StagedFor(self._staged.upon, origin.record)))
@@ -119,27 +118,27 @@ class FilesystemTransaction(StagedTransaction, VersionTransaction, ErrorTransact
         self._scratch.close()
         return self._described_staged(manifest)
 
-    def _commit(self, identity: str, inputs: Inputs | None, code_versions: Mapping[str, str] | None) -> Published:
-        origin = self._made(inputs, code_versions)
+    def _commit(self, identity: str, made: Provenance | None) -> Published:
+        origin = self._made(made)
         with writing(self._staged.table.home):
             manifest = publish(self._staged, self._errors, identity, origin, self._keep)
         self._scratch.close()
         return self._described(manifest)
 
-    def _withhold(self, identity: str, inputs: Inputs | None, code_versions: Mapping[str, str] | None) -> None:
-        made = self._made(inputs, code_versions)
+    def _withhold(self, identity: str, made: Provenance | None) -> None:
+        origin = self._made(made)
         with writing(self._staged.table.home):
-            withheld.withhold(self._staged.table, self.version, replace(made, identity=identity or made.identity))
+            withheld.withhold(self._staged.table, self.version, replace(origin, identity=identity or origin.identity))
         self._scratch.close()
 
-    def _made(self, inputs: Inputs | None, code_versions: Mapping[str, str] | None) -> Provenance:
+    def _made(self, made: Provenance | None) -> Provenance:
         """Return what the version was made from and by, as far as it was told; else what is known of its origin."""
         known, rewritten = self._origin, self._rewritten
         return replace(
             known,
             record=rewritten.record if rewritten is not None and rewritten.record is not None else known.record,
-            inputs=known.inputs if inputs is None else inputs,
-            code_versions=known.code_versions if code_versions is None else code_versions,
+            inputs=known.inputs if made is None else made.inputs,
+            code_versions=known.code_versions if made is None else made.code_versions,
         )
 
     def _abort(self) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -23,8 +22,7 @@ from rivet_dagster.catalogs.iceberg.writes.staged_table import StagingTable
 from rivet_dagster.catalogs.iceberg.writes.transaction import IcebergTransaction
 from rivet_dagster.engines.contract import Frame
 from rivet_dagster.errors import OutcomeUnknown, RivetError
-from rivet_dagster.model.inputs import Inputs
-from rivet_dagster.model.storage import Published, StoredRows
+from rivet_dagster.model.storage import Provenance, Published, StoredRows
 from rivet_dagster.model.write_plan import WritePlan
 
 if TYPE_CHECKING:
@@ -44,7 +42,7 @@ class NessieTransaction(IcebergTransaction):
     run: RunCatalog
     target: NessieCatalog
     open: Opener
-    _told: tuple[Inputs | None, Mapping[str, str] | None] = (None, None)
+    _made: Provenance | None = None
 
     def write(self, plan: WritePlan, frame: Frame, context: WriteContext = NO_CONTEXT) -> None:
         """Write on the run's branch."""
@@ -105,18 +103,11 @@ class NessieTransaction(IcebergTransaction):
             catalog.create_namespace_if_not_exists(name.namespace)
         super().release_in(catalog, identity)
 
-    def _publication(
-        self, identity: str, inputs: Inputs | None, code_versions: Mapping[str, str] | None
-    ) -> Publication:
-        told_inputs, told_versions = self._told
-        return super()._publication(
-            identity,
-            told_inputs if inputs is None else inputs,
-            told_versions if code_versions is None else code_versions,
-        )
+    def _publication(self, identity: str, made: Provenance | None) -> Publication:
+        return super()._publication(identity, made or self._made)
 
-    def _commit(self, identity: str, inputs: Inputs | None, code_versions: Mapping[str, str] | None) -> Published:
-        self._told = inputs, code_versions
+    def _commit(self, identity: str, made: Provenance | None) -> Published:
+        self._made = made
         with reaching(self.beginning.table.name.catalog, f"the table {self.beginning.declared}", "RVT-404"):
             try:
                 (published,) = publish_together(self.target, [(self, identity)])
@@ -134,9 +125,9 @@ class NessieTransaction(IcebergTransaction):
         self.run.remove()
         _ended(heartbeat)
 
-    def _withhold(self, identity: str, inputs: Inputs | None, code_versions: Mapping[str, str] | None) -> None:
+    def _withhold(self, identity: str, made: Provenance | None) -> None:
         heartbeat, self.heartbeat = self.heartbeat, None  # it ends once no sweep removes the branch
-        super()._withhold(identity, inputs, code_versions)
+        super()._withhold(identity, made)
         with reaching(self.beginning.table.name.catalog, f"the table {self.beginning.declared}", "RVT-404"):
             if self._staged is not None:
                 self.run.keep()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
@@ -30,9 +29,8 @@ from rivet_dagster.catalogs.iceberg.writes.withheld import Judged, stage, withho
 from rivet_dagster.catalogs.rewriting.rewrite import Rewritten, rewritten
 from rivet_dagster.engines.contract import EngineSession, Frame
 from rivet_dagster.errors import RivetError
-from rivet_dagster.model.inputs import Inputs
 from rivet_dagster.model.relations import CatalogTable
-from rivet_dagster.model.storage import Base, Published, Record, StoredRows
+from rivet_dagster.model.storage import Base, Provenance, Published, Record, StoredRows
 from rivet_dagster.model.write_plan import WritePlan
 
 if TYPE_CHECKING:
@@ -162,28 +160,28 @@ class IcebergTransaction(StagedTransaction, VersionTransaction, ErrorTransaction
             self._rewritten = Rewritten(whole, whole)
         return self._rewritten
 
-    def _publication(
-        self, identity: str, inputs: Inputs | None, code_versions: Mapping[str, str] | None
-    ) -> Publication:
+    def _publication(self, identity: str, made: Provenance | None) -> Publication:
         if self.origin is not None:
             known = self.origin.publication
-            made_from = known.inputs if inputs is None else inputs
             made_by = known.made_by or known.identity
-            code = known.code_versions if code_versions is None else code_versions
+            made = made or Provenance(known.inputs, known.code_versions)
             before, bounds = self.beginning.rows_before, known.text_bounds
             if self.origin.snapshot is not None and self.beginning.place.existing is not None:
                 bounds = recorded_bounds(self.beginning.place.existing, self.origin.snapshot)
-            return Publication(identity, made_by, known.rows, before, known.record, made_from, code, bounds)
+            return Publication(
+                identity, made_by, known.rows, before, known.record, made.inputs, made.code_versions, bounds
+            )
         rows, before = self.whole.statistics.rows, self.beginning.rows_before
         record = self._result.record
         if record is None:
             record = Record(rows, 0, before, self.whole.statistics.bytes)
-        return Publication(identity, "", rows, before, record, inputs or {}, code_versions or {}, self._text_bounds)
+        made = made or Provenance()
+        return Publication(identity, "", rows, before, record, made.inputs, made.code_versions, self._text_bounds)
 
-    def _commit(self, identity: str, inputs: Inputs | None, code_versions: Mapping[str, str] | None) -> Published:
+    def _commit(self, identity: str, made: Provenance | None) -> Published:
         begin = self.beginning
         with reaching(begin.table.name.catalog, f"the table {begin.table.name}", "RVT-404"):
-            properties = self._publication(identity, inputs, code_versions).properties()
+            properties = self._publication(identity, made).properties()
             try:
                 with begin.errors.published(identity, self._outcome) as marks:
                     self._release(begin.table, properties | marks)
@@ -196,7 +194,7 @@ class IcebergTransaction(StagedTransaction, VersionTransaction, ErrorTransaction
     def release_in(self, catalog: Catalog, identity: str) -> None:
         """Make the changes that publish the version in another catalog, which commits them later."""
         begin = self.beginning
-        properties = self._publication(identity, None, None).properties()
+        properties = self._publication(identity, None).properties()
         with begin.errors.within(catalog).published(identity, self._outcome) as marks:
             self._release(OpenedTable(catalog, begin.table.published.name), properties | marks)
 
@@ -263,11 +261,11 @@ class IcebergTransaction(StagedTransaction, VersionTransaction, ErrorTransaction
             with suppress(OSError):
                 self.heartbeat.end()
 
-    def _withhold(self, identity: str, inputs: Inputs | None, code_versions: Mapping[str, str] | None) -> None:
+    def _withhold(self, identity: str, made: Provenance | None) -> None:
         begin = self.beginning
         with reaching(begin.table.name.catalog, f"the table {begin.table.name}", "RVT-404"):
             made_by = identity or (self.origin.publication.identity if self.origin is not None else "")
-            publication = self._publication(made_by, inputs, code_versions)
+            publication = self._publication(made_by, made)
             if self._staged is not None:
                 assert self.branch is not None
                 withhold(self._staged.table, self.branch, self.version, publication, begin.errors.name, self._facts)
@@ -278,11 +276,11 @@ class IcebergTransaction(StagedTransaction, VersionTransaction, ErrorTransaction
         if self.heartbeat is not None:
             self.heartbeat.end()
 
-    def _stage(self, identity: str, inputs: Inputs | None, code_versions: Mapping[str, str] | None) -> Published:
+    def _stage(self, identity: str, made: Provenance | None) -> Published:
         begin = self.beginning
         with reaching(begin.table.name.catalog, f"the table {begin.table.name}", "RVT-404"):
             assert self._staged is not None and self.branch is not None
-            publication = self._publication(identity, inputs, code_versions)
+            publication = self._publication(identity, made)
             facts = self._facts
             stage(self._staged.table, self.branch, self.version, publication, begin.errors.name, facts, begin.upon)
             version = required(begin.table, self.version)
