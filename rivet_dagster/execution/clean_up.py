@@ -10,8 +10,7 @@ from itertools import groupby
 from typing import Any
 
 from rivet_dagster.catalogs.capabilities import capable
-from rivet_dagster.catalogs.capabilities.sweeping import DEAD_AFTER, Sweeps
-from rivet_dagster.catalogs.capabilities.upkeep import HasUpkeep, UpkeepReport
+from rivet_dagster.catalogs.capabilities.upkeep import DEAD_AFTER, HasUpkeep, Sweeps, UpkeepReport
 from rivet_dagster.catalogs.contract import Catalog
 from rivet_dagster.catalogs.environments.catalog import HasEnvironments
 from rivet_dagster.catalogs.registry import catalog_class

@@ -10,9 +10,8 @@ from threading import RLock
 from typing import Any
 
 from rivet_dagster.catalogs.capabilities import capable
-from rivet_dagster.catalogs.capabilities.engines import NeedsEngine
 from rivet_dagster.catalogs.capabilities.targets import HasTargets
-from rivet_dagster.catalogs.contract import Catalog
+from rivet_dagster.catalogs.contract import Catalog, NeedsEngine
 from rivet_dagster.catalogs.environments.catalog import HasEnvironments
 from rivet_dagster.catalogs.external_assets import ExternalAssets
 from rivet_dagster.catalogs.registry import open_catalog

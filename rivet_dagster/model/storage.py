@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from rivet_dagster.errors import RivetError
 from rivet_dagster.model.inputs import ConsumedFiles, Inputs
 from rivet_dagster.model.relations import Relation
 
@@ -142,3 +143,12 @@ class Published:
     def landed(self) -> Mapping[str, ConsumedFiles]:
         """The files that it has consumed, by landing zone."""
         return {name: position for name, position in self.inputs.items() if isinstance(position, ConsumedFiles)}
+
+
+def forgotten(published: Published) -> RivetError:
+    """Return RVT-420, which names the expired version that another engine had made."""
+    return RivetError(
+        "RVT-420",
+        f"what the rows of '{published.table}' were made from is not known any more: other engines have changed it, "
+        f"and removed the snapshot {published.unknown_before}, which may have been a rollback",
+    )

@@ -2,28 +2,36 @@
 
 from __future__ import annotations
 
-from rivet_dagster.catalogs.capabilities.engines import NeedsEngine
-from rivet_dagster.catalogs.capabilities.environments import ABANDONED_AFTER, BuiltTable, Environment
-from rivet_dagster.catalogs.capabilities.error_tables import ErrorTransaction, HasErrorTables
-from rivet_dagster.catalogs.capabilities.landing import HasLandingZones, LandingZone
-from rivet_dagster.catalogs.capabilities.listing import ListsFiles
-from rivet_dagster.catalogs.capabilities.locations import TellsLocations
-from rivet_dagster.catalogs.capabilities.names import ListsTables
+from rivet_dagster.catalogs.capabilities.sources import (
+    HasLandingZones,
+    LandingZone,
+    ListsFiles,
+    ListsTables,
+    TellsLocations,
+)
 from rivet_dagster.catalogs.capabilities.staging import PublishesTogether, StagedTransaction, StagesForRuns
-from rivet_dagster.catalogs.capabilities.sweeping import DEAD_AFTER, Sweeps
-from rivet_dagster.catalogs.capabilities.targets import NO_OPTIONS, HasTargets, PlanType
+from rivet_dagster.catalogs.capabilities.targets import (
+    NO_OPTIONS,
+    ErrorTransaction,
+    HasErrorTables,
+    HasTargets,
+    HasWatermarks,
+    PlanType,
+)
 from rivet_dagster.catalogs.capabilities.transaction import NO_CONTEXT, TableTransaction, WriteContext
-from rivet_dagster.catalogs.capabilities.upkeep import HasUpkeep, UpkeepReport
+from rivet_dagster.catalogs.capabilities.upkeep import DEAD_AFTER, HasUpkeep, Sweeps, UpkeepReport
 from rivet_dagster.catalogs.capabilities.versions import HasVersions, VersionTransaction
-from rivet_dagster.catalogs.capabilities.watermarks import HasWatermarks
-from rivet_dagster.catalogs.contract import Catalog
+from rivet_dagster.catalogs.contract import Catalog, NeedsEngine
 from rivet_dagster.catalogs.environments.catalog import EnvironmentStorage, HasEnvironments, StoredEnvironment
 from rivet_dagster.catalogs.environments.state import (
+    ABANDONED_AFTER,
     DROPPED,
     MERGED,
     MERGING,
     OPEN,
     PUBLISHED,
+    BuiltTable,
+    Environment,
     EnvironmentState,
     StateOfEnvironment,
 )

@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from rivet_dagster.catalogs.capabilities.names import ListsTables
+from rivet_dagster.catalogs.capabilities.sources import ListsTables
 from rivet_dagster.catalogs.capabilities.targets import HasTargets
 from rivet_dagster.catalogs.capabilities.transaction import WriteContext
 from rivet_dagster.catalogs.capabilities.versions import HasVersions, VersionTransaction

@@ -8,11 +8,10 @@ from pathlib import Path
 import pytest
 
 from rivet_dagster.catalogs.capabilities import capable
-from rivet_dagster.catalogs.capabilities.names import ListsTables
+from rivet_dagster.catalogs.capabilities.sources import ListsTables
 from rivet_dagster.catalogs.capabilities.staging import StagedTransaction, StagesForRuns, publishes_together
-from rivet_dagster.catalogs.capabilities.targets import HasTargets
+from rivet_dagster.catalogs.capabilities.targets import HasTargets, HasWatermarks
 from rivet_dagster.catalogs.capabilities.versions import HasVersions
-from rivet_dagster.catalogs.capabilities.watermarks import HasWatermarks
 from rivet_dagster.catalogs.environments.catalog import HasEnvironments
 from rivet_dagster.engines.contract import EngineSession
 from rivet_dagster.errors import RivetError

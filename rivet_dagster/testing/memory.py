@@ -12,9 +12,8 @@ from typing import Any, ClassVar, get_args
 
 import pyarrow as pa
 
-from rivet_dagster.catalogs.capabilities.error_tables import ErrorTransaction, HasErrorTables
-from rivet_dagster.catalogs.capabilities.names import ListsTables
-from rivet_dagster.catalogs.capabilities.targets import NO_OPTIONS, PlanType
+from rivet_dagster.catalogs.capabilities.sources import ListsTables
+from rivet_dagster.catalogs.capabilities.targets import NO_OPTIONS, ErrorTransaction, HasErrorTables, PlanType
 from rivet_dagster.catalogs.capabilities.transaction import NO_CONTEXT, WriteContext
 from rivet_dagster.catalogs.capabilities.versions import HasVersions, VersionTransaction
 from rivet_dagster.catalogs.environments.catalog import HasEnvironments

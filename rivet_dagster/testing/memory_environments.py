@@ -7,7 +7,6 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
-from rivet_dagster.catalogs.capabilities.environments import BuiltTable
 from rivet_dagster.catalogs.capabilities.targets import HasTargets
 from rivet_dagster.catalogs.environments.catalog import EnvironmentStorage, StoredEnvironment
 from rivet_dagster.catalogs.environments.errors import merged
@@ -16,6 +15,7 @@ from rivet_dagster.catalogs.environments.state import (
     MERGING,
     OPEN,
     PUBLISHED,
+    BuiltTable,
     EnvironmentState,
     StateOfEnvironment,
 )

@@ -7,14 +7,13 @@ from pathlib import Path
 import pytest
 
 from rivet_dagster.catalogs.capabilities import capable
-from rivet_dagster.catalogs.capabilities.error_tables import ErrorTransaction, HasErrorTables
 from rivet_dagster.catalogs.capabilities.staging import (
     PublishesTogether,
     StagedTransaction,
     StagesForRuns,
 )
-from rivet_dagster.catalogs.capabilities.sweeping import Sweeps
-from rivet_dagster.catalogs.capabilities.targets import HasTargets
+from rivet_dagster.catalogs.capabilities.targets import ErrorTransaction, HasErrorTables, HasTargets
+from rivet_dagster.catalogs.capabilities.upkeep import Sweeps
 from rivet_dagster.catalogs.capabilities.versions import HasVersions
 from rivet_dagster.engines.contract import EngineSession
 from rivet_dagster.errors import RivetError

@@ -12,8 +12,8 @@ from support.iceberg_duckdb import session
 from support.iceberg_runs import ERRORS, NAMESPACE, TABLE, Work, access_of, lake, run
 
 from rivet_dagster.catalogs.capabilities.transaction import WriteContext
-from rivet_dagster.catalogs.iceberg.metadata.restored import restoring_updates
 from rivet_dagster.catalogs.iceberg.settings.connection import connected
+from rivet_dagster.catalogs.iceberg.writes.publishing import restoring_updates
 from rivet_dagster.errors import RivetError
 from rivet_dagster.model.row_errors import ERROR_COLUMNS
 from rivet_dagster.model.write_plan import Append, ReplaceAll, Upsert, WritePlan

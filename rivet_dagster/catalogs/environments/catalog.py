@@ -8,11 +8,10 @@ from contextlib import AbstractContextManager
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from rivet_dagster.catalogs.capabilities.environments import ABANDONED_AFTER, BuiltTable, Environment
 from rivet_dagster.catalogs.capabilities.targets import HasTargets
 from rivet_dagster.catalogs.environments.errors import missing, of_another_profile
 from rivet_dagster.catalogs.environments.merging import EnvironmentMerge
-from rivet_dagster.catalogs.environments.state import DROPPED, MERGED, OPEN
+from rivet_dagster.catalogs.environments.state import ABANDONED_AFTER, DROPPED, MERGED, OPEN, BuiltTable, Environment
 from rivet_dagster.catalogs.environments.tables_over_base import EnvironmentTables, TablesOverBase
 from rivet_dagster.model.storage import Published
 

@@ -7,16 +7,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rivet_dagster.catalogs.capabilities.error_tables import HasErrorTables
-from rivet_dagster.catalogs.capabilities.landing import HasLandingZones
-from rivet_dagster.catalogs.capabilities.listing import ListsFiles
-from rivet_dagster.catalogs.capabilities.locations import TellsLocations
-from rivet_dagster.catalogs.capabilities.names import ListsTables
+from rivet_dagster.catalogs.capabilities.sources import HasLandingZones, ListsFiles, ListsTables, TellsLocations
 from rivet_dagster.catalogs.capabilities.staging import StagesForRuns
-from rivet_dagster.catalogs.capabilities.sweeping import Sweeps
-from rivet_dagster.catalogs.capabilities.targets import NO_OPTIONS
+from rivet_dagster.catalogs.capabilities.targets import NO_OPTIONS, HasErrorTables, HasWatermarks
+from rivet_dagster.catalogs.capabilities.upkeep import Sweeps
 from rivet_dagster.catalogs.capabilities.versions import HasVersions
-from rivet_dagster.catalogs.capabilities.watermarks import HasWatermarks
 from rivet_dagster.catalogs.environments.catalog import HasEnvironments
 from rivet_dagster.catalogs.filesystem.catalog_location import CatalogLocation, MountGuard, is_remote
 from rivet_dagster.catalogs.filesystem.declared import OWN_CATALOG, PUBLISH_WITH_ICEBERG
@@ -30,7 +25,7 @@ from rivet_dagster.catalogs.filesystem.sources.listing import source_files
 from rivet_dagster.catalogs.filesystem.sources.local_tree import LocalTree
 from rivet_dagster.catalogs.filesystem.sources.source_schema import parquet_in, with_schema
 from rivet_dagster.catalogs.filesystem.sources.table_files import TableFiles
-from rivet_dagster.catalogs.filesystem.stores.spark_needs import spark_needs
+from rivet_dagster.catalogs.filesystem.stores.options import spark_needs
 from rivet_dagster.catalogs.filesystem.stores.store import Store
 from rivet_dagster.catalogs.filesystem.stores.store_tree import StoreTree
 from rivet_dagster.catalogs.filesystem.stores.store_uri import StoreUri, elsewhere

@@ -7,19 +7,15 @@ from copy import copy
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from rivet_dagster.catalogs.capabilities.error_tables import HasErrorTables
-from rivet_dagster.catalogs.capabilities.locations import TellsLocations
-from rivet_dagster.catalogs.capabilities.names import ListsTables
+from rivet_dagster.catalogs.capabilities.sources import ListsTables, TellsLocations
 from rivet_dagster.catalogs.capabilities.staging import PublishesTogether, StagedTransaction, StagesForRuns
-from rivet_dagster.catalogs.capabilities.sweeping import Sweeps
-from rivet_dagster.catalogs.capabilities.targets import NO_OPTIONS
-from rivet_dagster.catalogs.capabilities.upkeep import HasUpkeep, UpkeepReport
+from rivet_dagster.catalogs.capabilities.targets import NO_OPTIONS, HasErrorTables, HasWatermarks
+from rivet_dagster.catalogs.capabilities.upkeep import HasUpkeep, Sweeps, UpkeepReport
 from rivet_dagster.catalogs.capabilities.versions import HasVersions
-from rivet_dagster.catalogs.capabilities.watermarks import HasWatermarks
 from rivet_dagster.catalogs.environments.catalog import EnvironmentStorage, HasEnvironments
 from rivet_dagster.catalogs.iceberg import examining
 from rivet_dagster.catalogs.iceberg.access import NessieAccess, TableAccess, access_to
-from rivet_dagster.catalogs.iceberg.hadoop.trying import try_to_commit
+from rivet_dagster.catalogs.iceberg.examining import try_to_commit
 from rivet_dagster.catalogs.iceberg.nessie.rest_endpoint import refuse_nessie
 from rivet_dagster.catalogs.iceberg.published_tables import PublishedTables
 from rivet_dagster.catalogs.iceberg.settings.upkeep_options import parse_upkeep

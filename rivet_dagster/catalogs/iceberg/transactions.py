@@ -104,7 +104,7 @@ class NessieTransactions(Transactions):
 
     def publish_together(self, staged: Sequence[tuple[IcebergTransaction, str]]) -> tuple[Published, ...]:
         """Publish the tables by one commit of the branch."""
-        from rivet_dagster.catalogs.iceberg.writes.publishing_together import publish_together
+        from rivet_dagster.catalogs.iceberg.writes.run_transaction import publish_together
 
         with self.access.reaching(code="RVT-404"):
             return publish_together(self._nessie.nessie, staged)

@@ -13,12 +13,12 @@ from rivet_dagster.catalogs.capabilities.staging import StagedTransaction, Stage
 from rivet_dagster.catalogs.capabilities.targets import HasTargets
 from rivet_dagster.catalogs.capabilities.transaction import TableTransaction
 from rivet_dagster.catalogs.capabilities.versions import VersionTransaction
-from rivet_dagster.catalogs.partition_rows import rows_by_partition
+from rivet_dagster.catalogs.parquet_rows import rows_by_partition
 from rivet_dagster.compiler.joints import ComputedJoint
 from rivet_dagster.compiler.plan import FusedGroup
 from rivet_dagster.errors import Conflict, NotMaterialized, RivetError, RowsFailed
 from rivet_dagster.execution.full_refresh import refuse_incapable
-from rivet_dagster.execution.phases import BRANCH, CLEAN_UP, PUBLISH, QUALITY
+from rivet_dagster.execution.progress import BRANCH, CLEAN_UP, PUBLISH, QUALITY
 from rivet_dagster.execution.quality.judging import check_published, check_staged
 from rivet_dagster.execution.quality.row_errors import judge_errors
 from rivet_dagster.execution.reading.new_files import consumed_files, new_files, refs

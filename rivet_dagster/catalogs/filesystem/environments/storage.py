@@ -1,23 +1,163 @@
-"""The environments of a catalog ``filesystem``: each is a folder of tables."""
+"""The environments of a catalog ``filesystem``: each is a folder of tables.
+
+The state of an environment is the journal of its merge: it is ``merging`` before the first table is published,
+``published`` after the last one, and ``merged`` when its data have been removed. What an interrupted merge had
+published is found by the identity under which it was, in the base itself.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
 from rivet_dagster.catalogs.capabilities.targets import HasTargets
-from rivet_dagster.catalogs.environments.catalog import EnvironmentStorage
+from rivet_dagster.catalogs.environments.catalog import EnvironmentStorage, StoredEnvironment
+from rivet_dagster.catalogs.environments.errors import merged
+from rivet_dagster.catalogs.environments.state import MERGING, OPEN, PUBLISHED, BuiltTable
 from rivet_dagster.catalogs.filesystem.catalog_location import MountGuard
 from rivet_dagster.catalogs.filesystem.environments import folder as folders
-from rivet_dagster.catalogs.filesystem.environments.folder import EnvironmentFolder
-from rivet_dagster.catalogs.filesystem.environments.merging import FilesystemEnvironment
+from rivet_dagster.catalogs.filesystem.environments.folder import EnvironmentFolder, FolderState
+from rivet_dagster.catalogs.filesystem.environments.seeding import keep_permissions
 from rivet_dagster.catalogs.filesystem.environments.tables import FolderTables
+from rivet_dagster.catalogs.filesystem.files.data_files import stamp_of
 from rivet_dagster.catalogs.filesystem.files.file_status import looking
+from rivet_dagster.catalogs.filesystem.files.footers import parquet_files
 from rivet_dagster.catalogs.filesystem.files.local_writing import writing
 from rivet_dagster.catalogs.filesystem.version_folders import VersionFolders
+from rivet_dagster.catalogs.filesystem.versions import heartbeat, lifecycle
+from rivet_dagster.catalogs.filesystem.versions.layout import TableLayout
+from rivet_dagster.catalogs.filesystem.versions.manifest import Manifest, read_manifest
+from rivet_dagster.catalogs.filesystem.versions.sweep import building
+from rivet_dagster.catalogs.filesystem.versions.watermark import read_override
+from rivet_dagster.catalogs.heartbeat_thread import beating
+from rivet_dagster.errors import RivetError
+from rivet_dagster.model.storage import Provenance, Published
+
+
+@dataclass(frozen=True)
+class FilesystemEnvironment(StoredEnvironment):
+    """An environment in its ``folder``, whose tables are ``tables``, and which is merged into the ``base``."""
+
+    base: VersionFolders
+    tables: FolderTables
+    folder: EnvironmentFolder
+    mount_guard: MountGuard
+
+    @property
+    def environment(self) -> EnvironmentFolder:
+        """The folder, which holds the state."""
+        return self.folder
+
+    def built(self) -> tuple[BuiltTable, ...]:
+        """Return the tables that were built in the environment. Raises OSError."""
+        versions = ((name, self.tables.catalog.current(name)) for name in self.tables.built_names())
+        return tuple(self._described(name, current) for name, current in versions if current is not None)
+
+    def is_alive(self) -> bool:
+        """Return whether a run that is alive, or has just died, builds a version there. Raises OSError."""
+        alive = ((table, version) for table in self.folder.tables() for version in building(table))
+        return any(heartbeat.is_alive(table, version, heartbeat.now(table)) for table, version in alive)
+
+    def excluding_others(self, state: FolderState) -> AbstractContextManager[None]:
+        """Hold the lock of the folder."""
+        return self.folder.locked()
+
+    def moved(self, tables: Sequence[BuiltTable]) -> RivetError:
+        """Return RVT-405 with the versions of each table's base, then and now."""
+        return RivetError.of(diagnostic for table in tables for diagnostic in self._conflict(table).diagnostics)
+
+    def publish(self, tables: Sequence[BuiltTable], state: FolderState) -> tuple[Published, ...]:
+        """Publish one table after another, those that were published first in front."""
+        return tuple(self._publish(table) for table in sorted(tables, key=lambda one: self._manifest(one).published_at))
+
+    def remove_data(self, state: FolderState) -> bool:
+        """Remove all but the state."""
+        self.folder.remove_data()
+        return True
+
+    def drop(self) -> bool:
+        """Rename the folder, then remove it."""
+        if self.folder.state() is None:
+            return self.folder.drop()
+        with self.folder.locked():  # a merge ends first
+            if self.folder.is_merged():
+                raise merged(self.folder.name)
+            return self.folder.drop()
+
+    def before_creation(self) -> None:
+        """Raise RVT-403 if the catalog is on a disk that is not mounted now."""
+        self.mount_guard.check()
+
+    def remove_state(self) -> None:
+        """Remove the folder of a merged environment, which holds nothing else."""
+        self.folder.drop()
+
+    def _conflict(self, table: BuiltTable) -> RivetError:
+        then = table.base.version if table.base is not None else "nothing"
+        now = self.base.layout(table.table).published() or "nothing"
+        return RivetError(
+            "RVT-405",
+            f"the base of '{table.table}' was at {then} when it was first written in the environment "
+            f"'{self.folder.name}', and is at {now} now",
+            remediation="Build it upon the base as it is now: drop the environment, and run it again under its name.",
+        )
+
+    def _publish(self, table: BuiltTable) -> Published:
+        """Publish a table to the base, unless an interrupted merge has."""
+        identity, layout = self._identity(table), self.base.layout(table.table)
+        done = self.base.published_by(table.table, identity)
+        if done is None:
+            done = self._publish_now(table, identity)
+        override = read_override(self.folder.layout(table.table), table.current.version)
+        if override is not None and layout.published() == done.version:
+            self.base.override_watermark(done, override)
+        return done
+
+    def _publish_now(self, table: BuiltTable, identity: str) -> Published:
+        layout, own = self.base.layout(table.table), self.folder.layout(table.table)
+        manifest, version = self._manifest(table), table.current.version
+        origin = Provenance(manifest.inputs, manifest.code_versions, manifest.identity, manifest.record)
+        transaction = self.base.begin_copy(layout, origin, beside=own.files(version))
+        with transaction:
+            if self._described(table.table, table.current).moved:  # since all tables were looked at
+                raise self._conflict(table)
+            with beating(transaction.beat, layout.name):
+                lifecycle.copy(own, version, transaction.version, layout)
+                keep_permissions(own, version, layout, transaction.version)
+            return transaction.commit(identity)
+
+    def _manifest(self, table: BuiltTable) -> Manifest:
+        layout = self.folder.layout(table.table)
+        manifest = lifecycle.manifest_of(layout, table.current.version)
+        assert manifest is not None  # its data has just been found
+        return manifest
+
+    def _described(self, name: str, current: Published) -> BuiltTable:
+        layout, own = self.base.layout(name), self.folder.layout(name)
+        bases = self.folder.base_versions(name)
+        manifest = read_manifest(own.manifest(bases[0])) if bases else None
+        base = self.tables.described(own, manifest) if manifest is not None else None
+        now = lifecycle.current(layout)
+        moved = (now.version if now is not None else None) != (bases[0] if bases else None)
+        if moved and now is not None and now.identity.startswith(self._identities):
+            moved = False  # an interrupted merge has published it
+        same = bool(bases) and _stamps(own, bases[0]) == _stamps(own, current.version)
+        return BuiltTable(name, base, current, moved, same)
+
+    def _identity(self, table: BuiltTable) -> str:
+        return f"{self._identities}{table.table}/{table.current.version}"
+
+    @property
+    def _identities(self) -> str:
+        """The beginning of the identities under which the tables are published."""
+        return f"environment {self.folder.name} {self.folder.required(OPEN, MERGING, PUBLISHED).token}/"
+
+
+def _stamps(layout: TableLayout, version: str) -> set[tuple[str, int, int]]:
+    return {stamp_of(path) for path in parquet_files(layout.data(version))}
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,8 @@ from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from rivet_dagster.catalogs.capabilities.error_tables import ErrorTransaction
 from rivet_dagster.catalogs.capabilities.staging import StagedTransaction
+from rivet_dagster.catalogs.capabilities.targets import ErrorTransaction
 from rivet_dagster.catalogs.capabilities.transaction import NO_CONTEXT, WriteContext
 from rivet_dagster.catalogs.capabilities.versions import VersionTransaction
 from rivet_dagster.catalogs.iceberg.commits.committing import Outcome, OutcomeUnknownError
@@ -16,7 +16,7 @@ from rivet_dagster.catalogs.iceberg.metadata.summary import Publication, TextBou
 from rivet_dagster.catalogs.iceberg.metadata.text_bounds import bounds_after, recorded_bounds
 from rivet_dagster.catalogs.iceberg.names import attempt_key
 from rivet_dagster.catalogs.iceberg.opened import OpenedTable
-from rivet_dagster.catalogs.iceberg.reaching import reaching
+from rivet_dagster.catalogs.iceberg.reaching import reaching, unknown_outcome
 from rivet_dagster.catalogs.iceberg.writes.begun import Beginning, ExistingVersion
 from rivet_dagster.catalogs.iceberg.writes.native import NativeWrite
 from rivet_dagster.catalogs.iceberg.writes.publishing import Release
@@ -24,7 +24,6 @@ from rivet_dagster.catalogs.iceberg.writes.staged_branch import StagedBranch, be
 from rivet_dagster.catalogs.iceberg.writes.staged_for_run import described, required
 from rivet_dagster.catalogs.iceberg.writes.staged_table import StagingTable
 from rivet_dagster.catalogs.iceberg.writes.staging import fits, overwritable_by
-from rivet_dagster.catalogs.iceberg.writes.unknown_outcome import unknown_outcome
 from rivet_dagster.catalogs.iceberg.writes.withheld import Judged, stage, withhold
 from rivet_dagster.catalogs.rewriting.rewrite import Rewritten, rewritten
 from rivet_dagster.engines.contract import EngineSession, Frame

@@ -13,11 +13,10 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from rivet_dagster.catalogs.capabilities.environments import BuiltTable
 from rivet_dagster.catalogs.capabilities.targets import HasTargets
 from rivet_dagster.catalogs.environments.catalog import StoredEnvironment
 from rivet_dagster.catalogs.environments.errors import merged, moved
-from rivet_dagster.catalogs.environments.state import DROPPED, MERGED
+from rivet_dagster.catalogs.environments.state import DROPPED, MERGED, BuiltTable
 from rivet_dagster.catalogs.heartbeat_thread import beating
 from rivet_dagster.catalogs.iceberg.commits.committing import OutcomeUnknownError
 from rivet_dagster.catalogs.iceberg.environments.table_branches.record import EnvironmentRecord, RecordedState
@@ -149,8 +148,8 @@ class BranchEnvironment(StoredEnvironment):
     def _publish(self, table: BuiltTable, heartbeat: Heartbeat) -> Published:
         """Publish a table to the base, unless an interrupted merge has."""
         from rivet_dagster.catalogs.iceberg.metadata.layout import Layout
+        from rivet_dagster.catalogs.iceberg.reaching import unknown_outcome
         from rivet_dagster.catalogs.iceberg.writes.beginning import beginning
-        from rivet_dagster.catalogs.iceberg.writes.unknown_outcome import unknown_outcome
 
         done = self.base.published_by(table.table, self.identity_of(table.table, table.current))
         if done is not None:
@@ -168,8 +167,7 @@ class BranchEnvironment(StoredEnvironment):
 
     def _described(self, name: str) -> BuiltTable:
         from rivet_dagster.catalogs.iceberg.environments.table_branches.seen_table import SeenTable, built
-        from rivet_dagster.catalogs.iceberg.metadata.same_files import same_files
-        from rivet_dagster.catalogs.iceberg.metadata.same_rows import current_version
+        from rivet_dagster.catalogs.iceberg.metadata.same_rows import current_version, same_files
 
         current, base = self.tables.catalog.current(name), self.tables.base_of(name)
         assert current is not None, "it was just found to be built"

@@ -10,7 +10,7 @@ from rivet_dagster.catalogs.iceberg.environments.table_branches.merging import B
 from rivet_dagster.catalogs.iceberg.environments.table_branches.record import all_records
 from rivet_dagster.catalogs.iceberg.environments.table_branches.tables import BranchAccess, BranchTables
 from rivet_dagster.catalogs.iceberg.names import is_of_environment
-from rivet_dagster.catalogs.iceberg.tables_of_environments import has_table_of_environment
+from rivet_dagster.catalogs.iceberg.opened import has_table_of_environment
 
 
 @dataclass(frozen=True)
