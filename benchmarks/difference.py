@@ -24,8 +24,7 @@ from one_session import ENGINE, cpu_seconds, load, open_runtime, start_spark
 
 from rivet_dagster import Joint
 from rivet_dagster.engines.contract import EngineSession
-from rivet_dagster.execution.difference.keys import Key
-from rivet_dagster.execution.difference.rows import difference_of_rows
+from rivet_dagster.execution.difference.rows import Key, difference_of_rows
 from rivet_dagster.model.relations import Files
 
 HERE = Path(__file__).resolve().parent

@@ -31,7 +31,7 @@ from one_session import cpu_seconds, load, open_runtime, start_spark
 
 from rivet_dagster import Joint
 from rivet_dagster.execution.group_run import run_group
-from rivet_dagster.execution.phases import WRITE
+from rivet_dagster.execution.progress import WRITE
 from rivet_dagster.execution.results import GroupResult
 from rivet_dagster.execution.runtime import Runtime
 from rivet_dagster.model.origin import Origin

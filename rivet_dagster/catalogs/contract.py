@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
+from rivet_dagster.engines.contract import EngineSession
 from rivet_dagster.model.finding import Finding
 from rivet_dagster.model.plugins import Wrong
 from rivet_dagster.model.profile import CatalogSpec
@@ -95,3 +96,17 @@ class Catalog(ABC):
         be found without an engine.
         """
         return ()
+
+
+class NeedsEngine(Catalog):
+    """looks up its tables through an engine.
+
+    Where no engine is at hand, as while definitions load and in sensors, its methods raise RVT-403: they start none.
+    """
+
+    @abstractmethod
+    def attach(self, open_session: Callable[[], EngineSession]) -> None:
+        """Take the function that begins a session of an engine that reaches this catalog.
+
+        It is called when a table is looked up for the first time, and raises RVT-403 if no engine is at hand then.
+        """

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from rivet_dagster.catalogs.capabilities import capable
-from rivet_dagster.catalogs.capabilities.names import ListsTables
+from rivet_dagster.catalogs.capabilities.sources import ListsTables
 from rivet_dagster.catalogs.capabilities.targets import HasTargets
 from rivet_dagster.catalogs.capabilities.versions import HasVersions
 from rivet_dagster.errors import RivetError

@@ -1,4 +1,4 @@
-"""The rows of Parquet files as Arrow, read by this process alone, without an engine."""
+"""The rows of Parquet files as Arrow, and their number by partition, without an engine."""
 
 from __future__ import annotations
 
@@ -6,11 +6,17 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, TypeGuard
 
+from rivet_dagster.engines.contract import EngineSession, Frame
+from rivet_dagster.errors import RivetError
+from rivet_dagster.model.partitions import Window
 from rivet_dagster.model.relations import Files, Relation
 from rivet_dagster.model.row_errors import ERROR_SCHEMA, ERROR_TYPES
+from rivet_dagster.sql.partition_counts import rows_by_key, rows_by_moment
+from rivet_dagster.sql.write_strategies.relations import Columns
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
 
 SPARK_SCHEMA = b"org.apache.spark.sql.parquet.row.metadata"
 """The key of a footer under which Spark writes its own schema of the file, as JSON."""
@@ -105,3 +111,24 @@ def _meant(found: pa.Schema) -> pa.Schema:
     spans = {name for name, kind in kinds.items() if isinstance(kind, str) and kind.startswith("interval day")}
     fields = [field.with_type(pa.duration("us")) if field.name in spans else field for field in found]
     return pa.schema(fields, metadata=found.metadata)
+
+
+_ROWS = "rivet_partition_rows"
+
+
+def rows_by_partition(session: EngineSession, frame: Frame, columns: Columns, window: Window) -> dict[str, int]:
+    """Return how many rows of ``frame``, which has ``columns``, each partition of ``window`` has. Raises RVT-322."""
+    kind = partition_type(columns, window)
+    session.register(_ROWS, frame)
+    counts = session.rows(*rows_by_moment(_ROWS, window.partitions, kind, window))
+    return rows_by_key(counts, kind, window)
+
+
+def partition_type(columns: Columns, window: Window) -> str:
+    """Return the type of the column by which a table with ``columns`` is partitioned. Raises RVT-322."""
+    try:
+        kind = window.partitions.type_in(columns)
+    except ValueError as error:
+        raise RivetError("RVT-322", str(error)) from error
+    assert kind is not None
+    return kind

@@ -7,12 +7,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
-from rivet_dagster.catalogs.capabilities.error_tables import HasErrorTables
-from rivet_dagster.catalogs.capabilities.landing import HasLandingZones
-from rivet_dagster.catalogs.capabilities.listing import ListsFiles
-from rivet_dagster.catalogs.capabilities.locations import TellsLocations
+from rivet_dagster.catalogs.capabilities.sources import HasLandingZones, ListsFiles, TellsLocations
 from rivet_dagster.catalogs.capabilities.staging import StagesForRuns
-from rivet_dagster.catalogs.capabilities.targets import HasTargets
+from rivet_dagster.catalogs.capabilities.targets import HasErrorTables, HasTargets
 from rivet_dagster.catalogs.contract import Catalog
 from rivet_dagster.compiler.targets import modes_of
 from rivet_dagster.entry_points import CATALOGS, ByType, plugin_class

@@ -6,8 +6,8 @@ import os
 import sys
 from pathlib import Path
 
-from rivet_dagster.catalogs.capabilities.sweeping import Sweeps
 from rivet_dagster.catalogs.capabilities.targets import HasTargets
+from rivet_dagster.catalogs.capabilities.upkeep import Sweeps
 from rivet_dagster.catalogs.registry import open_catalog
 from rivet_dagster.execution.clean_up import sweep
 from rivet_dagster.project.load import load_project

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from rivet_dagster.catalogs.capabilities import capable
-from rivet_dagster.catalogs.capabilities.watermarks import HasWatermarks
+from rivet_dagster.catalogs.capabilities.targets import HasWatermarks
 from rivet_dagster.cli.environment_command import runtime_of
 from rivet_dagster.compiler.joints import ComputedJoint
 from rivet_dagster.compiler.plan import CompiledAssembly

@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 
 from rivet_dagster.cache import CompileCache
+from rivet_dagster.compiler.context import DeclaredContext
 from rivet_dagster.compiler.diagnostics import Diagnostics
 from rivet_dagster.compiler.graph import Graph, find_cycles
 from rivet_dagster.model.joint import SINK, SOURCE, Joint
@@ -15,8 +16,9 @@ from rivet_dagster.sql.projection import check_source_expression
 _EXPRESSION = "Write one expression over a row's own columns; whatever is more belongs in a SQL joint."
 
 
-def check_assembly(graph: Graph, diagnostics: Diagnostics, cache: CompileCache) -> None:
+def check_assembly(context: DeclaredContext) -> None:
     """Report RVT-303 to 305, 307 and 314, and sources whose transforms are more than expressions over one row."""
+    graph, diagnostics, cache = context.graph, context.diagnostics, context.cache
     for joint in graph.joints.values():
         if joint.type == SOURCE:
             _check_source(joint, graph, diagnostics, cache)

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import fields
+
 from rivet_dagster.cache import CompileCache
 from rivet_dagster.compiler.assembly import check_assembly
+from rivet_dagster.compiler.context import DeclaredContext, GroupsContext
 from rivet_dagster.compiler.diagnostics import Diagnostics
 from rivet_dagster.compiler.engines import check_settings, check_storage, resolve_engines
 from rivet_dagster.compiler.errors_check import with_errors_checks
@@ -25,12 +29,37 @@ from rivet_dagster.compiler.resolve_joints import resolve_joints
 from rivet_dagster.compiler.schemas import infer_schemas
 from rivet_dagster.compiler.sensors import check_observations, check_sensors, check_upkeeps
 from rivet_dagster.compiler.strategies import check_strategies
-from rivet_dagster.compiler.tables import Tables, check_stored_tables, check_tables
+from rivet_dagster.compiler.table_writers import check_stored_tables, check_tables
+from rivet_dagster.compiler.tables import Tables
 from rivet_dagster.model.introspection import Introspection
 from rivet_dagster.model.location import Resolved
 from rivet_dagster.model.plugins import Plugins
 from rivet_dagster.model.profile import Profile
 from rivet_dagster.model.project import Project, is_of_block
+
+RULES_OF_DECLARATIONS: tuple[Callable[[DeclaredContext], None], ...] = (
+    check_assembly,
+    check_declared_tables,
+    check_tables,
+    check_landing_zones,
+    check_external_assets,
+    check_parameters,
+    check_observations,
+    check_upkeeps,
+    check_sensors,
+    check_settings,
+)
+RULES_OF_GROUPS: tuple[Callable[[GroupsContext], None], ...] = (
+    check_exits,
+    check_stored_tables,
+    check_landing_readers,
+    check_strategies,
+    check_partition_columns,
+    check_storage,
+    check_layouts,
+    check_error_tables,
+    check_quarantine,
+)
 
 
 def compile_project(
@@ -53,39 +82,27 @@ def compile_project(
     diagnostics = Diagnostics(list(project.errors), list(introspection.warnings))
     check_plugins(project.profile, plugins, diagnostics)
     project, checks = compile_checks(project, diagnostics, cache)
-    graph = build_graph(project, diagnostics, cache)
-    check_assembly(graph, diagnostics, cache)
-    check_declared_tables(graph, project.profile, plugins, diagnostics)
-    tables = Tables(project.profile, plugins, resolved or {})
-    check_tables(graph, tables, diagnostics)
-    check_landing_zones(graph, tables, diagnostics)
-    check_external_assets(graph, project.dagster.key_prefix, diagnostics)
-    check_parameters(graph, diagnostics)
-    check_observations(project.dagster.observe, graph, diagnostics)
-    check_upkeeps(project.dagster.upkeeps, project.profile, diagnostics)
-    check_sensors(project.dagster.sensors, graph, project.profile, plugins, diagnostics)
-    engines = resolve_engines(graph, project.profile, plugins, diagnostics)
-    check_settings(graph, engines, project.profile, plugins, diagnostics)
+    profile, graph = project.profile, build_graph(project, diagnostics, cache)
+    tables = Tables(profile, plugins, resolved or {})
+    engines = resolve_engines(graph, profile, plugins, diagnostics)
+    declared = DeclaredContext(project, plugins, cache, graph, tables, engines, diagnostics)
+    for check_declared in RULES_OF_DECLARATIONS:
+        check_declared(declared)
     if not all(map(is_of_block, diagnostics.errors)):
         return _failed(project, diagnostics)
 
-    fusion = fuse_joints(graph, engines, _max_depth(project.profile))
-    check_exits(graph, fusion, project.defaults, diagnostics)
-    check_stored_tables(graph, tables, {name for name, group in fusion.groups.items() if name == group}, diagnostics)
-    check_landing_readers(graph, fusion, diagnostics)
+    fusion = fuse_joints(graph, engines, _max_depth(profile))
     order, waves = order_groups(graph, fusion)
     members = fusion.members(graph)
     schemas = infer_schemas(graph, fusion, diagnostics, cache, introspection)
-    check_strategies(graph, schemas, diagnostics)
-    check_partition_columns(graph, schemas, diagnostics)
-    reach = Reach(project.profile, plugins)
-    check_storage(graph, fusion, engines, reach, diagnostics)
+    reach = Reach(profile, plugins)
     boundaries = engine_boundaries(graph, fusion, order, engines, reach, diagnostics)
-    targets = targets_of(graph, fusion, project.profile, plugins)
-    check_layouts(targets, graph, schemas, project.profile, plugins, diagnostics)
-    check_error_tables(targets, graph, engines, project.profile, plugins, diagnostics)
+    targets = targets_of(graph, fusion, profile, plugins)
     groups = tuple(fused_group(name, members[name], graph, engines, targets.get(name), cache) for name in order)
-    check_quarantine(groups, graph, diagnostics)
+    known = {each.name: getattr(declared, each.name) for each in fields(declared)}
+    planned = GroupsContext(**known, fusion=fusion, schemas=schemas, reach=reach, targets=targets, groups=groups)
+    for check_planned in RULES_OF_GROUPS:
+        check_planned(planned)
     if not all(map(is_of_block, diagnostics.errors)):
         return _failed(project, diagnostics)
     checks = with_errors_checks(checks, groups, graph, project.profile)
@@ -97,10 +114,10 @@ def compile_project(
         waves=waves,
         materializations=materializations(graph, fusion, order),
         engine_boundaries=boundaries,
-        catalogs=project.profile.catalogs,
-        engines=project.profile.engines,
-        default_engine=project.profile.default_engine,
-        workspace=project.profile.workspace,
+        catalogs=profile.catalogs,
+        engines=profile.engines,
+        default_engine=profile.default_engine,
+        workspace=profile.workspace,
         dagster=project.dagster,
         fail_fast=project.fail_fast,
         variables=_bound_variables(graph, project),

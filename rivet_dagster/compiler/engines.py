@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from rivet_dagster.compiler.context import DeclaredContext, GroupsContext
 from rivet_dagster.compiler.diagnostics import Diagnostics
-from rivet_dagster.compiler.fusion import Fusion
 from rivet_dagster.compiler.graph import Graph
-from rivet_dagster.compiler.reach import Reach
 from rivet_dagster.errors import nearest
 from rivet_dagster.model.external_assets import DAGSTER
 from rivet_dagster.model.joint import SOURCE, Joint
@@ -46,15 +45,15 @@ def _resolve(joint: Joint, name: str | None, profile: Profile, diagnostics: Diag
     return name
 
 
-def check_storage(
-    graph: Graph, fusion: Fusion, engines: Mapping[str, str], reach: Reach, diagnostics: Diagnostics
-) -> None:
+def check_storage(context: GroupsContext) -> None:
     """Report RVT-328 for joints whose engine cannot read, or write, the tables of their catalog.
 
     A source with a group of its own is read by other joints; rows that are checked, or that do not simply replace the
     table, are read again after they are written.
     """
-    for name, joint in graph.joints.items():
+    fusion, engines = context.fusion, context.engines
+    reach, diagnostics = context.reach, context.diagnostics
+    for name, joint in context.graph.joints.items():
         if joint.type == SOURCE:
             if (joint.quality or name != fusion.groups[name]) and not reach.reads(engines[name], joint.catalog):
                 diagnostics.error(joint, "RVT-328", f"the engine '{engines[name]}' cannot read its table", key="engine")
@@ -66,17 +65,17 @@ def check_storage(
                 diagnostics.error(joint, "RVT-328", message, key="engine")
 
 
-def check_settings(
-    graph: Graph, engines: Mapping[str, str], profile: Profile, plugins: Plugins, diagnostics: Diagnostics
-) -> None:
+def check_settings(context: DeclaredContext) -> None:
     """Report RVT-204 for settings of a joint's `config` that sessions of its engine do not take."""
-    for name, joint in graph.joints.items():
+    for name, joint in context.graph.joints.items():
         config = step_options(joint.options)[0].config if joint.options else {}
-        engine = profile.engine(engines[name]) if config else None
-        traits = None if engine is None else plugins.engines.get(engine.type)
+        engine = context.profile.engine(context.engines[name]) if config else None
+        traits = None if engine is None else context.plugins.engines.get(engine.type)
         if traits is not None:
             for key, sentence in traits.wrong_settings(config).items():
-                diagnostics.error(joint, "RVT-204", f"`config`: `{key}` {sentence}", key=f"options.config.{key}")
+                context.diagnostics.error(
+                    joint, "RVT-204", f"`config`: `{key}` {sentence}", key=f"options.config.{key}"
+                )
 
 
 def _check_dialects(

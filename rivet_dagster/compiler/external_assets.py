@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from rivet_dagster.compiler.context import DeclaredContext
 from rivet_dagster.compiler.diagnostics import Diagnostics
 from rivet_dagster.compiler.graph import Graph
 from rivet_dagster.model.external_assets import DAGSTER, is_external, key_path
@@ -14,10 +15,11 @@ _RETURN = "Name a catalog of the profile; an asset of your own may read the join
 _OF_ERRORS = "An asset of your own may read it and return its rows."
 
 
-def check_external_assets(graph: Graph, key_prefix: Sequence[str], diagnostics: Diagnostics) -> None:
+def check_external_assets(context: DeclaredContext) -> None:
     """Report RVT-204 (a wrong key), RVT-203 (options), RVT-310 (a key of this project), RVT-309 (a target)."""
+    graph, diagnostics = context.graph, context.diagnostics
     of_catalog = [joint for joint in graph.joints.values() if joint.catalog == DAGSTER]
-    own = _own_keys(key_prefix, graph) if of_catalog else {}
+    own = _own_keys(context.project.dagster.key_prefix, graph) if of_catalog else {}
     for joint in of_catalog:
         if joint.publishes:
             message = f"the catalog '{DAGSTER}' holds what other Dagster assets return: no joint can write to it"

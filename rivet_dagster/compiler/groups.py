@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from rivet_dagster.cache import CompileCache
+from rivet_dagster.compiler.context import GroupsContext
 from rivet_dagster.compiler.diagnostics import Diagnostics
 from rivet_dagster.compiler.fusion import Fusion
 from rivet_dagster.compiler.graph import Graph, TemplateNeeds
@@ -99,16 +100,17 @@ Defaults = Mapping[str, Mapping[str, str]]
 """The keys of joints that come from the project's defaults, by joint, and where each is given."""
 
 
-def check_exits(graph: Graph, fusion: Fusion, defaults: Defaults, diagnostics: Diagnostics) -> None:
+def check_exits(context: GroupsContext) -> None:
     """Report RVT-326 for step options, and details of `on_error`, on a joint that is not a group's exit.
 
-    Those that come from the ``defaults`` of the project, and not from the joint's own file, do not concern it.
+    Those that come from the defaults of the project, and not from the joint's own file, do not concern it.
     """
+    graph, fusion, diagnostics = context.graph, context.fusion, context.diagnostics
     for name, joint in graph.joints.items():
         exit_name = fusion.groups[name]
         if joint.on_error is None and not joint.options:
             continue
-        by_default = defaults.get(name, {})
+        by_default = context.project.defaults.get(name, {})
         if exit_name != name and "on_error" not in by_default:
             _check_on_error(joint, graph.joints[exit_name], diagnostics)
         if "options" in by_default:

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from rivet_dagster.compiler.diagnostics import Diagnostics
-from rivet_dagster.compiler.fusion import Fusion
-from rivet_dagster.compiler.graph import Graph
+from rivet_dagster.compiler.context import DeclaredContext, GroupsContext
 from rivet_dagster.compiler.tables import Tables, share
 from rivet_dagster.model.joint import SOURCE, Joint
 from rivet_dagster.model.landing import Landing, landing_options
@@ -14,8 +12,9 @@ from rivet_dagster.model.landing import Landing, landing_options
 _WHOLE = "Leave `partitions` out: the write strategies append, merge and delete_insert take whatever comes."
 
 
-def check_landing_zones(graph: Graph, tables: Tables, diagnostics: Diagnostics) -> None:
+def check_landing_zones(context: DeclaredContext) -> None:
     """Report RVT-321 for a zone that cannot be listed, has partitions, or archives files that other sources read."""
+    graph, tables, diagnostics = context.graph, context.tables, context.diagnostics
     sources = [joint for joint in graph.joints.values() if joint.type == SOURCE]
     for joint in sources:
         landing = _landing(joint)
@@ -38,8 +37,9 @@ def check_landing_zones(graph: Graph, tables: Tables, diagnostics: Diagnostics) 
             diagnostics.error(joint, "RVT-321", message, "options", remedy)
 
 
-def check_landing_readers(graph: Graph, fusion: Fusion, diagnostics: Diagnostics) -> None:
+def check_landing_readers(context: GroupsContext) -> None:
     """Report RVT-321 for a reader that has partitions, or whose retention would lose the list of consumed files."""
+    graph, fusion, diagnostics = context.graph, context.fusion, context.diagnostics
     for joint in graph.joints.values():
         if joint.type != SOURCE or _landing(joint) is None:
             continue

@@ -2,35 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
-from rivet_dagster.compiler.diagnostics import Diagnostics
-from rivet_dagster.compiler.graph import Graph
+from rivet_dagster.compiler.context import GroupsContext
 from rivet_dagster.compiler.schemas import JointSchema
 from rivet_dagster.errors import nearest
 from rivet_dagster.model.joint import Joint
-from rivet_dagster.model.plugins import Plugins
-from rivet_dagster.model.profile import Profile
-from rivet_dagster.model.target import Target
 
 _REMEDY = "Correct the joint's `options`, or have the query give that column."
 
 
-def check_layouts(
-    targets: Mapping[str, Target],
-    graph: Graph,
-    schemas: Mapping[str, JointSchema],
-    profile: Profile,
-    plugins: Plugins,
-    diagnostics: Diagnostics,
-) -> None:
+def check_layouts(context: GroupsContext) -> None:
     """Report RVT-324 for columns that the options of a target name and that its table certainly does not have."""
-    for name, target in targets.items():
-        spec = profile.catalog(target.catalog) if target.options else None
+    graph, plugins, diagnostics = context.graph, context.plugins, context.diagnostics
+    for name, target in context.targets.items():
+        spec = context.profile.catalog(target.catalog) if target.options else None
         named = (
             plugins.catalogs[spec.type].columns_named(target.options) if spec and spec.type in plugins.catalogs else ()
         )
-        columns = _columns(graph.joints[name], schemas[name]) if named else None
+        columns = _columns(graph.joints[name], context.schemas[name]) if named else None
         if columns is None:
             continue
         present = {column.lower() for column in columns}

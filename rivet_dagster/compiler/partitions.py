@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
+from rivet_dagster.compiler.context import DeclaredContext, GroupsContext
 from rivet_dagster.compiler.diagnostics import Diagnostics
-from rivet_dagster.compiler.graph import Graph
-from rivet_dagster.compiler.schemas import JointSchema
 from rivet_dagster.model.joint import SINK, SOURCE, Joint
 from rivet_dagster.model.partitions import PARTITION_PARAMETERS
 from rivet_dagster.model.schema import INFERRED, INTROSPECTED
@@ -14,8 +11,9 @@ from rivet_dagster.sql.dialect import SqlError
 from rivet_dagster.sql.parameters import parameters
 
 
-def check_parameters(graph: Graph, diagnostics: Diagnostics) -> None:
+def check_parameters(context: DeclaredContext) -> None:
     """Report RVT-323 for a partition parameter that has no value in a run."""
+    graph, diagnostics = context.graph, context.diagnostics
     for name, query in ((joint, query) for joint in graph.queries for query in graph.renderings(joint)):
         if ":partition_" in query.text:
             joint = graph.joints[name]
@@ -40,8 +38,9 @@ def _check_source(joint: Joint, diagnostics: Diagnostics) -> None:
             )
 
 
-def check_partition_columns(graph: Graph, schemas: Mapping[str, JointSchema], diagnostics: Diagnostics) -> None:
+def check_partition_columns(context: GroupsContext) -> None:
     """Report RVT-322 for a partition column that is known to be missing from a joint's rows, or of a wrong type."""
+    graph, schemas, diagnostics = context.graph, context.schemas, context.diagnostics
     for name, joint in graph.joints.items():
         schema = schemas[name].batch
         if joint.partitions is not None and schema is not None:

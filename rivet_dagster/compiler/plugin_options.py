@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from rivet_dagster.compiler.context import DeclaredContext
 from rivet_dagster.compiler.diagnostics import Diagnostics
-from rivet_dagster.compiler.graph import Graph
 from rivet_dagster.entry_points import is_unexpanded, unknown_options
 from rivet_dagster.errors import nearest
 from rivet_dagster.model.landing import landing_options
@@ -39,8 +39,10 @@ def check_plugins(profile: Profile, plugins: Plugins, diagnostics: Diagnostics) 
         _check("engine", engine, plugins.engines, origin, diagnostics)
 
 
-def check_declared_tables(graph: Graph, profile: Profile, plugins: Plugins, diagnostics: Diagnostics) -> None:
+def check_declared_tables(context: DeclaredContext) -> None:
     """Have the catalogs validate the tables that joints read or publish, and the workspace's ability to hold tables."""
+    graph, profile = context.graph, context.profile
+    plugins, diagnostics = context.plugins, context.diagnostics
     for joint in graph.joints.values():
         spec = profile.catalog(joint.catalog) if joint.catalog is not None else None
         if spec is not None and spec.type in plugins.catalogs:

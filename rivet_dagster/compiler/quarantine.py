@@ -2,39 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-
-from rivet_dagster.compiler.diagnostics import Diagnostics, Lines
+from rivet_dagster.compiler.context import GroupsContext
+from rivet_dagster.compiler.diagnostics import Lines
 from rivet_dagster.compiler.graph import Graph
 from rivet_dagster.compiler.group_query import Cte
-from rivet_dagster.compiler.plan import FusedGroup
 from rivet_dagster.errors import Diagnostic
 from rivet_dagster.model.joint import SOURCE, Joint
-from rivet_dagster.model.plugins import Plugins
-from rivet_dagster.model.profile import Profile
 from rivet_dagster.model.row_errors import SUFFIX, NotSeparable
-from rivet_dagster.model.target import Target
 from rivet_dagster.model.text_lines import place_of
 from rivet_dagster.sql.projection import projection_by_line
 
 _CATALOG = "Use a catalog that can, or `on_error: fail`."
 
 
-def check_error_tables(
-    targets: Mapping[str, Target],
-    graph: Graph,
-    engines: Mapping[str, str],
-    profile: Profile,
-    plugins: Plugins,
-    diagnostics: Diagnostics,
-) -> None:
+def check_error_tables(context: GroupsContext) -> None:
     """Report RVT-312 for error tables in catalogs that publish none, and names that the catalog refuses.
 
-    Also for engines that cannot separate errors from rows; ``engines`` are those of the joints.
+    Also for engines that cannot separate errors from rows.
 
     Also RVT-301 for a joint that is named as the asset of an error table.
     """
-    for name, target in targets.items():
+    graph, diagnostics = context.graph, context.diagnostics
+    profile, plugins = context.profile, context.plugins
+    for name, target in context.targets.items():
         spec = profile.catalog(target.catalog)
         traits = plugins.catalogs.get(spec.type) if spec is not None else None
         if target.errors is None or spec is None or traits is None:
@@ -42,7 +32,7 @@ def check_error_tables(
         joint, clash = graph.joints[name], graph.joints.get(name + SUFFIX)
         if clash is not None:
             diagnostics.error(clash, "RVT-301", f"'{clash.name}' is the asset of the row errors of '{name}'", "name")
-        engine = profile.engine(engines[name])
+        engine = profile.engine(context.engines[name])
         if engine is not None and not plugins.engines[engine.type].separates_errors:
             message = f"the engine '{engine.name}' ({engine.type}) cannot separate the errors of rows from the rows"
             diagnostics.error(joint, "RVT-312", message, "on_error", "Use the engine pyspark, or `on_error: fail`.")
@@ -56,9 +46,10 @@ def check_error_tables(
                 diagnostics.error(joint, error.code, message, "on_error.errors_table", error.remediation)
 
 
-def check_quarantine(groups: Iterable[FusedGroup], graph: Graph, diagnostics: Diagnostics) -> None:
+def check_quarantine(context: GroupsContext) -> None:
     """Report RVT-330 for queries of quarantining groups whose errors cannot be separated from their rows."""
-    for group in groups:
+    graph, diagnostics = context.graph, context.diagnostics
+    for group in context.groups:
         if group.target is not None and group.target.errors is not None:
             for cte in group.ctes:
                 for found, lines in _not_separable(cte, graph).items():

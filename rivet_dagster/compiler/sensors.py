@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
+from rivet_dagster.compiler.context import DeclaredContext
 from rivet_dagster.compiler.diagnostics import Diagnostics
-from rivet_dagster.compiler.graph import Graph
 from rivet_dagster.errors import nearest
-from rivet_dagster.model.automation import ObservationSchedule, UpkeepSchedule
 from rivet_dagster.model.external_assets import Stored, is_external
 from rivet_dagster.model.joint import SOURCE
-from rivet_dagster.model.plugins import Plugins
-from rivet_dagster.model.profile import Profile
-from rivet_dagster.model.sensors import Sensor, Sensors
+from rivet_dagster.model.sensors import Sensor
 
 BY_VERSION = "Use `type: source_changed`, where the catalog tells a version of its data."
 
 
-def check_sensors(sensors: Sensors, graph: Graph, profile: Profile, plugins: Plugins, diagnostics: Diagnostics) -> None:
+def check_sensors(context: DeclaredContext) -> None:
     """Report RVT-117 for a sensor on a joint that is no source, RVT-104 for one on files that cannot be listed."""
+    sensors, graph, diagnostics = context.project.dagster.sensors, context.graph, context.diagnostics
+    profile, plugins = context.profile, context.plugins
     for sensor in sensors.source_changed:
         for name in sensor.sources:
             _refuse(sensor, "sources", "RVT-117", wrong_source(name, graph.joints), diagnostics)
@@ -35,24 +34,24 @@ def check_sensors(sensors: Sensors, graph: Graph, profile: Profile, plugins: Plu
             )
 
 
-def check_observations(observe: Iterable[ObservationSchedule], graph: Graph, diagnostics: Diagnostics) -> None:
+def check_observations(context: DeclaredContext) -> None:
     """Report RVT-117 for an observation of a joint that is no source."""
-    for schedule in observe:
-        why = wrong_observation(schedule.sources, graph.joints)
+    for schedule in context.project.dagster.observe:
+        why = wrong_observation(schedule.sources, context.graph.joints)
         if why is not None:
             message = f"observation '{schedule.name}': {why}"
-            diagnostics.errors.append(schedule.origin.diagnostic("RVT-117", message, key="sources"))
+            context.diagnostics.errors.append(schedule.origin.diagnostic("RVT-117", message, key="sources"))
 
 
-def check_upkeeps(upkeeps: Iterable[UpkeepSchedule], profile: Profile, diagnostics: Diagnostics) -> None:
+def check_upkeeps(context: DeclaredContext) -> None:
     """Report RVT-104 for an upkeep of a catalog that the profile does not have; one without upkeep is no error."""
-    known = [spec.name for spec in profile.catalogs]
-    for schedule in upkeeps:
+    known = [spec.name for spec in context.profile.catalogs]
+    for schedule in context.project.dagster.upkeeps:
         for name in schedule.catalogs:
             if name not in known:
                 hint = nearest(name, known)
                 message = f"schedule '{schedule.name}': `catalogs`: the profile has no catalog '{name}'{hint}"
-                diagnostics.errors.append(schedule.origin.diagnostic("RVT-104", message, key="catalogs"))
+                context.diagnostics.errors.append(schedule.origin.diagnostic("RVT-104", message, key="catalogs"))
 
 
 def wrong_observation(names: Sequence[str], joints: Mapping[str, Stored]) -> str | None:

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
+from rivet_dagster.compiler.context import GroupsContext
 from rivet_dagster.compiler.diagnostics import Diagnostics
-from rivet_dagster.compiler.graph import Graph
-from rivet_dagster.compiler.schemas import JointSchema
 from rivet_dagster.errors import nearest
 from rivet_dagster.model.joint import SINK, Joint
 from rivet_dagster.model.schema import Schema
 from rivet_dagster.model.write_strategy import SPELLINGS
 
 
-def check_strategies(graph: Graph, schemas: Mapping[str, JointSchema], diagnostics: Diagnostics) -> None:
+def check_strategies(context: GroupsContext) -> None:
     """Report RVT-324 for columns missing in published rows, or in them although the strategy adds them; RVT-325."""
+    graph, schemas, diagnostics = context.graph, context.schemas, context.diagnostics
     for name, joint in graph.joints.items():
         if joint.write_strategy.mode == "scd2" and joint.partitions is not None:
             message = "scd2 keeps a history of each key over all time, so its table has no `partitions`"

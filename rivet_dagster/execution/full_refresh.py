@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 
-from rivet_dagster.catalogs.capabilities.engines import NeedsEngine
 from rivet_dagster.catalogs.capabilities.targets import HasTargets
+from rivet_dagster.catalogs.contract import NeedsEngine
 from rivet_dagster.compiler.joints import SourceJoint
 from rivet_dagster.compiler.plan import CompiledAssembly, FusedGroup
 from rivet_dagster.errors import Diagnostic, RivetError

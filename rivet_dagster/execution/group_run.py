@@ -12,7 +12,7 @@ from rivet_dagster.compiler.plan import CompiledAssembly, FusedGroup
 from rivet_dagster.errors import RivetError
 from rivet_dagster.execution.clean_up import archive_read_files
 from rivet_dagster.execution.error_location import locating_errors
-from rivet_dagster.execution.phases import BRANCH, CLEAN_UP, PhaseClock
+from rivet_dagster.execution.progress import BRANCH, CLEAN_UP, PhaseClock
 from rivet_dagster.execution.quality.judging import check_source, judge_source
 from rivet_dagster.execution.reading.refs import MaterializedRef
 from rivet_dagster.execution.results import CheckResult, GroupResult

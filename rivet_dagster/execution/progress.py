@@ -1,8 +1,10 @@
-"""Listeners for the progress of groups, and one that writes lines at a pace that a person can read."""
+"""The phases of a group, listeners for its progress, and one that writes lines at a pace that a person can read."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Protocol
 
 from rivet_dagster.engines.contract import Progress
@@ -59,3 +61,28 @@ def _next(due: float, seconds: float) -> float:
     while due <= seconds:
         due += min(due, GREATEST_STEP)
     return due
+
+
+BRANCH, CONFIG, WRITE, QUALITY, PUBLISH, CLEAN_UP = "branch", "config", "write", "quality", "publish", "clean_up"
+PHASES = (BRANCH, CONFIG, WRITE, QUALITY, PUBLISH, CLEAN_UP)
+
+
+class PhaseClock:
+    """The seconds spent in each phase, summed up if a phase is entered more than once.
+
+    ``entered`` is called with the name of each phase that begins.
+    """
+
+    def __init__(self, entered: Callable[[str], None] = lambda _: None) -> None:
+        self._entered = entered
+        self.seconds: dict[str, float] = dict.fromkeys(PHASES, 0.0)
+
+    @contextmanager
+    def phase(self, name: str) -> Iterator[None]:
+        """Add the time of the block to the phase ``name``."""
+        self._entered(name)
+        started = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.seconds[name] += time.perf_counter() - started

@@ -10,10 +10,9 @@ from threading import RLock
 from typing import Any
 
 from rivet_dagster.catalogs.capabilities import capable
-from rivet_dagster.catalogs.capabilities.engines import NeedsEngine
-from rivet_dagster.catalogs.capabilities.environments import HasEnvironments
 from rivet_dagster.catalogs.capabilities.targets import HasTargets
-from rivet_dagster.catalogs.contract import Catalog
+from rivet_dagster.catalogs.contract import Catalog, NeedsEngine
+from rivet_dagster.catalogs.environments.catalog import HasEnvironments
 from rivet_dagster.catalogs.external_assets import ExternalAssets
 from rivet_dagster.catalogs.registry import open_catalog
 from rivet_dagster.compiler.materialization import ARROW_PASSTHROUGH

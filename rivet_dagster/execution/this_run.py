@@ -8,7 +8,7 @@ from datetime import datetime
 
 from rivet_dagster.compiler.plan import FusedGroup
 from rivet_dagster.engines.contract import Engine, EngineSession, QueryPlan
-from rivet_dagster.execution.phases import PhaseClock
+from rivet_dagster.execution.progress import PhaseClock
 from rivet_dagster.execution.reading.refs import MaterializedRef
 from rivet_dagster.execution.runtime import Runtime
 from rivet_dagster.model.inputs import Position

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from rivet_dagster.errors import RivetError
 from rivet_dagster.model.inputs import ConsumedFiles, Inputs
 from rivet_dagster.model.relations import Relation
 
@@ -102,6 +103,20 @@ CURRENT, OLDER, WITHHELD, STAGED = "current", "older", "withheld", "staged"
 
 
 @dataclass(frozen=True)
+class Provenance:
+    """How a version came about: the positions of its inputs, by which code, the run that made it, and its write.
+
+    ``code_versions`` are those of the joints that computed the rows, and of what these read, by name. ``record`` is
+    None if the write replaced all rows.
+    """
+
+    inputs: Inputs = field(default_factory=dict)
+    code_versions: Mapping[str, str] = field(default_factory=dict)
+    identity: str = ""
+    record: Record | None = None
+
+
+@dataclass(frozen=True)
 class Published:
     """A published version: its rows and those of the version before it, and the run and the write that made it.
 
@@ -128,3 +143,12 @@ class Published:
     def landed(self) -> Mapping[str, ConsumedFiles]:
         """The files that it has consumed, by landing zone."""
         return {name: position for name, position in self.inputs.items() if isinstance(position, ConsumedFiles)}
+
+
+def forgotten(published: Published) -> RivetError:
+    """Return RVT-420, which names the expired version that another engine had made."""
+    return RivetError(
+        "RVT-420",
+        f"what the rows of '{published.table}' were made from is not known any more: other engines have changed it, "
+        f"and removed the snapshot {published.unknown_before}, which may have been a rollback",
+    )

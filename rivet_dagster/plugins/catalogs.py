@@ -2,31 +2,40 @@
 
 from __future__ import annotations
 
-from rivet_dagster.catalogs.capabilities.engines import NeedsEngine
-from rivet_dagster.catalogs.capabilities.environments import ABANDONED_AFTER, BuiltTable, Environment, HasEnvironments
-from rivet_dagster.catalogs.capabilities.error_tables import ErrorTransaction, HasErrorTables
-from rivet_dagster.catalogs.capabilities.landing import HasLandingZones, LandingZone
-from rivet_dagster.catalogs.capabilities.listing import ListsFiles
-from rivet_dagster.catalogs.capabilities.locations import TellsLocations
-from rivet_dagster.catalogs.capabilities.names import ListsTables
+from rivet_dagster.catalogs.capabilities.sources import (
+    HasLandingZones,
+    LandingZone,
+    ListsFiles,
+    ListsTables,
+    TellsLocations,
+)
 from rivet_dagster.catalogs.capabilities.staging import PublishesTogether, StagedTransaction, StagesForRuns
-from rivet_dagster.catalogs.capabilities.sweeping import DEAD_AFTER, Sweeps
-from rivet_dagster.catalogs.capabilities.targets import NO_OPTIONS, HasTargets, PlanType
+from rivet_dagster.catalogs.capabilities.targets import (
+    NO_OPTIONS,
+    ErrorTransaction,
+    HasErrorTables,
+    HasTargets,
+    HasWatermarks,
+    PlanType,
+)
 from rivet_dagster.catalogs.capabilities.transaction import NO_CONTEXT, TableTransaction, WriteContext
-from rivet_dagster.catalogs.capabilities.upkeep import HasUpkeep, UpkeepReport
+from rivet_dagster.catalogs.capabilities.upkeep import DEAD_AFTER, HasUpkeep, Sweeps, UpkeepReport
 from rivet_dagster.catalogs.capabilities.versions import HasVersions, VersionTransaction
-from rivet_dagster.catalogs.capabilities.watermarks import HasWatermarks
-from rivet_dagster.catalogs.contract import Catalog
-from rivet_dagster.catalogs.environments.catalog import KeepsEnvironments, StoredEnvironment
+from rivet_dagster.catalogs.contract import Catalog, NeedsEngine
+from rivet_dagster.catalogs.environments.catalog import EnvironmentStorage, HasEnvironments, StoredEnvironment
 from rivet_dagster.catalogs.environments.state import (
+    ABANDONED_AFTER,
     DROPPED,
     MERGED,
     MERGING,
     OPEN,
     PUBLISHED,
+    BuiltTable,
+    Environment,
     EnvironmentState,
     StateOfEnvironment,
 )
+from rivet_dagster.catalogs.environments.tables_over_base import EnvironmentTables
 from rivet_dagster.catalogs.inputs_json import inputs_from_json, landed_as_json, positions_as_json
 from rivet_dagster.catalogs.parquet_rows import no_errors
 from rivet_dagster.catalogs.rewriting.error_retention import loaded_errors, retained_errors
@@ -55,7 +64,7 @@ from rivet_dagster.model.relations import ArrowRows, CatalogTable, Files, JdbcTa
 from rivet_dagster.model.row_errors import ERROR_COLUMNS, ERROR_TYPES
 from rivet_dagster.model.schema import Field, Schema
 from rivet_dagster.model.session_needs import SessionNeeds
-from rivet_dagster.model.storage import Base, Published, Record, Statistics, StoredRows, Version
+from rivet_dagster.model.storage import Base, Provenance, Published, Record, Statistics, StoredRows, Version
 from rivet_dagster.model.write_plan import (
     Append,
     AppendNewer,
@@ -96,6 +105,8 @@ __all__ = [
     "EngineSession",
     "Environment",
     "EnvironmentState",
+    "EnvironmentStorage",
+    "EnvironmentTables",
     "ErrorTransaction",
     "Field",
     "Files",
@@ -112,7 +123,6 @@ __all__ = [
     "History",
     "Inputs",
     "JdbcTable",
-    "KeepsEnvironments",
     "Kinds",
     "LandedFile",
     "LandingZone",
@@ -122,6 +132,7 @@ __all__ = [
     "NeedsEngine",
     "PlanType",
     "Position",
+    "Provenance",
     "Published",
     "PublishesTogether",
     "Record",

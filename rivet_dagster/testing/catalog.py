@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from rivet_dagster.catalogs.capabilities.names import ListsTables
+from rivet_dagster.catalogs.capabilities.sources import ListsTables
 from rivet_dagster.catalogs.capabilities.targets import HasTargets
 from rivet_dagster.catalogs.capabilities.transaction import WriteContext
 from rivet_dagster.catalogs.capabilities.versions import HasVersions, VersionTransaction
@@ -26,7 +26,7 @@ from rivet_dagster.engines.contract import EngineSession
 from rivet_dagster.errors import RivetError
 from rivet_dagster.model.inputs import FilesPosition, VersionPosition
 from rivet_dagster.model.partitions import Partitions, Window
-from rivet_dagster.model.storage import CURRENT, OLDER, WITHHELD
+from rivet_dagster.model.storage import CURRENT, OLDER, WITHHELD, Provenance
 from rivet_dagster.model.write_plan import (
     Append,
     AppendNewer,
@@ -84,7 +84,7 @@ class CatalogConformance(ErrorTableConformance, EnvironmentConformance, StagingC
             assert rows_of(catalog, session) == [(1, "a", 1)]
             assert read(session, transaction.whole.relation) == [(2, "b", 2)]
             assert transaction.whole.statistics.rows == 1
-            published = transaction.commit("two", {"orders": FilesPosition("5be2")}, {"orders": "9c41"})
+            published = transaction.commit("two", Provenance({"orders": FilesPosition("5be2")}, {"orders": "9c41"}))
         assert catalog.current(TABLE) == published
         assert (published.identity, published.rows_before, published.version) == ("two", 1, transaction.version)
         assert published.inputs == {"orders": FilesPosition("5be2")}
@@ -309,7 +309,7 @@ class CatalogConformance(ErrorTableConformance, EnvironmentConformance, StagingC
         with catalog.begin(TABLE, session) as transaction:
             assert isinstance(transaction, VersionTransaction)
             fill(transaction, session, ReplaceAll(), [(1, "a", 1)])
-            transaction.withhold("one", inputs, {"orders": "9c41"})
+            transaction.withhold("one", Provenance(inputs, {"orders": "9c41"}))
         transaction.abort()
         assert [version.state for version in catalog.versions(TABLE)] == [WITHHELD]
         write(catalog, session, ReplaceAll(), [(2, "b", 2)], "two")

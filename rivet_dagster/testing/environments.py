@@ -7,16 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from rivet_dagster.catalogs.capabilities.environments import HasEnvironments
-from rivet_dagster.catalogs.capabilities.names import ListsTables
-from rivet_dagster.catalogs.capabilities.staging import PublishesTogether, StagedTransaction, StagesForRuns
-from rivet_dagster.catalogs.capabilities.targets import HasTargets
+from rivet_dagster.catalogs.capabilities import capable
+from rivet_dagster.catalogs.capabilities.sources import ListsTables
+from rivet_dagster.catalogs.capabilities.staging import StagedTransaction, StagesForRuns, publishes_together
+from rivet_dagster.catalogs.capabilities.targets import HasTargets, HasWatermarks
 from rivet_dagster.catalogs.capabilities.versions import HasVersions
-from rivet_dagster.catalogs.capabilities.watermarks import HasWatermarks
+from rivet_dagster.catalogs.environments.catalog import HasEnvironments
 from rivet_dagster.engines.contract import EngineSession
 from rivet_dagster.errors import RivetError
 from rivet_dagster.model.inputs import VersionPosition
-from rivet_dagster.model.storage import STAGED, Published
+from rivet_dagster.model.storage import STAGED, Provenance, Published
 from rivet_dagster.model.watermark import Override
 from rivet_dagster.model.write_plan import Append, Refresh, ReplaceAll, Upsert
 from rivet_dagster.testing.staging import stage
@@ -124,7 +124,7 @@ class EnvironmentConformance:
         inputs, code = {"raw": VersionPosition("raw", {"raw": "1"})}, {"orders": "5be2"}
         with there.begin(TABLE, session) as transaction:
             fill(transaction, session, Append(), NEW)
-            transaction.commit("two", inputs, code)
+            transaction.commit("two", Provenance(inputs, code))
         (merged,) = catalog.merge(NAME)
         assert (merged.environment, merged.inputs, merged.code_versions) == (None, inputs, code)
         assert catalog.current(TABLE) == merged
@@ -183,16 +183,16 @@ class EnvironmentConformance:
     ) -> None:
         """Nobody sees what it has staged, and no merge begins, until it is published there."""
         catalog, there = with_environments, _in(with_environments, NAME)
-        if not isinstance(there, StagesForRuns):
+        if not isinstance(catalog, StagesForRuns):
             pytest.skip("it does not stage versions for runs")
+        assert isinstance(there, StagesForRuns)
         old = write(catalog, session, ReplaceAll(), OLD, "one")
         staged = stage(there, session, NEW, "two", Append())
-        assert isinstance(catalog, StagesForRuns)
         for each in (catalog, there):
             assert (each.current(TABLE), each.published_by(TABLE, "two")) == (old, None)
         assert (catalog.staged_by(TABLE, "two"), there.staged_by(TABLE, "two")) == (None, staged)
-        assert [version.state for version in there.versions(TABLE)][-1] == STAGED
-        assert STAGED not in [version.state for version in catalog.versions(TABLE)]
+        assert _states(there)[-1] == STAGED
+        assert STAGED not in _states(catalog)
         assert read(session, there.read(staged)) == OLD + NEW
         assert _refused(lambda: catalog.merge(NAME)) == "RVT-417"
         transaction = there.take_up_staged(TABLE, staged.version)
@@ -247,13 +247,17 @@ class EnvironmentConformance:
         assert _refused(lambda: catalog.use_environment(NAME, "production")) == "RVT-416"
 
 
+def _states(catalog: HasTargets) -> list[str]:
+    return [version.state for version in capable(catalog, HasVersions).versions(TABLE)]
+
+
 def _in(catalog: HasEnvironments, name: str) -> HasTargets:
     catalog.use_environment(name, "default")
     return catalog.in_environment(name)
 
 
 def _publish(catalog: StagesForRuns, transaction: StagedTransaction, identity: str) -> Published:
-    if isinstance(catalog, PublishesTogether):
+    if publishes_together(catalog):
         (published,) = catalog.publish_together([(transaction, identity)])
         return published
     return transaction.commit(identity)

@@ -5,23 +5,22 @@ from __future__ import annotations
 import secrets
 from collections.abc import Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from threading import Lock
 from typing import Any, ClassVar, get_args
 
 import pyarrow as pa
 
-from rivet_dagster.catalogs.capabilities.error_tables import ErrorTransaction, HasErrorTables
-from rivet_dagster.catalogs.capabilities.names import ListsTables
-from rivet_dagster.catalogs.capabilities.targets import NO_OPTIONS, PlanType
+from rivet_dagster.catalogs.capabilities.sources import ListsTables
+from rivet_dagster.catalogs.capabilities.targets import NO_OPTIONS, ErrorTransaction, HasErrorTables, PlanType
 from rivet_dagster.catalogs.capabilities.transaction import NO_CONTEXT, WriteContext
 from rivet_dagster.catalogs.capabilities.versions import HasVersions, VersionTransaction
+from rivet_dagster.catalogs.environments.catalog import HasEnvironments
 from rivet_dagster.catalogs.parquet_rows import no_errors
 from rivet_dagster.catalogs.rewriting.rewrite import Rewritten, rewritten
 from rivet_dagster.engines.contract import EngineSession, Frame
 from rivet_dagster.errors import RivetError
-from rivet_dagster.model.inputs import Inputs
 from rivet_dagster.model.profile import CatalogSpec
 from rivet_dagster.model.relations import ArrowRows, Kinds
 from rivet_dagster.model.row_errors import ERROR_TYPES
@@ -31,6 +30,7 @@ from rivet_dagster.model.storage import (
     OLDER,
     WITHHELD,
     Base,
+    Provenance,
     Published,
     Record,
     Statistics,
@@ -38,49 +38,15 @@ from rivet_dagster.model.storage import (
     Version,
 )
 from rivet_dagster.model.write_plan import WritePlan
+from rivet_dagster.testing.memory_environments import MemoryEnvironments
+from rivet_dagster.testing.memory_store import Errors, StoredTable, store_of
 from rivet_dagster.testing.memory_version import MemoryVersion, arrow_rows
-
-
-@dataclass(frozen=True)
-class Errors:
-    """The rows of the error table ``table``."""
-
-    table: str
-    rows: StoredRows
-
-
-@dataclass(frozen=True)
-class Made:
-    """The inputs of a version, and the code that made it."""
-
-    inputs: Inputs = field(default_factory=dict)
-    code_versions: Mapping[str, str] = field(default_factory=dict)
-
-
-@dataclass
-class _Table:
-    """The published versions of a table, the oldest first, the withheld ones by name, and the errors of both kinds."""
-
-    published: list[tuple[Published, StoredRows]] = field(default_factory=list)
-    errors: dict[str, Errors] = field(default_factory=dict)
-    withheld: dict[str, tuple[StoredRows, str, Made]] = field(default_factory=dict)
-    publishers: dict[str, str] = field(default_factory=dict)
-    """The version that each identity made or published."""
-
-    def keep_errors(self, transaction: MemoryTransaction) -> None:
-        """Add the errors of a version, if it has an error table."""
-        if transaction.errors is not None:
-            self.errors[transaction.version] = transaction.errors
-
-
-_STORES: dict[str, dict[str, _Table]] = {}
-"""The tables of this process, by the name of their catalog."""
 
 _LOCK = Lock()
 
 
-class MemoryCatalog(HasVersions, HasErrorTables, ListsTables):
-    """Tables in memory, shared by all catalogs of the same name in this process."""
+class MemoryCatalog(HasVersions, HasErrorTables, HasEnvironments, ListsTables):
+    """Tables in memory, shared by all catalogs of the same name in this process; ``environment`` has its own."""
 
     type: ClassVar[str] = "memory"
     options: ClassVar[frozenset[str]] = frozenset()
@@ -92,9 +58,17 @@ class MemoryCatalog(HasVersions, HasErrorTables, ListsTables):
         """Return no errors, since there are no options."""
         return {}
 
-    def __init__(self, spec: CatalogSpec, root: Path) -> None:
+    def __init__(self, spec: CatalogSpec, root: Path, environment: str | None = None) -> None:
         self.name = spec.name
-        self._tables = _STORES.setdefault(spec.name, {})
+        self.environment = environment
+        self._store = store_of(spec.name)
+        self._tables = self._store.tables if environment is None else self._store.environment(environment).tables
+        self._in_environment = partial(MemoryCatalog, spec, root)
+
+    @property
+    def environment_storage(self) -> MemoryEnvironments | None:
+        """What this process has of environments; None in an environment."""
+        return MemoryEnvironments(self._store, self._in_environment) if self.environment is None else None
 
     def relation(self, table: str, options: Mapping[str, Any]) -> ArrowRows:
         """Return the rows, or the errors, of the published version."""
@@ -182,16 +156,16 @@ class MemoryCatalog(HasVersions, HasErrorTables, ListsTables):
         errors = self._table(table).errors.get(version)
         for published, rows in self._table(table).published[:-1]:
             if published.version == version:
-                made = Made(published.inputs, published.code_versions)
+                made = Provenance(published.inputs, published.code_versions)
                 return self._copy(table, secrets.token_hex(4), rows, made, errors)
         raise RivetError("RVT-408", f"'{table}' has no older version '{version}'")
 
-    def publish(self, transaction: MemoryTransaction, identity: str, rewrite: Rewritten, made: Made) -> Published:
+    def publish(self, transaction: MemoryTransaction, identity: str, rewrite: Rewritten, made: Provenance) -> Published:
         """Publish a version in one atomic step."""
         with _LOCK:
             if transaction.errors is not None:
                 self.refuse_errors(transaction.table, transaction.errors.table)
-            table = self._tables.setdefault(transaction.table, _Table())
+            table = self._tables.setdefault(transaction.table, StoredTable())
             last = table.published[-1][0] if table.published else None
             if (last.version if last else None) != transaction.upon:
                 raise RivetError("RVT-405", f"'{transaction.table}' has been published by another run since")
@@ -209,20 +183,21 @@ class MemoryCatalog(HasVersions, HasErrorTables, ListsTables):
                 identity,
                 record,
                 made.inputs,
+                self.environment,
                 code_versions=made.code_versions,
             )
             table.published.append((published, rewrite.whole))
-            table.keep_errors(transaction)
+            table.keep_errors(transaction.version, transaction.errors)
             _, made_by, _ = table.withheld.pop(transaction.version, (None, identity, None))
             table.publishers |= {made_by: transaction.version, identity: transaction.version}
             return published
 
-    def withhold(self, transaction: MemoryTransaction, identity: str, rows: StoredRows, made: Made) -> None:
+    def withhold(self, transaction: MemoryTransaction, identity: str, rows: StoredRows, made: Provenance) -> None:
         """Withhold a version."""
         with _LOCK:
-            table = self._tables.setdefault(transaction.table, _Table())
+            table = self._tables.setdefault(transaction.table, StoredTable())
             table.withheld[transaction.version] = (rows, identity, made)
-            table.keep_errors(transaction)
+            table.keep_errors(transaction.version, transaction.errors)
 
     def forget(self, transaction: MemoryTransaction) -> None:
         """Remove a withheld version."""
@@ -231,13 +206,15 @@ class MemoryCatalog(HasVersions, HasErrorTables, ListsTables):
             table.withheld.pop(transaction.version, None)
             table.errors.pop(transaction.version, None)
 
-    def _copy(self, table: str, version: str, rows: StoredRows, made: Made, errors: Errors | None) -> MemoryTransaction:
+    def _copy(
+        self, table: str, version: str, rows: StoredRows, made: Provenance, errors: Errors | None
+    ) -> MemoryTransaction:
         filled = MemoryVersion(None, self._current(table))
         filled.take(rows)
         return MemoryTransaction(self, table, version, filled, made, errors)
 
-    def _table(self, name: str) -> _Table:
-        return self._tables.get(name, _Table())
+    def _table(self, name: str) -> StoredTable:
+        return self._tables.get(name, StoredTable())
 
     def _current(self, table: str) -> tuple[Published, StoredRows] | None:
         published = self._table(table).published
@@ -268,7 +245,7 @@ class MemoryTransaction(VersionTransaction, ErrorTransaction):
         table: str,
         version: str,
         filled: MemoryVersion,
-        made: Made | None = None,
+        made: Provenance | None = None,
         errors: Errors | None = None,
     ) -> None:
         self.table = table
@@ -277,7 +254,7 @@ class MemoryTransaction(VersionTransaction, ErrorTransaction):
         self.errors = errors
         self._catalog = catalog
         self._filled = filled
-        self._made_from = made or Made()
+        self._made_from = made or Provenance()
         self._scratch = ExitStack()
         self._rewritten: Rewritten | None = None
 
@@ -327,17 +304,14 @@ class MemoryTransaction(VersionTransaction, ErrorTransaction):
             self._rewritten = Rewritten(whole, whole)
         return self._rewritten
 
-    def _commit(self, identity: str, inputs: Inputs | None, code_versions: Mapping[str, str] | None) -> Published:
-        return self._catalog.publish(self, identity, self._result, self._made(inputs, code_versions))
+    def _commit(self, identity: str, made: Provenance | None) -> Published:
+        return self._catalog.publish(self, identity, self._result, self._made(made))
 
-    def _withhold(self, identity: str, inputs: Inputs | None, code_versions: Mapping[str, str] | None) -> None:
-        self._catalog.withhold(self, identity, self.whole, self._made(inputs, code_versions))
+    def _withhold(self, identity: str, made: Provenance | None) -> None:
+        self._catalog.withhold(self, identity, self.whole, self._made(made))
 
-    def _made(self, inputs: Inputs | None, code_versions: Mapping[str, str] | None) -> Made:
-        known = self._made_from
-        return Made(
-            known.inputs if inputs is None else inputs, known.code_versions if code_versions is None else code_versions
-        )
+    def _made(self, made: Provenance | None) -> Provenance:
+        return made or self._made_from
 
     def _abort(self) -> None:
         self._catalog.forget(self)

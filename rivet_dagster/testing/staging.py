@@ -6,14 +6,19 @@ from pathlib import Path
 
 import pytest
 
-from rivet_dagster.catalogs.capabilities.error_tables import ErrorTransaction, HasErrorTables
-from rivet_dagster.catalogs.capabilities.staging import PublishesTogether, StagedTransaction, StagesForRuns
-from rivet_dagster.catalogs.capabilities.sweeping import Sweeps
-from rivet_dagster.catalogs.capabilities.targets import HasTargets
+from rivet_dagster.catalogs.capabilities import capable
+from rivet_dagster.catalogs.capabilities.staging import (
+    PublishesTogether,
+    StagedTransaction,
+    StagesForRuns,
+)
+from rivet_dagster.catalogs.capabilities.targets import ErrorTransaction, HasErrorTables, HasTargets
+from rivet_dagster.catalogs.capabilities.upkeep import Sweeps
+from rivet_dagster.catalogs.capabilities.versions import HasVersions
 from rivet_dagster.engines.contract import EngineSession
 from rivet_dagster.errors import RivetError
 from rivet_dagster.model.inputs import VersionPosition
-from rivet_dagster.model.storage import CURRENT, OLDER, STAGED, WITHHELD, Published
+from rivet_dagster.model.storage import CURRENT, OLDER, STAGED, WITHHELD, Provenance, Published
 from rivet_dagster.model.write_plan import ReplaceAll, Upsert, WritePlan
 from rivet_dagster.testing.error_tables import ERRORS, errors, errors_seen, read_errors
 from rivet_dagster.testing.tables import TABLE, fill, read, rows_of, write
@@ -55,7 +60,7 @@ class StagingConformance:
         assert read(session, elsewhere.read(staged)) == [*rest, (2, "b", 3)]
         assert (staged.identity, staged.rows_before, staged.statistics.rows) == ("run", 2, len(rest) + 1)
         assert staged.inputs == INPUTS
-        assert [version.state for version in staging.versions(TABLE)] == [CURRENT, STAGED]
+        assert _states(staging) == [CURRENT, STAGED]
 
     @pytest.mark.parametrize("plan", [ReplaceAll(), Upsert(keys=("id",))])
     def test_a_staged_version_is_published_as_it_was_staged(
@@ -71,7 +76,7 @@ class StagingConformance:
         assert staging.current(TABLE) == published
         assert staging.published_by(TABLE, "run") == published
         assert staging.staged_by(TABLE, "run") is None
-        assert [version.state for version in staging.versions(TABLE)] == [CURRENT, OLDER]
+        assert _states(staging) == [CURRENT, OLDER]
         with pytest.raises(RivetError) as caught:
             staging.take_up_staged(TABLE, staged.version)
         assert caught.value.code == "RVT-418"
@@ -121,8 +126,8 @@ class StagingConformance:
         staging.withhold_staged(TABLE, staged.version)
         assert staging.staged_by(TABLE, "slow") is None
         assert not staging.keep_alive(TABLE, staged.version)
-        assert [version.state for version in staging.versions(TABLE)] == [CURRENT, OLDER, WITHHELD]
-        with staging.take_up(TABLE, staged.version) as by_hand:
+        assert _states(staging) == [CURRENT, OLDER, WITHHELD]
+        with capable(staging, HasVersions).take_up(TABLE, staged.version) as by_hand:
             by_hand.commit("by hand")
         assert rows_of(staging, session) == [(2, "b", 2)]
         assert staging.published_by(TABLE, "slow") is not None
@@ -139,13 +144,13 @@ class StagingConformance:
         assert not staging.keep_alive(TABLE, "00000099-5be2f7c3")
 
     @pytest.fixture
-    def together(self, staging: StagesForRuns) -> PublishesTogether:
+    def together(self, staging: StagesForRuns) -> StagesForRuns:
         """The catalog of a test, if it publishes tables in one commit."""
-        if not isinstance(staging, PublishesTogether):
+        if not (isinstance(staging, PublishesTogether) and staging.publishes_together):
             pytest.skip("it publishes tables one after another")
         return staging
 
-    def test_tables_are_published_in_one_commit(self, together: PublishesTogether, session: EngineSession) -> None:
+    def test_tables_are_published_in_one_commit(self, together: StagesForRuns, session: EngineSession) -> None:
         """A new one, one that is merged into, and their errors, as they were staged; others may stage meanwhile."""
         write(together, session, ReplaceAll(), [(1, "a", 1), (2, "b", 2)], "before")
         merged = stage(together, session, [(2, "b", 3)], "run", Upsert(keys=("id",)))
@@ -156,7 +161,9 @@ class StagingConformance:
             made = transaction.stage("run")
         taken = [_taken_up(together, version) for version in (merged, made)]
         waits = stage(together, session, [(9, "i", 9)], "other")
-        published = together.publish_together([(transaction, "run") for transaction in taken])
+        published = capable(together, PublishesTogether).publish_together(
+            [(transaction, "run") for transaction in taken]
+        )
         assert published == (merged, made)
         assert [together.current(table) for table in (TABLE, OTHER)] == [merged, made]
         assert read(session, together.read(merged)) == [(1, "a", 1), (2, "b", 3)]
@@ -173,7 +180,7 @@ class StagingConformance:
             assert together.building() == ()
 
     def test_of_tables_in_one_commit_none_is_published_if_one_was_overtaken(
-        self, together: PublishesTogether, session: EngineSession
+        self, together: StagesForRuns, session: EngineSession
     ) -> None:
         """The error names it, and all of them can be withheld."""
         write(together, session, ReplaceAll(), [(1, "a", 1)], "before")
@@ -181,15 +188,19 @@ class StagingConformance:
         taken = [_taken_up(together, version) for version in slow]
         write(together, session, ReplaceAll(), [(3, "c", 3)], "fast")
         with pytest.raises(RivetError, match=TABLE) as caught:
-            together.publish_together([(transaction, "slow") for transaction in taken])
+            capable(together, PublishesTogether).publish_together([(transaction, "slow") for transaction in taken])
         assert caught.value.code == "RVT-405"
         assert OTHER not in str(caught.value)
         assert (together.current(OTHER), rows_of(together, session)) == (None, [(3, "c", 3)])
         for version in slow:
             together.withhold_staged(version.table, version.version)
-        with together.take_up(OTHER, slow[0].version) as by_hand:
+        with capable(together, HasVersions).take_up(OTHER, slow[0].version) as by_hand:
             by_hand.commit("by hand")
         assert together.published_by(OTHER, "slow") is not None
+
+
+def _states(catalog: StagesForRuns) -> list[str]:
+    return [version.state for version in capable(catalog, HasVersions).versions(TABLE)]
 
 
 def _taken_up(catalog: StagesForRuns, staged: Published) -> StagedTransaction:
@@ -207,4 +218,4 @@ def stage(
     """Stage a batch."""
     with catalog.begin(table, session) as transaction:
         fill(transaction, session, plan or ReplaceAll(), rows)
-        return transaction.stage(identity, INPUTS)
+        return transaction.stage(identity, Provenance(INPUTS))

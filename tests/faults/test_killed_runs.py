@@ -29,7 +29,7 @@ from support.killing import (
 from support.standin import TABLE, run
 from support.torture import examples
 
-from rivet_dagster.execution.phases import BRANCH, CLEAN_UP, CONFIG, PUBLISH, QUALITY, WRITE
+from rivet_dagster.execution.progress import BRANCH, CLEAN_UP, CONFIG, PUBLISH, QUALITY, WRITE
 
 OLDEST, OLD, NEW, NEXT, LAST = ([*range(n, n + 7)] for n in range(0, 50, 10))
 GATE = {"passes": 0, "fails": 1}

@@ -66,7 +66,7 @@ def write(iceberg_session: Callable[..., EngineSession], tmp_path: Path) -> Call
             transaction.write(plan, frame, WriteContext(window=window))
             transaction.commit(f"run{next(numbers)}/orders")
         read = sorted((row["day"], row["net"]) for row in session.rows(f"SELECT * FROM lake.shop.{table}"))
-        found = catalog._opened(table).load().scan().to_arrow().to_pylist()
+        found = catalog.access.open(table).load().scan().to_arrow().to_pylist()
         assert sorted((row["day"], row["net"]) for row in found) == read
         return read
 

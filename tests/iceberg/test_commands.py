@@ -37,7 +37,7 @@ class Shop:
         files = {"profiles.yaml": {"default": profile}, "joints/numbers.sql": "SELECT 1 AS id", "sinks/out.yaml": sink}
         self.root = ProjectFolder(root, files).root
         self.catalog = IcebergCatalog(CatalogSpec("lake", "iceberg", LAKE), root)
-        self.orders = self.catalog._opened("orders")
+        self.orders = self.catalog.access.open("orders")
 
     def publish(self, *ids: int, run: str) -> str:
         """Have a run replace all rows, and return its version."""

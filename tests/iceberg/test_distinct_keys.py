@@ -11,8 +11,8 @@ from support.iceberg import declared
 from support.iceberg_runs import NAMESPACE, TABLE, UPSERT, lake
 
 from rivet_dagster.catalogs.iceberg.settings.connection import connected
-from rivet_dagster.catalogs.iceberg.writes import distinct_keys
-from rivet_dagster.catalogs.iceberg.writes.distinct_keys import are_distinct
+from rivet_dagster.catalogs.iceberg.writes import native
+from rivet_dagster.catalogs.iceberg.writes.native import are_distinct
 from rivet_dagster.errors import RivetError
 
 NOON = datetime(2024, 1, 1, 12, tzinfo=UTC)
@@ -51,7 +51,7 @@ def test_keys_are_distinct_if_a_plain_count_says_so(tmp_path, keys):
     # What an engine takes for equal, or names, in ways of its own, and what there is too much of, is its own affair.
     for others in (["ratio"], ["id", "ratio"], ["x.y"], ["missing"]):
         assert not are_distinct(table, snapshot, len(ROWS), others)
-    assert not are_distinct(table, snapshot, distinct_keys.MOST_ROWS + 1, ["id"])
+    assert not are_distinct(table, snapshot, native.MOST_ROWS + 1, ["id"])
     catalog.close()
 
 

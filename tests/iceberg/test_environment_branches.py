@@ -23,7 +23,7 @@ from support.iceberg_environments import (
     seen,
     tables,
 )
-from support.iceberg_runs import APPEND, TABLE, UPSERT, Work, lake, run, written
+from support.iceberg_runs import APPEND, TABLE, UPSERT, Work, access_of, lake, run, written
 from support.tables import refused
 
 from rivet_dagster.catalogs.iceberg.hadoop.hadoop_catalog import HadoopCatalog
@@ -120,7 +120,7 @@ def described(place: Lake) -> dict:
 
 def messages(catalog) -> list[str]:
     relation = catalog.errors_of(catalog.current(TABLE))
-    found = catalog._catalog.load_table(relation.identifier[1:])
+    found = access_of(catalog).catalog.load_table(relation.identifier[1:])
     return found.scan(snapshot_id=relation.snapshot).to_arrow()["message"].to_pylist()
 
 
@@ -186,7 +186,7 @@ def test_a_drop_removes_branches_snapshots_and_files(tmp_path, kind):
 def test_a_table_without_rows_in_the_base(place):
     """One that somebody has only created has no snapshot that a branch could begin with."""
     schema = Schema(NestedField(1, "id", LongType()), NestedField(2, "net", LongType()))
-    plain = place.catalog._catalog
+    plain = place.catalog.access.catalog
     plain.create_namespace_if_not_exists("shop")
     for name in (TABLE, "more"):
         plain.create_table(("shop", name), schema)
@@ -221,7 +221,7 @@ def test_the_base_evicts_nothing_that_environments_need(place):
 
 def test_making_one_looks_at_no_table(place, monkeypatch):
     place.run(OLD)
-    catalog, loaded = place.catalog._catalog, []
+    catalog, loaded = place.catalog.access.catalog, []
     load = catalog.load_table
     monkeypatch.setattr(catalog, "load_table", lambda name: loaded.append(name) or load(name))
     place.catalog.use_environment(NAME, "default")

@@ -6,6 +6,7 @@ import pytest
 from support.iceberg_runs import ERRORS, NAMESPACE, TABLE, UPSERT, Work, lake, run, written
 from support.tables import refused
 
+from rivet_dagster.catalogs.iceberg.access import TableAccess
 from rivet_dagster.catalogs.iceberg.opened import OpenedTable
 from rivet_dagster.catalogs.iceberg.settings.connection import connected
 
@@ -84,14 +85,14 @@ def test_what_is_evicted_in_an_environment_is_gone_there_unless_another_version_
     there = place.catalog.in_environment("dev")
     first = run(there, NEW, place.root)
     begun = written(there, NEW.having(identity="other/orders", errors=None), place.root)
-    reaching, published = type(there)._reaching, []
+    reaching, published = TableAccess.reaching, []
 
-    def overtaken(catalog, table, code="RVT-403"):
+    def overtaken(access, table="", code="RVT-403"):
         if code == "RVT-404" and not published:
             published.append(begun.commit("other/orders"))
-        return reaching(catalog, table, code)
+        return reaching(access, table, code)
 
-    monkeypatch.setattr(type(there), "_reaching", overtaken)
+    monkeypatch.setattr(TableAccess, "reaching", overtaken)
     there.evict(first)
     monkeypatch.undo()
     assert there.current(TABLE) == published[0]

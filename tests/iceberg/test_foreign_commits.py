@@ -12,7 +12,7 @@ from support.folders import ProjectFolder, sink, source
 from support.iceberg import PACKAGES, declared
 from support.iceberg_environments import NAME as ENVIRONMENT
 from support.iceberg_folders import OPTIONS, profiles
-from support.iceberg_runs import APPEND, NAMESPACE, TABLE, Work, lake, written
+from support.iceberg_runs import APPEND, NAMESPACE, TABLE, Work, access_of, lake, written
 from support.maven import jars
 from support.projects import sink as project_sink
 from support.rows_between import NEW, ZONE, Shop
@@ -27,7 +27,7 @@ from rivet_dagster.cli.main import main
 from rivet_dagster.errors import RivetError
 from rivet_dagster.execution.writing import publish as publishing
 from rivet_dagster.model.inputs import ConsumedFiles, LandedFile, VersionPosition
-from rivet_dagster.model.storage import Published, Record
+from rivet_dagster.model.storage import Provenance, Published, Record
 from rivet_dagster.model.watermark import Override
 
 LANDED = ConsumedFiles((LandedFile("zone/a.csv", 1, 2),), (LandedFile("zone/0.csv", 1, 1),))
@@ -50,7 +50,7 @@ class Place:
     def publish(self, work: Work, inputs: Mapping[str, Any] = INPUTS, environment: str | None = None) -> Published:
         catalog = self.catalog.in_environment(environment) if environment else self.catalog
         with written(catalog, work, self.root) as transaction:
-            return transaction.commit(work.identity, inputs, CODE)
+            return transaction.commit(work.identity, Provenance(inputs, CODE))
 
     def ids(self) -> list[int]:
         return sorted(self.table().scan().to_arrow()["id"].to_pylist())
@@ -58,7 +58,7 @@ class Place:
     def messages(self, environment: str | None = None) -> list[str]:
         catalog = self.catalog.in_environment(environment) if environment else self.catalog
         relation = catalog.errors_of(catalog.current(TABLE))
-        found = catalog._catalog.load_table(relation.identifier[1:])
+        found = access_of(catalog).catalog.load_table(relation.identifier[1:])
         return sorted(found.scan(snapshot_id=relation.snapshot).to_arrow()["message"].to_pylist())
 
     def compact(self, name: str = TABLE) -> None:
@@ -70,7 +70,7 @@ class Place:
             added = writer._snapshot(current.manifests(found.io), {"total-records": "3"}, "replace", {})
             return Changes((added, set_branch(MAIN, new)), (), (writer,))
 
-        opened = self.catalog._opened(name)
+        opened = self.catalog.access.open(name)
         commit(OpenedTable(self.plain, opened.name).load, changes, name)
 
     def expire(self, name: str = TABLE) -> None:

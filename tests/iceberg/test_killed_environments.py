@@ -24,7 +24,7 @@ from support.iceberg_environments import (
     seen,
     tables,
 )
-from support.iceberg_runs import APPEND, TABLE, Work, expire_heartbeats, lake, run
+from support.iceberg_runs import APPEND, TABLE, Work, access_of, expire_heartbeats, lake, run
 from support.killing import PROCESSES, ended, start
 from support.tables import refused
 from support.torture import some
@@ -206,5 +206,5 @@ def messages(catalog, table: str) -> list[str] | None:
     relation = catalog.errors_of(current) if current is not None else None
     if relation is None:
         return None
-    found = catalog._catalog.load_table(relation.identifier[1:])
+    found = access_of(catalog).catalog.load_table(relation.identifier[1:])
     return found.scan(snapshot_id=relation.snapshot).to_arrow()["message"].to_pylist()

@@ -14,7 +14,7 @@ from support.iceberg_runs import NAMESPACE, TABLE, expire_heartbeats, heartbeats
 from support.killing import ended, start
 
 from rivet_dagster.catalogs.iceberg.settings.connection import connected
-from rivet_dagster.execution.phases import CLEAN_UP, PHASES, PUBLISH, QUALITY, WRITE
+from rivet_dagster.execution.progress import CLEAN_UP, PHASES, PUBLISH, QUALITY, WRITE
 
 
 def ids(options, root) -> list[int]:

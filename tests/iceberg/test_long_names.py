@@ -45,5 +45,5 @@ def test_long_names_are_staged_published_withheld_and_swept(tmp_path, kind):
     transaction = written(catalog, WORK.having(identity=f"{RUN}-6/{LONGEST}", adds=False), tmp_path)
     expire_heartbeats(tmp_path)
     swept = catalog.sweep()
-    left = [name[-1] for name in catalog._catalog.list_tables(NAMESPACE) if staging_of(name[-1])]
+    left = [name[-1] for name in catalog.access.catalog.list_tables(NAMESPACE) if staging_of(name[-1])]
     assert ([transaction.branch in name for name in swept], left) == ([True, True], [])  # the rows, and the errors

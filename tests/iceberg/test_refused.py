@@ -410,11 +410,11 @@ def test_a_server_of_nessie_that_cannot_be_reached(tmp_path, iceberg_options, mo
 def test_a_bucket_that_is_not_there(tmp_path, s3):
     options = declared("sqlite", tmp_path / "lake")
     catalog = lake(options | {"warehouse": "s3://nowhere-at-all/lake", **s3.iceberg_options}, tmp_path)
-    place = SimpleNamespace(root=tmp_path, options=catalog._options, catalog=catalog)
+    place = SimpleNamespace(root=tmp_path, options=catalog.access.options, catalog=catalog)
     error = refused(run_in_a_block, place, NEW)
     assert error.code == "RVT-404"
     assert "nowhere-at-all" in str(error)
-    assert not connected("plain", catalog._options, tmp_path).table_exists(NAME)
+    assert not connected("plain", catalog.access.options, tmp_path).table_exists(NAME)
     assert catalog.building() == ()
 
 

@@ -9,11 +9,11 @@ import pytest
 from pyiceberg.types import LongType
 from support.iceberg import declared
 from support.iceberg_duckdb import session
-from support.iceberg_runs import ERRORS, NAMESPACE, TABLE, Work, lake, run
+from support.iceberg_runs import ERRORS, NAMESPACE, TABLE, Work, access_of, lake, run
 
 from rivet_dagster.catalogs.capabilities.transaction import WriteContext
-from rivet_dagster.catalogs.iceberg.metadata.restored import restoring_updates
 from rivet_dagster.catalogs.iceberg.settings.connection import connected
+from rivet_dagster.catalogs.iceberg.writes.publishing import restoring_updates
 from rivet_dagster.errors import RivetError
 from rivet_dagster.model.row_errors import ERROR_COLUMNS
 from rivet_dagster.model.write_plan import Append, ReplaceAll, Upsert, WritePlan
@@ -177,7 +177,7 @@ def test_errors_come_back_with_the_rows(tmp_path):
     catalog = lake(declared("hadoop", tmp_path / "lake"), tmp_path)
     first = run(catalog, Work([1], errors=["bad"], identity="1/orders"), tmp_path)
     second = run(catalog, Work([1], adds=True, errors=["worse"], identity="2/orders"), tmp_path)
-    errors = catalog._opened(ERRORS)
+    errors = access_of(catalog).open(ERRORS)
     with errors.load().update_schema() as change:
         change.add_column("by_hand", LongType())
     third = run(catalog, Work([1], identity="3/orders"), tmp_path)
@@ -210,7 +210,7 @@ def test_spark_reads_and_writes_what_has_come_back(iceberg_session, tmp_path):
 
     def rows() -> list[dict[str, Any]]:
         found = engine.rows(f"SELECT * FROM lake.{NAMESPACE}.{TABLE} ORDER BY id")
-        scanned = catalog._opened(TABLE).load().scan().to_arrow().sort_by("id").to_pylist()
+        scanned = access_of(catalog).open(TABLE).load().scan().to_arrow().sort_by("id").to_pylist()
         assert scanned == found
         return found
 

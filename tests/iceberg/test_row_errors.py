@@ -119,11 +119,11 @@ def test_an_error_table_of_an_earlier_release_gets_its_columns_with_a_version(tm
     """Which is staged in a table of its own, and not seen before: neither its errors nor its columns."""
     catalog = lake(declared("hadoop", tmp_path / "lake"), tmp_path)
     run(catalog, OLD, tmp_path)
-    with catalog._opened(ERRORS).load().update_schema() as change:
+    with catalog.access.open(ERRORS).load().update_schema() as change:
         change.delete_column("found_at")
 
     def seen() -> tuple[list[str], bool]:
-        table = catalog._opened(ERRORS).load()
+        table = catalog.access.open(ERRORS).load()
         assert catalog.current(TABLE) is not None
         snapshot = catalog.errors_of(catalog.current(TABLE)).snapshot
         messages = table.scan(snapshot_id=snapshot).to_arrow()["message"].to_pylist()
@@ -157,8 +157,8 @@ def test_an_error_table_of_an_earlier_release_gets_its_columns_with_a_version(tm
                 catalog.take_up_staged(TABLE, transaction.version, {}).commit("new/orders")
     assert seen() == ((["old"], False) if end in ("abort", "dropped") else (["new"], True))
     for name in (TABLE, ERRORS):
-        assert catalog._opened(name).load().metadata.refs.keys() == {"main"}
-    assert catalog._catalog.list_tables(NAMESPACE) == [(NAMESPACE, name) for name in (TABLE, ERRORS)]
+        assert catalog.access.open(name).load().metadata.refs.keys() == {"main"}
+    assert catalog.access.catalog.list_tables(NAMESPACE) == [(NAMESPACE, name) for name in (TABLE, ERRORS)]
     run(catalog, NEW.having(errors=["later"], identity="later/orders"), tmp_path)
     assert seen() == (["later"], True)
 

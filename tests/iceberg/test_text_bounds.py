@@ -7,10 +7,10 @@ import pyarrow as pa
 import pytest
 from support.iceberg import declared
 from support.iceberg_duckdb import session
-from support.iceberg_runs import lake
+from support.iceberg_runs import access_of, lake
 
 from rivet_dagster.catalogs.capabilities.transaction import WriteContext
-from rivet_dagster.catalogs.iceberg.catalog import IcebergTables
+from rivet_dagster.catalogs.environments.tables_over_base import TablesOverBase
 from rivet_dagster.model.storage import Published
 from rivet_dagster.model.write_plan import Append, ReplaceAll, Upsert, WritePlan
 
@@ -32,11 +32,11 @@ class Days:
         plan: WritePlan = REPLACE,
         end: str = "commit",
         options: dict[str, Any] | None = None,
-        within: IcebergTables | None = None,
+        within: TablesOverBase | None = None,
     ) -> Published | None:
         """Have a run write the days; ``within`` is the catalog of an environment."""
         catalog = within or self.catalog
-        engine = session(self.root, lake=catalog._options)
+        engine = session(self.root, lake=access_of(catalog).options)
         identity = f"run{next(self.numbers)}/days"
         with catalog.begin(self.name, engine, options or {}) as transaction:
             frame = engine.from_value(pa.table({"day": list(days)}))
@@ -45,10 +45,10 @@ class Days:
             return getattr(transaction, "commit" if end == "unknown" else end)(identity)
 
     def table(self):
-        return self.catalog._opened(self.name).load()
+        return self.catalog.access.open(self.name).load()
 
     def max(
-        self, published: Published | None = None, within: IcebergTables | None = None
+        self, published: Published | None = None, within: TablesOverBase | None = None
     ) -> tuple[str | None, str | None]:
         """Return the maximum by the metadata alone, and by ``max_of``."""
         catalog = within or self.catalog

@@ -25,7 +25,7 @@ from rivet_dagster.engines.pyspark.session import PySparkSession
 from rivet_dagster.model.inputs import ConsumedFiles, LandedFile, SnapshotPosition
 from rivet_dagster.model.profile import CatalogSpec
 from rivet_dagster.model.row_errors import ERROR_COLUMNS
-from rivet_dagster.model.storage import CURRENT, OLDER, Published
+from rivet_dagster.model.storage import CURRENT, OLDER, Provenance, Published
 from rivet_dagster.model.watermark import Override
 from rivet_dagster.model.write_plan import Append, ReplaceAll
 
@@ -60,10 +60,10 @@ class Lake:
                 transaction.write_errors("orders__errors", self.session.query(f"SELECT {columns}"))
             landed = LandedFile(f"{number}.csv", number, number)
             inputs = {"raw": ConsumedFiles((landed,)), "rates": SnapshotPosition("lake", "shop.rates", number)}
-            return transaction.commit(f"run{number}/orders", inputs)
+            return transaction.commit(f"run{number}/orders", Provenance(inputs))
 
     def loaded(self, table: str = "orders") -> Any:
-        return self.catalog()._opened(table).load()
+        return self.catalog().access.open(table).load()
 
     def ids(self, table: str = "orders") -> list[int]:
         return sorted(self.loaded(table).scan().to_arrow()["id"].to_pylist())
@@ -219,7 +219,7 @@ def test_files_of_runs_and_of_withheld_versions_are_no_orphans(lake, monkeypatch
     staged_on_branch.withhold("run3/orders")
     dead = catalog.begin("orders", lake.session)
     dead.write(Append(), lake.session.query("SELECT 4 AS id, 'x' AS text, 5 AS more"))
-    dead._heartbeat.end()
+    dead.heartbeat.end()
     for path in Path(data).parent.rglob("*"):
         if path.is_file() and path != young:
             os.utime(path, (1e9, 1e9))

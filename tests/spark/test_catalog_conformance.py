@@ -11,7 +11,7 @@ from support.conformance import READ_BY_ENGINES, ROWS, TESTS, only
 from support.torture import some
 
 from rivet_dagster.catalogs.capabilities import capable
-from rivet_dagster.catalogs.capabilities.landing import HasLandingZones
+from rivet_dagster.catalogs.capabilities.sources import HasLandingZones
 from rivet_dagster.catalogs.filesystem import FilesystemCatalog
 from rivet_dagster.engines.pyspark.session import PySparkSession
 from rivet_dagster.errors import RivetError

@@ -46,7 +46,7 @@ class TestClassicSpark(EngineConformance):
 def test_rows_of_arrow_are_passed_in_chunks(application, monkeypatch, tmp_path, sees_local_files):
     """Through files, or as a frame each where Spark has no access to those of this machine; all else is as above."""
     monkeypatch.setattr(arrow_rows, "CHUNK", 1)
-    monkeypatch.setattr("rivet_dagster.engines.pyspark.classic.ClassicAdapter.sees_local_files", sees_local_files)
+    monkeypatch.setattr("rivet_dagster.engines.pyspark.launch.ClassicAdapter.sees_local_files", sees_local_files)
     suite = TestClassicSpark()
     engine = suite.new_engine()
     with engine.session() as session:

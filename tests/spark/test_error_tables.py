@@ -9,7 +9,7 @@ from support.error_retention import START, RunClock, retaining, write_as_before
 from support.error_tables import COLUMNS, ERRORS
 from support.folders import sink, source
 
-from rivet_dagster.catalogs.filesystem.writes import staged_errors
+from rivet_dagster.catalogs.filesystem.writes import transaction as writes
 from rivet_dagster.execution.reading.error_tables import errors_reference
 from rivet_dagster.model.write_plan import ReplaceAll
 
@@ -63,7 +63,7 @@ def test_appended_errors_share_the_files_of_the_earlier_ones(project, monkeypatc
     assert told == [['{"id":"x"}', '{"id":"y"}', '{"id":"z"}'], 1, 3]
     third, *told = run("c", "id\n3\n")
     assert (first < second <= third, told[1:]) == (True, [0, 3])
-    monkeypatch.setattr(staged_errors, "MOST_SHARED", 1)
+    monkeypatch.setattr(writes, "MOST_SHARED", 1)
     last, *told = run("d", "id\nx\n")
     assert (last & third, told[1:]) == (set(), [1, 4])
     assert [row["id"] for row in folder.rows("out")] == [1, 3]

@@ -10,7 +10,7 @@ import pytest
 from support.folders import WORKSPACE, ProjectFolder, in_order, sink, source
 
 from rivet_dagster.errors import RivetError
-from rivet_dagster.execution.phases import PHASES
+from rivet_dagster.execution.progress import PHASES
 from rivet_dagster.execution.quality.judging import check_published, check_source
 from rivet_dagster.execution.reading.inputs import reference
 

@@ -10,8 +10,7 @@ from hypothesis import HealthCheck, given, note, settings
 from support.row_difference import expected, pairs, shown
 from support.torture import examples
 
-from rivet_dagster.execution.difference.keys import Key
-from rivet_dagster.execution.difference.rows import SAMPLES, difference_of_rows, rows_of_new_table
+from rivet_dagster.execution.difference.rows import SAMPLES, Key, difference_of_rows, rows_of_new_table
 
 EXAMPLES = examples(5, 120)
 

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from rivet_dagster.catalogs.environments.tables_over_base import TablesOverBase
 from rivet_dagster.catalogs.filesystem import FilesystemCatalog
-from rivet_dagster.catalogs.filesystem.environments.tables import EnvironmentTables
 from support.error_tables import publish as publish_with_errors
 from support.tables import catalog, publish
 
 NAME = "pr-7"
 
 
-def environment(lake: FilesystemCatalog, name: str = NAME) -> EnvironmentTables:
+def environment(lake: FilesystemCatalog, name: str = NAME) -> TablesOverBase:
     """Return the catalog as an environment sees it, which is made if there is none."""
     lake.use_environment(name, "default")
     there = lake.in_environment(name)
-    assert isinstance(there, EnvironmentTables)
+    assert isinstance(there, TablesOverBase)
     return there
 
 

@@ -66,7 +66,7 @@ def stage(
     """Stage a version of a table whose rows have this number; with ``adds`` they have one column more."""
     catalog = run.catalog("lake")
     assert isinstance(catalog, IcebergCatalog)
-    engine = session(run.root, lake=catalog._options)
+    engine = session(run.root, lake=catalog.access.options)
     name = f"{identity}/{table}"
     rows = pa.table({"id": pa.array([1, 2], pa.int64()), "net": pa.array([number] * 2, pa.int64())})
     rows = rows.append_column("more", rows["net"]) if adds else rows

@@ -17,8 +17,10 @@ from pyiceberg.io.pyarrow import PyArrowFileIO
 from sqlalchemy.orm import Session
 
 from rivet_dagster.catalogs.capabilities.transaction import WriteContext
+from rivet_dagster.catalogs.environments.tables_over_base import TablesOverBase
 from rivet_dagster.catalogs.iceberg import IcebergCatalog
-from rivet_dagster.catalogs.iceberg.catalog import IcebergTables
+from rivet_dagster.catalogs.iceberg.access import TableAccess
+from rivet_dagster.catalogs.iceberg.environments.iceberg_environments import IcebergEnvironmentTables
 from rivet_dagster.catalogs.iceberg.hadoop.hadoop_catalog import HadoopCatalog
 from rivet_dagster.catalogs.iceberg.nessie.server import NessieServer
 from rivet_dagster.catalogs.iceberg.writes.transaction import IcebergTransaction
@@ -72,9 +74,17 @@ class Work:
 APPEND, UPSERT = Append(), Upsert(keys=("id",))
 
 
-def written(catalog: IcebergTables, work: Work, root: Path) -> IcebergTransaction:
+def access_of(catalog: IcebergCatalog | TablesOverBase) -> TableAccess:
+    """Return how the tables of a catalog, or of an environment of one, are opened."""
+    if isinstance(catalog, IcebergCatalog):
+        return catalog.access
+    assert isinstance(catalog.environment, IcebergEnvironmentTables)
+    return catalog.environment.access
+
+
+def written(catalog: IcebergCatalog | TablesOverBase, work: Work, root: Path) -> IcebergTransaction:
     """Begin a transaction and write the rows and the errors."""
-    engine = session(root, lake=catalog._options)
+    engine = session(root, lake=access_of(catalog).options)
     transaction = catalog.begin(work.table, engine, work.options)
     frame = engine.from_value(work.rows)
     transaction.write(work.plan, frame, WriteContext(identity=work.identity))
@@ -87,7 +97,7 @@ def written(catalog: IcebergTables, work: Work, root: Path) -> IcebergTransactio
     return transaction
 
 
-def run(catalog: IcebergTables, work: Work, root: Path) -> Published | None:
+def run(catalog: IcebergCatalog | TablesOverBase, work: Work, root: Path) -> Published | None:
     """Carry out the whole run; return what it has published."""
     with written(catalog, work, root) as transaction:
         match work.end:

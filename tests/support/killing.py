@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
-from rivet_dagster.execution.phases import PhaseClock
+from rivet_dagster.execution.progress import PhaseClock
 from rivet_dagster.model.external_assets import Part
 from support.error_tables import publish
 from support.external_assets import store_ids

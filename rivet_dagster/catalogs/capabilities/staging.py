@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypeGuard
 
-from rivet_dagster.catalogs.capabilities.targets import NO_OPTIONS
-from rivet_dagster.catalogs.capabilities.versions import HasVersions, VersionTransaction
+from rivet_dagster.catalogs.capabilities.targets import NO_OPTIONS, HasTargets
+from rivet_dagster.catalogs.capabilities.transaction import TableTransaction
 from rivet_dagster.engines.contract import EngineSession
 from rivet_dagster.entry_points import is_unexpanded
 from rivet_dagster.model.convert import show
-from rivet_dagster.model.inputs import Inputs
-from rivet_dagster.model.storage import Published
+from rivet_dagster.model.storage import Provenance, Published
 from rivet_dagster.model.target import BY_GROUP, BY_RUN, PUBLISH
 
 
@@ -28,22 +27,20 @@ def wrong_publish(options: Mapping[str, Any]) -> dict[str, str]:
     return {PUBLISH: f"must be group or run, not {show(publish)}"}
 
 
-class StagedTransaction(VersionTransaction):
+class StagedTransaction(TableTransaction):
     """A transaction whose version may also be staged: complete, readable by name, and not published."""
 
-    def stage(
-        self, identity: str, inputs: Inputs | None = None, code_versions: Mapping[str, str] | None = None
-    ) -> Published:
+    def stage(self, identity: str, made: Provenance | None = None) -> Published:
         """Stage the version under ``identity`` for the last step of the run, and return it as it will be published.
 
         It stays for DEAD_AFTER seconds, and longer if ``StagesForRuns.keep_alive`` is called. Raises RVT-404, RVT-406.
         """
-        staged = self._stage(identity, inputs, code_versions)
+        staged = self._stage(identity, made)
         self._ended = True
         return staged
 
     @abstractmethod
-    def _stage(self, identity: str, inputs: Inputs | None, code_versions: Mapping[str, str] | None) -> Published:
+    def _stage(self, identity: str, made: Provenance | None) -> Published:
         """Do what ``stage`` promises."""
 
     @abstractmethod
@@ -51,7 +48,7 @@ class StagedTransaction(VersionTransaction):
         """Raise RVT-405 if a version has been published since this one was begun."""
 
 
-class StagesForRuns(HasVersions):
+class StagesForRuns(HasTargets):
     """stages versions that the last step of a run publishes.
 
     A staged version is read like a published one. Once its heartbeat is older than DEAD_AFTER seconds, its run has
@@ -60,7 +57,7 @@ class StagesForRuns(HasVersions):
 
     @classmethod
     def in_one_commit(cls, options: Mapping[str, Any]) -> bool:
-        """Return whether a catalog with these options ``PublishesTogether``."""
+        """Return whether a catalog with these options publishes the tables of a run in one commit."""
         return False
 
     @abstractmethod
@@ -92,8 +89,13 @@ class StagesForRuns(HasVersions):
         """Withhold a staged version for a person to publish or remove: no sweep removes it. Raises RVT-404, RVT-418."""
 
 
-class PublishesTogether(StagesForRuns):
-    """publishes the versions that a run has staged in one commit."""
+class PublishesTogether(HasTargets):
+    """publishes the versions that a run has staged in one commit, if it ``publishes_together``."""
+
+    @property
+    def publishes_together(self) -> bool:
+        """Whether it does, with its options: ``in_one_commit`` is true of them."""
+        return True
 
     @abstractmethod
     def publish_together(self, staged: Sequence[tuple[StagedTransaction, str]]) -> tuple[Published, ...]:
@@ -102,3 +104,8 @@ class PublishesTogether(StagesForRuns):
         One that is published already stays as it is. Raises RVT-405, which names each table of which another version
         has been published since its own was begun; RVT-404, RVT-406 and RVT-407 as ``commit`` does.
         """
+
+
+def publishes_together(catalog: HasTargets) -> TypeGuard[PublishesTogether]:
+    """Return whether the catalog publishes the tables of a run in one commit."""
+    return isinstance(catalog, PublishesTogether) and catalog.publishes_together

@@ -1,4 +1,4 @@
-"""Tables that are written to."""
+"""Tables that are written to, with errors of rows beside them and watermarks."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from typing import Any, ClassVar
 
 from rivet_dagster.catalogs.capabilities.transaction import TableTransaction
 from rivet_dagster.catalogs.contract import Catalog
-from rivet_dagster.engines.contract import EngineSession
+from rivet_dagster.engines.contract import EngineSession, Frame
 from rivet_dagster.model.relations import Relation
-from rivet_dagster.model.storage import Published, Statistics
+from rivet_dagster.model.storage import Published, Statistics, StoredRows
+from rivet_dagster.model.watermark import Override
 from rivet_dagster.model.write_plan import WritePlan
 
 PlanType = type[WritePlan]
@@ -57,3 +58,66 @@ class HasTargets(Catalog):
     @abstractmethod
     def evict(self, published: Published) -> None:
         """Remove the table, or all of its rows, which are no longer needed, if readers still see that version."""
+
+
+class ErrorTransaction(TableTransaction):
+    """A transaction that can publish a table of errors with the version, in the same atomic step."""
+
+    @abstractmethod
+    def write_errors(self, table: str, frame: Frame | None) -> StoredRows:
+        """Add the rows of ``frame`` to the error table of the version, readable as ``table``; None adds no row.
+
+        To be called after ``write``, or not at all for a version without an error table. Several calls, of one name,
+        make one table. ``frame`` is one of the session that the transaction was begun with and has ERROR_COLUMNS; None
+        needs no engine. Return the rows of all calls so far, readable until the transaction ends. Raises RVT-404 if
+        something else is at the path of ``table``, be it here or in ``commit``.
+        """
+
+    def share_errors(self, table: str) -> StoredRows | None:
+        """Make all errors of the version that this one builds upon a part of its error table, without writing them.
+
+        To be called before ``write_errors``. Return them as this does; None if there are none, or if they have to be
+        written again, and nothing has been done. By default they always have to be.
+        """
+        return None
+
+
+class HasErrorTables(HasTargets):
+    """publishes a table of row errors with each version of a table.
+
+    Readers open it like any other table, by its own name: they see the errors of the version that is published, and no
+    table if that has none. A version keeps its errors: when it is published again, so are they.
+    """
+
+    @abstractmethod
+    def begin(
+        self, table: str, session: EngineSession | None = None, options: Mapping[str, Any] = NO_OPTIONS
+    ) -> ErrorTransaction:
+        """Begin a new version of ``table``, which may have an error table."""
+
+    @abstractmethod
+    def errors_of(self, published: Published) -> Relation | None:
+        """Return the relation of the errors of exactly that version; None if it was published without an error table.
+
+        Raises RVT-401 if the version has expired.
+        """
+
+
+class HasWatermarks(HasTargets):
+    """stores a watermark that a person sets."""
+
+    @abstractmethod
+    def max_of(self, published: Published, column: str) -> Any:
+        """Return the maximum of a column of that version, read without an engine; None if all values are NULL.
+
+        NaN counts as the greatest value. A TIMESTAMP is returned with a time zone, a TIMESTAMP_NTZ without. Raises
+        RVT-401, RVT-407.
+        """
+
+    @abstractmethod
+    def watermark_override(self, published: Published) -> Override | None:
+        """Return the value that a person set in place of the watermark of that version; None if nobody has."""
+
+    @abstractmethod
+    def override_watermark(self, published: Published, override: Override) -> None:
+        """Set the watermark until another version is published. Raises RVT-404, and RVT-405 if one has been already."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack, nullcontext, suppress
 from dataclasses import dataclass
 from datetime import datetime
@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING, Self
 from rivet_dagster.catalogs.heartbeat_thread import beating
 from rivet_dagster.engines.contract import Frame, Progress, QueryPlan
 from rivet_dagster.errors import HeartbeatLost, RivetError
-from rivet_dagster.model.inputs import Inputs
 from rivet_dagster.model.partitions import Window
-from rivet_dagster.model.storage import Base, Published, StoredRows
+from rivet_dagster.model.storage import Base, Provenance, Published, StoredRows
 from rivet_dagster.model.write_plan import WritePlan
 
 if TYPE_CHECKING:
@@ -65,6 +64,11 @@ class TableTransaction(ABC):
     _published: Published | None = None
 
     @property
+    def has_ended(self) -> bool:
+        """Whether it has been committed or aborted, or its version withheld or staged."""
+        return self._ended
+
+    @property
     @abstractmethod
     def base(self) -> Base | None:
         """The published version that it builds upon; None if the table did not exist. Raises RVT-405."""
@@ -98,18 +102,16 @@ class TableTransaction(ABC):
     def beat(self) -> None:
         """Send a heartbeat; a run that sends none for DEAD_AFTER seconds counts as dead. Raises RVT-406, OSError."""
 
-    def commit(
-        self, identity: str, inputs: Inputs | None = None, code_versions: Mapping[str, str] | None = None
-    ) -> Published:
+    def commit(self, identity: str, made: Provenance | None = None) -> Published:
         """Publish the version in one atomic step, and record ``identity``, the run that published it.
 
-        ``inputs`` are the positions of the inputs that it was made from, ``code_versions`` those of the joints and
-        sources that it was made by; both are recorded with the version. A second call changes nothing. Raises RVT-404
-        if storage cannot be written to, RVT-405 if another run has published since this one began, RVT-406 as ``beat``
-        does, RVT-407 if what was written is damaged or has changed since it was judged.
+        The inputs and the code of ``made`` are recorded with the version; without it those that are known of it stay.
+        A second call changes nothing. Raises RVT-404 if storage cannot be written to, RVT-405 if another run has
+        published since this one began, RVT-406 as ``beat`` does, RVT-407 if what was written is damaged or has changed
+        since it was judged.
         """
         if self._published is None:
-            self._published = self._commit(identity, inputs, code_versions)
+            self._published = self._commit(identity, made)
             self._ended = True
         return self._published
 
@@ -120,10 +122,10 @@ class TableTransaction(ABC):
             self._abort()
 
     @abstractmethod
-    def _commit(self, identity: str, inputs: Inputs | None, code_versions: Mapping[str, str] | None) -> Published:
+    def _commit(self, identity: str, made: Provenance | None) -> Published:
         """Do what ``commit`` promises; called again only if it has raised.
 
-        ``inputs`` and ``code_versions`` are None where none were told.
+        ``made`` is None where nothing was told.
         """
 
     @abstractmethod

@@ -9,26 +9,23 @@ from typing import Any
 from rivet_dagster.catalogs.capabilities.targets import NO_OPTIONS, HasTargets
 from rivet_dagster.catalogs.capabilities.transaction import TableTransaction
 from rivet_dagster.engines.contract import EngineSession
-from rivet_dagster.model.inputs import Inputs
-from rivet_dagster.model.storage import Version
+from rivet_dagster.model.storage import Provenance, Version
 
 
 class VersionTransaction(TableTransaction):
     """A transaction whose version may also be withheld, for a person to publish or remove."""
 
-    def withhold(
-        self, identity: str = "", inputs: Inputs | None = None, code_versions: Mapping[str, str] | None = None
-    ) -> None:
+    def withhold(self, identity: str = "", made: Provenance | None = None) -> None:
         """Withhold the version: it stays, complete but not published, and no sweep removes it.
 
         When it is published later, ``published_by`` finds it both under the identity that publishes it and under
         ``identity``, the run that made it. Raises RVT-404, RVT-406.
         """
-        self._withhold(identity, inputs, code_versions)
+        self._withhold(identity, made)
         self._ended = True
 
     @abstractmethod
-    def _withhold(self, identity: str, inputs: Inputs | None, code_versions: Mapping[str, str] | None) -> None:
+    def _withhold(self, identity: str, made: Provenance | None) -> None:
         """Do what ``withhold`` promises."""
 
 

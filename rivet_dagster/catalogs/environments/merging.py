@@ -10,13 +10,13 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Generic
 
-from rivet_dagster.catalogs.capabilities.environments import BuiltTable
 from rivet_dagster.catalogs.environments.errors import moved, written_by_a_run
 from rivet_dagster.catalogs.environments.state import (
     MERGED,
     MERGING,
     OPEN,
     PUBLISHED,
+    BuiltTable,
     S,
     StateOfEnvironment,
 )

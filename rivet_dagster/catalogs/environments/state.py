@@ -10,10 +10,12 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Generic, TypeVar
 
 from rivet_dagster.catalogs.environments.errors import half_merged, merged, missing
 from rivet_dagster.errors import RivetError
+from rivet_dagster.model.storage import Published
 from rivet_dagster.project.environment_name import NAME
 
 OPEN, MERGING, PUBLISHED, MERGED, DROPPED = "open", "merging", "published", "merged", "dropped"
@@ -75,3 +77,42 @@ def refuse_wrong_name(name: str) -> None:
     """Raise RVT-129 for a name that no environment can have."""
     if not NAME.fullmatch(name):
         raise RivetError("RVT-129", f"no environment can be called '{name}'")
+
+
+ABANDONED_AFTER = timedelta(days=30)
+"""The time without a run or another use after which an environment counts as abandoned."""
+
+
+@dataclass(frozen=True)
+class Environment:
+    """An environment of a catalog that is not over.
+
+    ``profile`` is the one whose runs made it; ``created_at`` and ``used_at`` are times in ISO 8601, the latter that of
+    the last run or other use. ``tables`` are those that were built there, in order. ``merging`` says that a merge has
+    been interrupted, which the same command finishes.
+    """
+
+    name: str
+    profile: str
+    created_at: str
+    used_at: str
+    tables: tuple[str, ...] = ()
+    merging: bool = False
+
+
+@dataclass(frozen=True)
+class BuiltTable:
+    """A table that was built in an environment.
+
+    ``base`` is the version of the base that the environment's rows build upon, and stays readable as long as the
+    environment exists, even if it has expired in the base; None if the base had no such table. ``current`` is the
+    version that readers in the environment see. Both are read by the catalog that ``in_environment`` returns, also with
+    ``errors_of``. ``moved`` says that the base has published since, or has removed the table; ``same``, that storage
+    tells without reading a row that ``base`` and ``current`` hold the same rows.
+    """
+
+    table: str
+    base: Published | None
+    current: Published
+    moved: bool = False
+    same: bool = False

@@ -1,5 +1,5 @@
 """A directory of tables: files to read, and versioned Parquet tables to publish."""
 
-from rivet_dagster.catalogs.filesystem.environments.catalog import FilesystemCatalog
+from rivet_dagster.catalogs.filesystem.catalog import FilesystemCatalog
 
 __all__ = ["FilesystemCatalog"]

@@ -1,13 +1,18 @@
-"""The tables of the catalog ``filesystem``, their methods implemented by the other modules of this folder."""
+"""The catalog ``filesystem``, its methods implemented by the other modules of this folder."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rivet_dagster.catalogs.capabilities.error_tables import HasErrorTables
-from rivet_dagster.catalogs.capabilities.targets import NO_OPTIONS
+from rivet_dagster.catalogs.capabilities.sources import HasLandingZones, ListsFiles, ListsTables, TellsLocations
+from rivet_dagster.catalogs.capabilities.staging import StagesForRuns
+from rivet_dagster.catalogs.capabilities.targets import NO_OPTIONS, HasErrorTables, HasWatermarks
+from rivet_dagster.catalogs.capabilities.upkeep import Sweeps
+from rivet_dagster.catalogs.capabilities.versions import HasVersions
+from rivet_dagster.catalogs.environments.catalog import HasEnvironments
 from rivet_dagster.catalogs.filesystem.catalog_location import CatalogLocation, MountGuard, is_remote
 from rivet_dagster.catalogs.filesystem.declared import OWN_CATALOG, PUBLISH_WITH_ICEBERG
 from rivet_dagster.catalogs.filesystem.files.file_status import exists, is_folder, looking, names_in
@@ -20,7 +25,7 @@ from rivet_dagster.catalogs.filesystem.sources.listing import source_files
 from rivet_dagster.catalogs.filesystem.sources.local_tree import LocalTree
 from rivet_dagster.catalogs.filesystem.sources.source_schema import parquet_in, with_schema
 from rivet_dagster.catalogs.filesystem.sources.table_files import TableFiles
-from rivet_dagster.catalogs.filesystem.stores.spark_needs import spark_needs
+from rivet_dagster.catalogs.filesystem.stores.options import spark_needs
 from rivet_dagster.catalogs.filesystem.stores.store import Store
 from rivet_dagster.catalogs.filesystem.stores.store_tree import StoreTree
 from rivet_dagster.catalogs.filesystem.stores.store_uri import StoreUri, elsewhere
@@ -44,14 +49,34 @@ from rivet_dagster.model.storage import Published, Version
 from rivet_dagster.secrets.redaction import redacted
 
 if TYPE_CHECKING:
+    from rivet_dagster.catalogs.filesystem.environments.storage import EnvironmentFolders
     from rivet_dagster.catalogs.filesystem.writes.transaction import FilesystemTransaction
 
 
-class FilesystemTables(VersionFolders, FilesystemTraits, HasErrorTables):
-    """A directory of tables: that of a catalog, or of an environment of one."""
+class FilesystemCatalog(
+    VersionFolders,
+    FilesystemTraits,
+    HasVersions,
+    StagesForRuns,
+    HasErrorTables,
+    HasWatermarks,
+    HasLandingZones,
+    HasEnvironments,
+    ListsFiles,
+    ListsTables,
+    Sweeps,
+    TellsLocations,
+):
+    """A directory of tables.
+
+    Options: ``path``, relative to the project's directory; ``format`` of sources whose file extension does not say it
+    (default parquet); ``versions``, the number of published versions of a table that are retained (default 2). Sinks
+    are always Parquet. A ``path`` in a store (``s3a://``, ``gs://``, ``abfss://``, ``hdfs://``) is for sources alone;
+    ``options`` are the store's ``endpoint``, ``access_key``, ``secret_key`` and ``region``.
+    """
 
     def __init__(self, spec: CatalogSpec, root: Path) -> None:
-        refuse_wrong_options(FilesystemTables, f"catalog '{spec.name}'", spec.options)
+        refuse_wrong_options(FilesystemCatalog, f"catalog '{spec.name}'", spec.options)
         self.name = spec.name
         self.spec = spec
         self._path: str = spec.options["path"]
@@ -62,11 +87,16 @@ class FilesystemTables(VersionFolders, FilesystemTraits, HasErrorTables):
         self._format: str = spec.options.get("format", "parquet")
         self.keep = int(spec.options.get("versions", 2))
         self.mount_guard = MountGuard(self.location)
+        self._environment: str | None = None
 
-    @property
-    def publishes_here(self) -> bool:
-        """Whether tables can be published: not in a store."""
-        return self._store is None
+    def in_folder(self, environment: str, path: Path) -> FilesystemCatalog:
+        """Return the tables of an environment, which are in a folder of their own."""
+        there = FilesystemCatalog(
+            replace(self.spec, options={**self.spec.options, "path": str(path)}), self.location.root
+        )
+        there.mount_guard = self.mount_guard  # an environment may be dropped, the catalog's folder must not vanish
+        there._environment = environment
+        return there
 
     def session_needs(self, engine_type: str) -> SessionNeeds:
         """Return what Spark needs to read from a store."""
@@ -96,6 +126,15 @@ class FilesystemTables(VersionFolders, FilesystemTraits, HasErrorTables):
         """Return a directory or the matches of a glob as a landing zone."""
         return FilesystemLandingZone(lambda: self._tree(table), table, self._format, options)
 
+    @property
+    def environment_storage(self) -> EnvironmentFolders | None:
+        """The folders of environments; None in a store, where nothing is published, and in an environment."""
+        if self._store is not None or self._environment is not None:
+            return None
+        from rivet_dagster.catalogs.filesystem.environments.storage import EnvironmentFolders
+
+        return EnvironmentFolders(self, self.location.folder, self.mount_guard, self.in_folder)
+
     def layout(self, table: str) -> TableLayout:
         """Return the layout of a table below the catalog's folder."""
         return TableLayout(self.location.folder, table)
@@ -103,6 +142,10 @@ class FilesystemTables(VersionFolders, FilesystemTraits, HasErrorTables):
     def shown(self, path: Path) -> str:
         """Return a path relative to the project if it lies inside it."""
         return self.location.shown(path)
+
+    def described(self, layout: TableLayout, manifest: Manifest) -> Published:
+        """Return a version, in an environment one that may be the base's."""
+        return replace(super().described(layout, manifest), environment=self._environment)
 
     def committed(self, layout: TableLayout, manifest: Manifest) -> Published:
         """Return the version, after recording that tables are published here."""
@@ -166,9 +209,10 @@ class FilesystemTables(VersionFolders, FilesystemTraits, HasErrorTables):
         return tuple(swept)
 
     def building(self) -> tuple[str, ...]:
-        """Return the versions that have a heartbeat file, each as ``table/version``."""
+        """Return the versions that have a heartbeat file, each as ``table/version``, also in environments."""
         with looking(self.location.folder):
-            return tuple(f"{table.name}/{version}" for table in self._layouts() for version in building(table))
+            here = tuple(f"{table.name}/{version}" for table in self._layouts() for version in building(table))
+        return (*here, *self.building_in_environments())
 
     def uri(self, table: str) -> str:
         """Return the table's location as a URI, without a password."""

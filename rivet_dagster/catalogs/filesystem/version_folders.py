@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rivet_dagster.catalogs.capabilities.staging import StagesForRuns
 from rivet_dagster.catalogs.capabilities.targets import NO_OPTIONS
-from rivet_dagster.catalogs.capabilities.watermarks import HasWatermarks
 from rivet_dagster.catalogs.filesystem.files.data_files import Footers
 from rivet_dagster.catalogs.filesystem.files.file_status import is_folder, looking
 from rivet_dagster.catalogs.filesystem.files.footers import parquet_files
@@ -18,27 +16,32 @@ from rivet_dagster.catalogs.filesystem.sources.formats import as_texts, chosen_f
 from rivet_dagster.catalogs.filesystem.sources.source_schema import parquet_in
 from rivet_dagster.catalogs.filesystem.versions import lifecycle, staged, withheld
 from rivet_dagster.catalogs.filesystem.versions.layout import TableLayout
-from rivet_dagster.catalogs.filesystem.versions.manifest import Manifest, Provenance
+from rivet_dagster.catalogs.filesystem.versions.manifest import Manifest
 from rivet_dagster.catalogs.filesystem.versions.sweep import sweep
 from rivet_dagster.catalogs.filesystem.versions.watermark import max_of, read_override, write_override
 from rivet_dagster.engines.contract import EngineSession
 from rivet_dagster.errors import NotWritable, RivetError
 from rivet_dagster.model.relations import Files
-from rivet_dagster.model.storage import Published, Statistics, Version
+from rivet_dagster.model.storage import Provenance, Published, Statistics, Version
 from rivet_dagster.model.watermark import Override
 
 if TYPE_CHECKING:
     from rivet_dagster.catalogs.filesystem.writes.transaction import FilesystemTransaction
 
 
-class VersionFolders(StagesForRuns, HasWatermarks):
+class VersionFolders(ABC):
     """publishes each version of a table as a folder of its own.
 
     ``layout`` says where the folders are, and how readers are switched from one to the next. ``keep`` is the number of
     published versions of a table that are retained.
     """
 
+    name: str
     keep: int
+
+    @abstractmethod
+    def uri(self, table: str) -> str:
+        """Return the URI at which a person finds the table."""
 
     @abstractmethod
     def layout(self, table: str) -> TableLayout:

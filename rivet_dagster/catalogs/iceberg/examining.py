@@ -1,17 +1,23 @@
-"""Findings of whether an Iceberg catalog can be reached, for the doctor."""
+"""Findings of whether an Iceberg catalog can be reached, and whether commits to it work, for the doctor."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
 
-from rivet_dagster.catalogs.filesystem.catalog_location import shown_from
-from rivet_dagster.catalogs.iceberg.settings.places import local_warehouse, servers_of, stores_of
+from rivet_dagster.catalogs.filesystem.catalog_location import scheme, shown_from
+from rivet_dagster.catalogs.iceberg.settings.options import HIVE, JDBC, NESSIE, REST, SQLITE, warehouse
 from rivet_dagster.errors import RivetError
 from rivet_dagster.machine.disk import amount, free_space, little_space
-from rivet_dagster.machine.server import Server, refusals
+from rivet_dagster.machine.server import Server, refusals, servers_in, web_servers
 from rivet_dagster.model.finding import Finding, broken, doubtful, in_order
+
+if TYPE_CHECKING:
+    from pyiceberg.catalog import Catalog
+
 
 _NAMES = 5
 """The number of leftovers that a finding names."""
@@ -67,3 +73,57 @@ def _doubts(subject: str, options: Mapping[str, Any], root: Path, unreached: Map
     folder = local_warehouse(options, root)
     if folder is not None:
         yield from little_space(subject, folder, shown_from(root, folder))
+
+
+_POSTGRES, _HIVE = 5432, 9083
+"""The ports of addresses without one."""
+
+
+def servers_of(options: Mapping[str, Any]) -> tuple[Server, ...]:
+    """Return the servers of a catalog, any of which is enough; none where its tables alone are the catalog.
+
+    >>> print(*servers_of({"catalog": "jdbc", "uri": "jdbc:postgresql://ann:secret@db1,db2:5433/lake?ssl=true"}))
+    db1:5432 db2:5433
+    >>> servers_of({"catalog": "jdbc", "uri": "jdbc:sqlite:lake.db"})
+    ()
+    """
+    kind, address = options["catalog"], str(options.get("uri", ""))
+    if kind in (REST, NESSIE):
+        return web_servers(address)
+    if kind == HIVE:
+        return servers_in(address, _HIVE)
+    if kind != JDBC or address.startswith(SQLITE):
+        return ()
+    _, slashes, rest = address.removeprefix("jdbc:").partition("//")
+    # Without a host JDBC means this machine's port.
+    return servers_in(rest.partition("/")[0] if slashes else "localhost", _POSTGRES)
+
+
+def stores_of(options: Mapping[str, Any]) -> tuple[Server, ...]:
+    """Return the server of the object store that the options name, in place of that of a cloud.
+
+    >>> print(*stores_of({"catalog": "rest", "uri": "http://lake", "s3.endpoint": "http://minio.invalid:9000"}))
+    minio.invalid:9000
+    """
+    return web_servers(str(options["s3.endpoint"])) if "s3.endpoint" in options else ()
+
+
+def local_warehouse(options: Mapping[str, Any], root: Path) -> Path | None:
+    """Return the folder of all tables if it is on this machine."""
+    place = warehouse(options, root)
+    return None if place is None or scheme(place) != "file" else Path(place.removeprefix("file://"))
+
+
+def try_to_commit(catalog: Catalog) -> None:
+    """Try the file operations of a commit in the warehouse, or where it will be; do nothing in other catalogs.
+
+    Raises OSError.
+    """
+    from rivet_dagster.catalogs.iceberg.hadoop.hadoop_catalog import HadoopCatalog
+
+    if isinstance(catalog, HadoopCatalog):
+        existing = next(path for path in (catalog.folder, *catalog.folder.parents) if path.exists())
+        with TemporaryDirectory(prefix=".rivet-doctor-", dir=existing) as name:
+            probe = Path(name)
+            (probe / "file").touch()
+            os.link(probe / "file", probe / "linked")

@@ -13,7 +13,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rivet_dagster.catalogs.capabilities.sweeping import DEAD_AFTER
+from rivet_dagster.catalogs.capabilities.upkeep import DEAD_AFTER
 from rivet_dagster.catalogs.iceberg.names import BRANCH
 from rivet_dagster.errors import RivetError
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from rivet_dagster.catalogs.iceberg.names import TableName, environment_of
+from rivet_dagster.catalogs.iceberg.metadata.summary import ENVIRONMENT_OF
+from rivet_dagster.catalogs.iceberg.names import ENVIRONMENTS, TableName, environment_of
 from rivet_dagster.catalogs.iceberg.reaching import reaching
 
 if TYPE_CHECKING:
@@ -69,3 +71,15 @@ class OpenedTable:
 
 Opener = Callable[[str], OpenedTable]
 """A function that opens a table by the name that joints give it."""
+
+
+def has_table_of_environment(table: OpenedTable) -> bool:
+    """Return whether an environment has a table that will be ``table``, among whose files its own files lie."""
+    if not table.catalog.namespace_exists((ENVIRONMENTS,)):
+        return False
+    wanted = json.dumps(table.name.identifier)
+    for identifier in table.catalog.list_tables((ENVIRONMENTS,)):
+        found = table.beside(replace(table.name, namespace=(ENVIRONMENTS,), name=identifier[-1])).load_if_any()
+        if found is not None and found.metadata.properties.get(ENVIRONMENT_OF) == wanted:
+            return True
+    return False

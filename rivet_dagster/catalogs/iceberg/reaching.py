@@ -1,4 +1,4 @@
-"""The errors of an Iceberg catalog and of its storage, as RivetErrors."""
+"""The errors of an Iceberg catalog, of its storage and of commits whose outcome is unknown, as RivetErrors."""
 
 from __future__ import annotations
 
@@ -63,3 +63,9 @@ def first_line(error: Exception) -> str:
     reason = getattr(error.args[0], "reason", None) if error.args else None
     text = str(reason or error).strip() or type(error).__name__
     return text.partition("\n")[0]
+
+
+def unknown_outcome(tables: str, identity: str, error: Exception) -> RivetError:
+    """Return RVT-419 for a publication under ``identity`` whose commit failed by ``error``."""
+    message = f"it is not known whether {tables} has been published under '{identity}': {error}"
+    return RivetError("RVT-419", message)

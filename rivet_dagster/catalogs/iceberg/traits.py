@@ -7,13 +7,7 @@ from glob import escape
 from pathlib import Path
 from typing import Any, ClassVar, get_args
 
-from rivet_dagster.catalogs.capabilities.locations import TellsLocations
-from rivet_dagster.catalogs.capabilities.names import ListsTables
-from rivet_dagster.catalogs.capabilities.staging import StagesForRuns
-from rivet_dagster.catalogs.capabilities.sweeping import Sweeps
 from rivet_dagster.catalogs.capabilities.targets import PlanType
-from rivet_dagster.catalogs.capabilities.upkeep import HasUpkeep
-from rivet_dagster.catalogs.capabilities.watermarks import HasWatermarks
 from rivet_dagster.catalogs.iceberg.metadata.declared_layout import columns_named, wrong_layout
 from rivet_dagster.catalogs.iceberg.names import wrong_name
 from rivet_dagster.catalogs.iceberg.settings.options import NESSIE, OPTIONS, uri, warehouse, wrong_options
@@ -25,8 +19,8 @@ from rivet_dagster.model.relations import CatalogTable, Kinds
 from rivet_dagster.model.write_plan import WritePlan
 
 
-class IcebergTraits(StagesForRuns, HasWatermarks, HasUpkeep, ListsTables, Sweeps, TellsLocations):
-    """Its options, its capabilities, and the methods that the compiler calls on the class."""
+class IcebergTraits:
+    """Its options, and the methods that the compiler calls on the class."""
 
     type: ClassVar[str] = "iceberg"
     gives: ClassVar[Kinds] = frozenset({CatalogTable})

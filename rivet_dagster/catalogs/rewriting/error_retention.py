@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rivet_dagster.catalogs.partition_rows import partition_type
+from rivet_dagster.catalogs.parquet_rows import partition_type
 from rivet_dagster.catalogs.rewriting.window import WindowOfTable
 from rivet_dagster.engines.contract import EngineSession, Frame
 from rivet_dagster.model.partitions import Window

@@ -7,7 +7,7 @@ from datetime import date, datetime, timedelta
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from rivet_dagster.catalogs.partition_rows import partition_type, rows_by_partition
+from rivet_dagster.catalogs.parquet_rows import partition_type, rows_by_partition
 from rivet_dagster.catalogs.rewriting.intervals import Affected, Interval, interval_of
 from rivet_dagster.engines.contract import EngineSession, Frame
 from rivet_dagster.errors import RivetError

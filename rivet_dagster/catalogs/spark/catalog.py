@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
-from rivet_dagster.catalogs.capabilities.engines import NeedsEngine
-from rivet_dagster.catalogs.capabilities.locations import TellsLocations
-from rivet_dagster.catalogs.capabilities.targets import PlanType
+from rivet_dagster.catalogs.capabilities.sources import TellsLocations
+from rivet_dagster.catalogs.capabilities.staging import StagesForRuns
+from rivet_dagster.catalogs.capabilities.targets import HasWatermarks, PlanType
+from rivet_dagster.catalogs.capabilities.versions import HasVersions
+from rivet_dagster.catalogs.contract import NeedsEngine
+from rivet_dagster.catalogs.filesystem.catalog_location import scheme, shown_from
 from rivet_dagster.catalogs.filesystem.declared import wrong_writer_options
 from rivet_dagster.catalogs.filesystem.sources import table_files
 from rivet_dagster.catalogs.filesystem.sources.local_tree import LocalTree
@@ -17,13 +20,15 @@ from rivet_dagster.catalogs.filesystem.sources.source_schema import parquet_in
 from rivet_dagster.catalogs.filesystem.sources.table_files import TableFiles
 from rivet_dagster.catalogs.filesystem.version_folders import VersionFolders
 from rivet_dagster.catalogs.filesystem.versions.layout import TableLayout, is_version_name
-from rivet_dagster.catalogs.spark import examining
 from rivet_dagster.catalogs.spark.metastore import Described, Metastore
 from rivet_dagster.catalogs.spark.names import OPTIONS, SparkTableName, resolved, session_settings, wrong_options
 from rivet_dagster.engines.contract import EngineSession
 from rivet_dagster.entry_points import refuse_wrong_options
 from rivet_dagster.errors import NotFound, RivetError
-from rivet_dagster.model.finding import Finding
+from rivet_dagster.machine.disk import amount, free_space, little_space, try_to_write
+from rivet_dagster.machine.server import servers_in
+from rivet_dagster.machine.server_findings import any_server
+from rivet_dagster.model.finding import Finding, broken, in_order
 from rivet_dagster.model.location import Location
 from rivet_dagster.model.plugins import Wrong
 from rivet_dagster.model.profile import CatalogSpec
@@ -33,7 +38,7 @@ from rivet_dagster.model.session_needs import SessionNeeds
 from rivet_dagster.model.write_plan import Append, AppendNewer, Refresh, ReplaceAll, ReplacePartitions
 
 
-class SparkCatalog(NeedsEngine, VersionFolders, TellsLocations):
+class SparkCatalog(VersionFolders, NeedsEngine, HasVersions, StagesForRuns, HasWatermarks, TellsLocations):
     """The tables and views of the session's own catalog, Hive's unless ``hive`` is false.
 
     Options: ``database`` of tables that name none (default ``default``); ``metastore``, the ``thrift://`` address of
@@ -143,7 +148,7 @@ class SparkCatalog(NeedsEngine, VersionFolders, TellsLocations):
 
     def examine(self, publishes: bool) -> Iterable[Finding]:
         """Return findings about Hive's metastore, and about the folders that the options name."""
-        return examining.examine(f"catalog {self.name}", self._options, self._root, publishes)
+        return examine(f"catalog {self.name}", self._options, self._root, publishes)
 
     def layout(self, table: str) -> HiveLayout:
         """Return the layout of a table in its database's folder, or where its versions are already."""
@@ -219,3 +224,35 @@ class HiveLayout(TableLayout):
     def unpublish(self) -> None:
         """Drop the table; its versions stay."""
         self.metastore.drop(self.hive_name)
+
+
+_PORT = 9083
+_START = "Start it, or correct `metastore`."
+_RIGHTS = "Give this user the right to write there, or the catalog another folder."
+
+
+def examine(subject: str, options: Mapping[str, Any], root: Path, publishes: bool) -> Iterator[Finding]:
+    """Yield findings about the metastore and, if a project ``publishes`` here, its folders; ``options`` are resolved.
+
+    What Spark's own configuration names is not known without Spark.
+    """
+    metastore = options.get("metastore")
+    if metastore is not None and scheme(metastore) == "thrift":
+        yield from any_server(subject, "metastore of Hive", servers_in(metastore, _PORT), "RVT-403", _START)
+    for key in ("metastore", "warehouse"):
+        place = options.get(key)
+        if publishes and place is not None and scheme(place) is None:
+            yield from _folder(subject, key, Path(place), root)
+
+
+def _folder(subject: str, key: str, folder: Path, root: Path) -> Iterator[Finding]:
+    shown = shown_from(root, folder)
+    try:
+        try_to_write(folder)
+        free = free_space(folder)
+    except OSError as error:
+        message = f"the {key} {shown} cannot be written: {error.strerror}"
+        yield from broken(subject, RivetError("RVT-404", message, remediation=_RIGHTS))
+        return
+    yield in_order(subject, f"the {key} {shown} can be written, {amount(free)} free")
+    yield from little_space(subject, folder, shown)

@@ -17,9 +17,8 @@ from threading import Event, Lock, Thread
 from typing import Any
 
 from rivet_dagster.catalogs.filesystem.catalog_location import scheme
-from rivet_dagster.catalogs.spark.hive_columns import columns_ddl
+from rivet_dagster.catalogs.spark.hive_columns import columns_ddl, redefine
 from rivet_dagster.catalogs.spark.names import OWN, SparkTableName
-from rivet_dagster.catalogs.spark.redefinition import redefine
 from rivet_dagster.engines.contract import EngineSession
 from rivet_dagster.engines.pyspark.messages import spark_error
 from rivet_dagster.engines.pyspark.waiting import THREAD_PREFIX, wait_for

@@ -5,24 +5,27 @@ from __future__ import annotations
 import os
 import socket
 import sys
-from collections.abc import Callable, Mapping, MutableMapping
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, MutableMapping
+from contextlib import AbstractContextManager, suppress
 from importlib import import_module
 from pathlib import Path
 from threading import Thread
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+from rivet_dagster.engines.contract import QueryPlan
 from rivet_dagster.engines.pyspark.adapter import SparkAdapter
 from rivet_dagster.engines.pyspark.class_archive.options import options_set
 from rivet_dagster.engines.pyspark.class_archive.starting import archive_options
-from rivet_dagster.engines.pyspark.classic import ClassicAdapter
 from rivet_dagster.engines.pyspark.config import without_catalog_secrets
 from rivet_dagster.engines.pyspark.connect import ConnectAdapter
 from rivet_dagster.engines.pyspark.iceberg_runtime import refuse_unfit_runtime
 from rivet_dagster.engines.pyspark.jars import not_present, refuse_missing_jars, unfetched
 from rivet_dagster.engines.pyspark.java import Java, find_java, prepare_java
 from rivet_dagster.engines.pyspark.messages import summary
+from rivet_dagster.engines.pyspark.plans import plan_of_execution
+from rivet_dagster.engines.pyspark.progress import StageListener, stages_polled
+from rivet_dagster.engines.pyspark.results import arrow_schema
 from rivet_dagster.engines.pyspark.spark_home import (
     refuse_unfit_client,
     refuse_unfit_home,
@@ -32,7 +35,9 @@ from rivet_dagster.engines.pyspark.spark_home import (
 from rivet_dagster.errors import RivetError
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    import pyarrow as pa
+    from pyspark.sql import DataFrame, SparkSession
+
 
 _CONNECT = "Install what it needs besides pyspark: pip install 'rivet_dagster[connect]'."
 
@@ -222,3 +227,86 @@ def _logging_is_configured(config: Mapping[str, str], environ: Mapping[str, str]
 def adapter_of(spark: SparkSession) -> SparkAdapter:
     """Return the adapter of a session, by its kind."""
     return ConnectAdapter(spark) if ".connect." in type(spark).__module__ else ClassicAdapter(spark)
+
+
+class ClassicAdapter(SparkAdapter):
+    """A session of this process's application."""
+
+    @property
+    def identity(self) -> str:
+        """The application's id."""
+        return str(self.spark.sparkContext.applicationId)
+
+    @property
+    def is_stopped(self) -> bool:
+        """Whether the application has ended."""
+        return self.spark.sparkContext._jsc is None
+
+    @property
+    def sees_local_files(self) -> bool:
+        """Whether the executors run on this machine."""
+        return str(self.spark.sparkContext.master).startswith("local")
+
+    def lost(self) -> RivetError | None:
+        """Return None: exceptions of py4j tell that its JVM has ended."""
+        return None
+
+    def new_session(self) -> ClassicAdapter:
+        """Begin a session with views, functions and settings of its own."""
+        return ClassicAdapter(self.spark.newSession())
+
+    def begin(self, *tags: str) -> None:
+        """Tag the jobs of the calling thread, and have a cancel interrupt tasks that wait."""
+        for tag in tags:
+            self.spark.sparkContext.addJobTag(tag)
+        self.spark.sparkContext.setInterruptOnCancel(True)
+
+    def cancel(self, tag: str) -> None:
+        """Cancel the jobs under ``tag`` that run now."""
+        self.spark.sparkContext.cancelJobsWithTag(tag)
+
+    def listen(self, tag: str, listener: StageListener) -> AbstractContextManager[None]:
+        """Poll the stages of the jobs under ``tag``."""
+        return stages_polled(self.spark.sparkContext, tag, listener)
+
+    def explain(self, frame: DataFrame, tag: Callable[[], str]) -> Callable[[], QueryPlan]:
+        """Return a function that looks up the write in Spark's SQL status store."""
+        return lambda: plan_of_execution(self.spark, tag())
+
+    def analyzed(self, frame: DataFrame) -> DataFrame:
+        """Return ``frame`` itself, which Spark analyzed when it was made."""
+        return frame
+
+    def adopted(self, frame: Any) -> DataFrame:
+        """Return a frame of this session with the analyzed plan of ``frame``, in which its views are resolved."""
+        return frame if frame.sparkSession is self.spark else self.resolved(frame)
+
+    def resolved(self, frame: DataFrame) -> DataFrame:
+        """Return a frame of the analyzed plan: ``writeTo`` takes the one before, which names views."""
+        from pyspark.sql.classic.dataframe import DataFrame
+
+        dataset = getattr(getattr(self.spark._jvm, "org.apache.spark.sql.classic.Dataset$"), "MODULE$")
+        return DataFrame(dataset.ofRows(self.spark._jsparkSession, frame._jdf.queryExecution().analyzed()), self.spark)
+
+    def batches(self, frame: DataFrame) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of one partition after the other, each as Arrow from the JVM."""
+        # Not toArrow(), which holds all rows in memory, nor toLocalIterator(), which makes a Python object of each row.
+        import pyarrow as pa
+        from pyspark import RDD
+        from pyspark.serializers import NoOpSerializer
+
+        encoded: Any = frame._jdf.toArrowBatchRdd().toJavaRDD()
+        schema = None
+        messages: RDD[bytes] = RDD(encoded, self.spark.sparkContext, NoOpSerializer())
+        for message in messages.toLocalIterator():
+            if schema is None:
+                schema = arrow_schema(frame.schema)
+            yield pa.ipc.read_record_batch(message, schema)
+
+    @property
+    def drops_slow_readers(self) -> bool:
+        """False: each partition waits in the driver."""
+        return False
+
+    def close(self) -> None:
+        """Do nothing: Spark drops a session that is not referenced any more."""

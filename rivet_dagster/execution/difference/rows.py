@@ -6,14 +6,20 @@ One query finds them. Only if a key turns out to be repeated, or NULL, that was 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import chain, islice, repeat
 from typing import Any
 
+from rivet_dagster.compiler.joints import ComputedJoint
 from rivet_dagster.engines.contract import EngineSession, Frame
-from rivet_dagster.execution.difference.keys import Key
-from rivet_dagster.execution.difference.results import ChangedRow, RowDifference, Samples
-from rivet_dagster.execution.difference.values import differing, shown_row
+from rivet_dagster.execution.difference.results import ChangedRow, Row, RowDifference, Samples, Value
+from rivet_dagster.model.check import ERROR
+from rivet_dagster.model.convert import shortened
+from rivet_dagster.model.target import Target
+from rivet_dagster.model.write_plan import DeleteInsert, History, Upsert
+from rivet_dagster.secrets.redaction import redacted
 from rivet_dagster.sql.row_difference.columns import TypedColumn, compared_columns, not_compared, typed_columns
 from rivet_dagster.sql.row_difference.parts import ADDED, CHANGED, NEW, OLD, REMOVED
 from rivet_dagster.sql.row_difference.query import COUNTS, difference, difference_by_unique_key, some_rows
@@ -89,3 +95,98 @@ def _samples(found: Sequence[Mapping[str, Any]], names: Sequence[str], most: int
 
 def _renamed(row: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
     return {name: row[f"c{number}"] for number, name in enumerate(names)}
+
+
+CHARACTERS = 200
+"""The maximum length of a value, as in the samples of checks."""
+
+
+def shown_row(row: Mapping[str, Any]) -> Row:
+    """Return a row with values that can be shown."""
+    return {name: shown(value) for name, value in row.items()}
+
+
+def shown(value: Any) -> Value:
+    """Return a number or a boolean as it is, NULL as None, and any other value as a text of at most 200 characters.
+
+    >>> from datetime import date
+    >>> [shown(value) for value in (3, None, math.nan, date(2026, 1, 2), b"ab", {"a": [date(2026, 1, 2)]})]
+    [3, None, 'NaN', '2026-01-02', '6162', '{"a": ["2026-01-02"]}']
+    """
+    if value is None:
+        return None
+    text = _text(value)
+    safe = redacted(text)
+    if isinstance(value, int | float) and safe == text and (isinstance(value, int) or math.isfinite(value)):
+        return value
+    return shortened(safe, CHARACTERS)
+
+
+def differing(old: Mapping[str, Any], new: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the columns in which two rows differ; NaN equals itself, as NULL does.
+
+    >>> differing({"a": 1, "b": math.nan, "c": None}, {"a": 2, "b": math.nan, "c": None})
+    ('a',)
+    """
+    return tuple(name for name in new if not _same(old[name], new[name]))
+
+
+def _same(old: Any, new: Any) -> bool:
+    match old, new:
+        case float(), float():
+            return old == new or (math.isnan(old) and math.isnan(new))
+        case dict(), dict():
+            return old.keys() == new.keys() and all(_same(value, new[key]) for key, value in old.items())
+        case list(), list():
+            return len(old) == len(new) and all(map(_same, old, new))
+    return bool(old == new)
+
+
+def _text(value: Any) -> str:
+    match value:
+        case float() if not math.isfinite(value):
+            return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+        case bytes() | bytearray():
+            return value.hex()
+        case dict() | list():
+            return json.dumps(_nested(value), ensure_ascii=False)
+    return str(value)
+
+
+def _nested(value: Any) -> Any:
+    match value:
+        case dict():
+            return {_text(key): _nested(inner) for key, inner in value.items()}
+        case list():
+            return [_nested(inner) for inner in value]
+        case float() if not math.isfinite(value):
+            return _text(value)
+        case None | int() | float() | str():
+            return value
+    return _text(value)
+
+
+@dataclass(frozen=True)
+class Key:
+    """Columns by which rows are matched; ``unique`` ones are meant to have no values twice in a version."""
+
+    columns: tuple[str, ...]
+    unique: bool = False
+
+
+def candidate_keys(joint: ComputedJoint, target: Target) -> Iterator[Key]:
+    """Yield the ``key_columns`` of the table's write strategy, then the columns of each unique check, in order.
+
+    A history has several rows of each key, a delete_insert may have, and a check that only warns has let them pass.
+    """
+    match target.write:
+        case Upsert(keys=keys):
+            yield Key(keys, unique=True)
+        case History(keys=keys):
+            yield Key(keys)
+        case DeleteInsert(columns=columns, by_partition=False):
+            yield Key(columns)
+    for check in joint.checks:
+        constraint = check.queries.constraint
+        if constraint is not None and constraint.kind == "unique":
+            yield Key(constraint.columns, unique=check.severity == ERROR)

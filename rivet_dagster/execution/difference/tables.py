@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Collection
 from contextlib import ExitStack
 
-from rivet_dagster.catalogs.capabilities.environments import BuiltTable, HasEnvironments
+from rivet_dagster.catalogs.environments.catalog import HasEnvironments
+from rivet_dagster.catalogs.environments.state import BuiltTable
 from rivet_dagster.compiler.changed_tables import ColumnChange, changed_columns, changed_logic
 from rivet_dagster.engines.contract import EngineSession, Frame
 from rivet_dagster.errors import RivetError
-from rivet_dagster.execution.difference.keys import candidate_keys
 from rivet_dagster.execution.difference.results import (
     EnvironmentDifference,
     RowDifference,
     TableDifference,
     VerdictChange,
 )
-from rivet_dagster.execution.difference.rows import SAMPLES, difference_of_rows, rows_of_new_table
+from rivet_dagster.execution.difference.rows import SAMPLES, candidate_keys, difference_of_rows, rows_of_new_table
 from rivet_dagster.execution.error_location import locating_errors
 from rivet_dagster.execution.quality.judging import check_published
 from rivet_dagster.execution.quality.row_values import error_without_values

@@ -10,7 +10,7 @@ from operator import itemgetter
 from typing import Any
 
 from rivet_dagster.catalogs.capabilities import capable
-from rivet_dagster.catalogs.capabilities.error_tables import HasErrorTables
+from rivet_dagster.catalogs.capabilities.targets import HasErrorTables
 from rivet_dagster.compiler.joints import CompiledJoint
 from rivet_dagster.engines.contract import EngineSession, Frame
 from rivet_dagster.execution.results import CheckResult, RowErrorCounts, SiteErrors

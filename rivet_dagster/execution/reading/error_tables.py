@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rivet_dagster.catalogs.capabilities import capable
-from rivet_dagster.catalogs.capabilities.error_tables import HasErrorTables
+from rivet_dagster.catalogs.capabilities.targets import HasErrorTables
 from rivet_dagster.catalogs.parquet_rows import needs_no_engine, schema
 from rivet_dagster.catalogs.rewriting.error_retention import loaded_errors
 from rivet_dagster.engines.contract import EngineSession, Frame

@@ -7,15 +7,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from rivet_dagster.catalogs.capabilities import capable
-from rivet_dagster.catalogs.capabilities.landing import HasLandingZones, LandingZone
-from rivet_dagster.catalogs.forgotten import forgotten
+from rivet_dagster.catalogs.capabilities.sources import HasLandingZones, LandingZone
 from rivet_dagster.compiler.joints import CompiledJoint, SourceJoint
 from rivet_dagster.compiler.plan import CompiledAssembly, FusedGroup
 from rivet_dagster.errors import RivetError
 from rivet_dagster.execution.runtime import Runtime
 from rivet_dagster.model.inputs import ConsumedFiles, LandedFile, VersionPosition
 from rivet_dagster.model.relations import Files
-from rivet_dagster.model.storage import Published
+from rivet_dagster.model.storage import Published, forgotten
 from rivet_dagster.model.target import Target
 from rivet_dagster.model.write_plan import Append, ReplaceAll
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from rivet_dagster.catalogs.capabilities import capable
-from rivet_dagster.catalogs.capabilities.listing import ListsFiles
+from rivet_dagster.catalogs.capabilities.sources import ListsFiles
 from rivet_dagster.catalogs.external_assets import Columns, ExternalRows
 from rivet_dagster.compiler.joints import SourceJoint
 from rivet_dagster.engines.contract import EngineSession, Frame

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rivet_dagster.catalogs.capabilities.watermarks import HasWatermarks
+from rivet_dagster.catalogs.capabilities.targets import HasWatermarks
 from rivet_dagster.compiler.joints import ComputedJoint
 from rivet_dagster.engines.contract import EngineSession, Typed
 from rivet_dagster.errors import RivetError, nearest

@@ -13,12 +13,12 @@ from rivet_dagster.catalogs.capabilities.staging import StagedTransaction, Stage
 from rivet_dagster.catalogs.capabilities.targets import HasTargets
 from rivet_dagster.catalogs.capabilities.transaction import TableTransaction
 from rivet_dagster.catalogs.capabilities.versions import VersionTransaction
-from rivet_dagster.catalogs.partition_rows import rows_by_partition
+from rivet_dagster.catalogs.parquet_rows import rows_by_partition
 from rivet_dagster.compiler.joints import ComputedJoint
 from rivet_dagster.compiler.plan import FusedGroup
 from rivet_dagster.errors import Conflict, NotMaterialized, RivetError, RowsFailed
 from rivet_dagster.execution.full_refresh import refuse_incapable
-from rivet_dagster.execution.phases import BRANCH, CLEAN_UP, PUBLISH, QUALITY
+from rivet_dagster.execution.progress import BRANCH, CLEAN_UP, PUBLISH, QUALITY
 from rivet_dagster.execution.quality.judging import check_published, check_staged
 from rivet_dagster.execution.quality.row_errors import judge_errors
 from rivet_dagster.execution.reading.new_files import consumed_files, new_files, refs
@@ -29,7 +29,7 @@ from rivet_dagster.execution.writing.joint import write_joint
 from rivet_dagster.execution.writing.row_errors import may_prove
 from rivet_dagster.model.inputs import Inputs, Position, VersionPosition
 from rivet_dagster.model.partitions import Window
-from rivet_dagster.model.storage import Published, StoredRows
+from rivet_dagster.model.storage import Provenance, Published, StoredRows
 from rivet_dagster.model.target import Target
 from rivet_dagster.model.write_plan import Refresh, ReplaceAll, refreshed
 
@@ -173,15 +173,15 @@ class _Attempt:
     def _commit(self, transaction: TableTransaction, inputs: Inputs) -> Published:
         run = self.run
         read = {name: version for name, position in inputs.items() for version in _versions(position)}
-        code_versions = run_code_versions(run.runtime, run.group, read)
+        made = Provenance(inputs, run_code_versions(run.runtime, run.group, read))
         try:
             if self.target.with_run and isinstance(transaction, StagedTransaction):
-                return transaction.stage(run.identity, inputs, code_versions)
-            return transaction.commit(run.identity, inputs, code_versions)
+                return transaction.stage(run.identity, made)
+            return transaction.commit(run.identity, made)
         except Conflict as error:
             if not self.is_last or not isinstance(transaction, VersionTransaction):
                 raise
-            transaction.withhold(run.identity, inputs, code_versions)
+            transaction.withhold(run.identity, made)
             raise self._withheld(transaction, error) from error
 
     def _withheld(self, transaction: TableTransaction, error: RivetError) -> RivetError:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from rivet_dagster.catalogs.capabilities import capable
-from rivet_dagster.catalogs.capabilities.staging import PublishesTogether, StagedTransaction, StagesForRuns
+from rivet_dagster.catalogs.capabilities.staging import StagedTransaction, StagesForRuns, publishes_together
 from rivet_dagster.errors import Conflict, RivetError, StagedRowsGone
 from rivet_dagster.execution.clean_up import archive_read_files
 from rivet_dagster.execution.runtime import Runtime
@@ -92,7 +92,7 @@ def _commits(runtime: Runtime, waiting: Sequence[Waiting]) -> list[list[Waiting]
     """Return the tables of each commit, in the order of the first one of each."""
     commits: dict[tuple[str, ...], list[Waiting]] = {}
     for table, transaction in waiting:
-        together = isinstance(_catalog(runtime, table), PublishesTogether)
+        together = publishes_together(_catalog(runtime, table))
         key = (table.catalog,) if together else (table.catalog, table.table)
         commits.setdefault(key, []).append((table, transaction))
     return list(commits.values())
@@ -104,7 +104,7 @@ def _would_be_one(runtime: Runtime, staged: Sequence[StagedTable]) -> bool:
     return (
         first is not None
         and all(table.catalog == first.catalog for table in staged)
-        and (len(staged) == 1 or isinstance(_catalog(runtime, first), PublishesTogether))
+        and (len(staged) == 1 or publishes_together(_catalog(runtime, first)))
     )
 
 
@@ -112,7 +112,7 @@ def _published(runtime: Runtime, commit: Sequence[Waiting]) -> Sequence[Publishe
     """Publish the tables of a commit, and return their versions; or the conflict, after which none is published."""
     catalog = _catalog(runtime, commit[0][0])
     try:
-        if isinstance(catalog, PublishesTogether):
+        if publishes_together(catalog):
             return catalog.publish_together([(transaction, table.identity) for table, transaction in commit])
         return [transaction.commit(table.identity) for table, transaction in commit]
     except Conflict as error:

@@ -8,8 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from rivet_dagster.catalogs.capabilities import capable
-from rivet_dagster.catalogs.capabilities.error_tables import ErrorTransaction, HasErrorTables
-from rivet_dagster.catalogs.capabilities.targets import HasTargets
+from rivet_dagster.catalogs.capabilities.targets import ErrorTransaction, HasErrorTables, HasTargets
 from rivet_dagster.catalogs.capabilities.transaction import TableTransaction
 from rivet_dagster.catalogs.rewriting.error_retention import loaded_errors, retained_errors
 from rivet_dagster.compiler.group_query import GroupQuery

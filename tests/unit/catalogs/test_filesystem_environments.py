@@ -20,7 +20,7 @@ from rivet_dagster.catalogs.filesystem.files import copy_on_write
 from rivet_dagster.execution.clean_up import sweep
 from rivet_dagster.model.inputs import ConsumedFiles, LandedFile
 from rivet_dagster.model.profile import CatalogSpec, EngineSpec
-from rivet_dagster.model.storage import CURRENT, OLDER
+from rivet_dagster.model.storage import CURRENT, OLDER, Provenance
 from rivet_dagster.model.watermark import Override
 from rivet_dagster.model.write_plan import Append
 from rivet_dagster.testing.catalog import CatalogConformance
@@ -116,7 +116,7 @@ def test_an_environment_of_a_thousand_tables_is_made_at_once(lake, tmp_path):
 def test_a_landed_file_that_the_base_has_consumed_is_known_there(lake):
     """What was read is recorded with the version, of which the environment has a copy."""
     file = LandedFile("a.csv", 1, 2)
-    fill(lake.begin("orders"), [1]).commit("run", {"raw": ConsumedFiles((file,))})
+    fill(lake.begin("orders"), [1]).commit("run", Provenance({"raw": ConsumedFiles((file,))}))
     there = environment(lake)
     fill(there.begin("orders"), [2]).abort()
     assert there.current("orders").landed["raw"].files == (file,)

@@ -11,6 +11,7 @@ from support.tables import catalog, fill, publish, refused, tree
 
 from rivet_dagster.catalogs.filesystem.sources.landing import FilesystemLandingZone
 from rivet_dagster.model.inputs import ConsumedFiles, LandedFile
+from rivet_dagster.model.storage import Provenance
 
 NAMES = ("a.csv", "b c.csv", "[x]*.csv", "2026/01/d.csv", "2026/day=1/e.csv", "%41.csv", "ümlaut.csv")
 IGNORED = (".hidden.csv", "_tmp.csv", "_archive/v1/a.csv", "2026/_archive/v1/d.csv", ".git/x.csv", "_day/z.csv")
@@ -271,7 +272,7 @@ def staged(warehouse):
 
 
 def test_consumed_files_are_published_with_the_version(tmp_path, warehouse):
-    published = staged(warehouse).commit("run", READ)
+    published = staged(warehouse).commit("run", Provenance(READ))
     assert published.landed == READ
     assert catalog(tmp_path).current("orders") == published
     assert warehouse.published_by("orders", "run").landed == READ
@@ -289,7 +290,7 @@ def test_a_version_of_an_older_release_has_no_consumed_files(warehouse):
 
 
 def test_a_rollback_restores_the_consumed_files_of_the_version(warehouse):
-    first = staged(warehouse).commit("one", READ)
+    first = staged(warehouse).commit("one", Provenance(READ))
     publish(warehouse, [2])
     back = warehouse.restage("orders", first.version).commit("rollback")
     assert back.landed == READ
@@ -297,7 +298,7 @@ def test_a_rollback_restores_the_consumed_files_of_the_version(warehouse):
 
 def test_a_withheld_version_retains_its_consumed_files(tmp_path, warehouse):
     transaction = staged(warehouse)
-    transaction.withhold(inputs=READ)
+    transaction.withhold(made=Provenance(READ))
     publish(warehouse, [2])
     assert catalog(tmp_path).take_up("orders", transaction.version).commit("by hand").landed == READ
     assert not [path for path in tree(tmp_path / "warehouse") if ".kept" in path]
@@ -305,6 +306,6 @@ def test_a_withheld_version_retains_its_consumed_files(tmp_path, warehouse):
 
 def test_a_withheld_version_of_an_older_release_has_no_consumed_files(tmp_path, warehouse):
     transaction = staged(warehouse)
-    transaction.withhold(inputs=READ)
+    transaction.withhold(made=Provenance(READ))
     (tmp_path / f"warehouse/.rivet/orders/{transaction.version}.kept").write_text("")
     assert warehouse.take_up("orders", transaction.version).commit("by hand").landed == {}

@@ -19,7 +19,7 @@ from pyspark.sql.connect.proto import base_pb2_grpc, commands_pb2
 from support.duckdb_engine import DuckDBEngine
 from support.tables import catalog, ids, refused
 
-from rivet_dagster.catalogs.filesystem.files.write_jobs import refuse_repeated_write
+from rivet_dagster.catalogs.filesystem.writes.staged_version import refuse_repeated_write
 from rivet_dagster.model.profile import EngineSpec
 from rivet_dagster.model.row_errors import ERROR_COLUMNS
 from rivet_dagster.model.write_plan import Append, ReplaceAll

@@ -17,7 +17,7 @@ from rivet_dagster.catalogs.filesystem import FilesystemCatalog
 from rivet_dagster.cli.doctor import environment
 from rivet_dagster.cli.doctor.environment import packages
 from rivet_dagster.cli.doctor.places import catalogs, engines, variables
-from rivet_dagster.engines.pyspark import PySparkEngine, examined_jars, examining
+from rivet_dagster.engines.pyspark import PySparkEngine, examining
 from rivet_dagster.engines.pyspark.examining import examine as examine_spark
 from rivet_dagster.engines.pyspark.server.connecting import UsedServer
 from rivet_dagster.errors import RivetError
@@ -275,7 +275,7 @@ def test_an_engine_with_a_working_java_is_ok(java):
 
 
 def test_an_engine_with_wrong_jars_fails(java, tmp_path, monkeypatch):
-    monkeypatch.setattr(examined_jars, "spark_version", lambda: "4.1.4")
+    monkeypatch.setattr(examining, "spark_version", lambda: "4.1.4")
     environ = {"JAVA_HOME": str(java)}
     for own, code in [
         ({"spark.jars": f"{tmp_path}/lost.jar"}, "RVT-108"),

@@ -13,9 +13,8 @@ import pytest
 from rivet_dagster.catalogs.iceberg import IcebergCatalog
 from rivet_dagster.catalogs.spark import SparkCatalog
 from rivet_dagster.cli.doctor import places
-from rivet_dagster.engines.pyspark import examined_jars, jars
-from rivet_dagster.engines.pyspark.examined_jars import examine_jars
-from rivet_dagster.engines.pyspark.examining import examine_local_folders, examine_master
+from rivet_dagster.engines.pyspark import examining, jars
+from rivet_dagster.engines.pyspark.examining import examine_jars, examine_local_folders, examine_master
 from rivet_dagster.errors import RivetError
 from rivet_dagster.machine import disk, server
 from rivet_dagster.machine.disk import little_space
@@ -37,7 +36,7 @@ def short(findings) -> list[tuple[str, str | None]]:
 @pytest.fixture
 def home(tmp_path, monkeypatch) -> Path:
     """Make a home with the runtime in Maven's folder and the driver in Ivy's, as both programs lay them out."""
-    monkeypatch.setattr(examined_jars, "spark_version", lambda: "4.1.4")
+    monkeypatch.setattr(examining, "spark_version", lambda: "4.1.4")
     maven = tmp_path / ".m2/repository/org/apache/iceberg/iceberg-spark-runtime-4.1_2.13/1.12.0"
     ivy = tmp_path / ".ivy2.5.2/cache/org.postgresql/postgresql"
     for file in (

@@ -22,7 +22,7 @@ from rivet_dagster.catalogs.iceberg.settings.upkeep_options import (
     parse_upkeep,
     wrong_upkeep,
 )
-from rivet_dagster.catalogs.iceberg.upkeep.procedures import remove_orphan_files
+from rivet_dagster.catalogs.iceberg.upkeep.expiring import remove_orphan_files
 from rivet_dagster.cli.main import main
 from rivet_dagster.engines.pyspark import PySparkEngine
 from rivet_dagster.errors import RivetError

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 from support.projects import PLUGINS, codes, groups, profile, python, reasons, sink, source, sql
@@ -218,7 +219,7 @@ def not_separable(*ctes: Cte, quarantines: bool = True) -> list[tuple[str, str |
     )  # fmt: skip
     graph = Graph({"a": replace(sql("a", "SELECT 1 AS x"), origin=origin)}, {"a": ()}, {}, {})
     diagnostics = Diagnostics()
-    check_quarantine([group], graph, diagnostics)
+    check_quarantine(SimpleNamespace(groups=[group], graph=graph, diagnostics=diagnostics))
     return [(d.code, d.file, d.line, d.message) for d in diagnostics.errors]
 
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 from support.duckdb_engine import DuckDBEngine
 
-from rivet_dagster.catalogs.capabilities.error_tables import HasErrorTables
+from rivet_dagster.catalogs.capabilities.targets import HasErrorTables
 from rivet_dagster.catalogs.parquet_rows import no_errors
 from rivet_dagster.compiler.joints import SinkJoint
 from rivet_dagster.errors import Diagnostic, RivetError

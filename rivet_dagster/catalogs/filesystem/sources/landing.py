@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Any
 
-from rivet_dagster.catalogs.capabilities.landing import LandingZone
+from rivet_dagster.catalogs.capabilities.sources import LandingZone
 from rivet_dagster.catalogs.filesystem.sources.file_tree import FileStatus, FileTree, is_ignored
 from rivet_dagster.catalogs.filesystem.sources.formats import chosen_format, format_of, reader_options
 from rivet_dagster.catalogs.filesystem.sources.listing import listed, require_folder

@@ -11,7 +11,7 @@ import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from rivet_dagster.catalogs.capabilities.sweeping import DEAD_AFTER
+from rivet_dagster.catalogs.capabilities.upkeep import DEAD_AFTER
 from rivet_dagster.catalogs.filesystem.files.file_status import exists, status
 from rivet_dagster.catalogs.filesystem.versions.layout import TableLayout
 from rivet_dagster.errors import HeartbeatLost, RivetError

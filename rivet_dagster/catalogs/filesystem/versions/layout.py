@@ -37,6 +37,7 @@ import errno
 import os
 import re
 import secrets
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
@@ -208,3 +209,28 @@ class TableLayout:
         """Return a name that sorts after those of all existing versions."""
         numbers = [int(version.partition("-")[0]) for version in self.versions()]
         return f"{max(numbers, default=0) + 1:08d}-{secrets.token_hex(4)}"
+
+
+def unlinked(table: TableLayout, versions: Sequence[str]) -> list[str]:
+    """Return the ``versions`` without a link below the catalog's folder to or into them. Raises OSError."""
+    if not versions:
+        return []
+    home = Path(os.path.realpath(table.home))
+    targets = (Path(os.path.realpath(link)) for link in _links(table.folder, HOMES))
+    # The folders of a version begin with its name: `00000005-77b0e3d4.with_errors`.
+    linked = {target.relative_to(home).parts[0].partition(".")[0] for target in targets if home in target.parents}
+    return [version for version in versions if version not in linked]
+
+
+def _links(folder: Path, skipped: str | None = None) -> Iterator[str]:
+    """Yield all symbolic links below ``folder``, at any depth, but those below its subfolder ``skipped``."""
+    try:
+        with os.scandir(folder) as scanned:
+            entries = list(scanned)
+    except (FileNotFoundError, PermissionError):  # as a disk's `lost+found`
+        return
+    for entry in entries:
+        if entry.is_symlink():
+            yield entry.path
+        elif entry.name != skipped and entry.is_dir(follow_symlinks=False):
+            yield from _links(Path(entry.path))

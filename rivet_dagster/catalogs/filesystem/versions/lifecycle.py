@@ -21,8 +21,7 @@ from rivet_dagster.catalogs.filesystem.files.footers import is_data, parquet_fil
 from rivet_dagster.catalogs.filesystem.files.local_writing import sync
 from rivet_dagster.catalogs.filesystem.versions import heartbeat, publishers
 from rivet_dagster.catalogs.filesystem.versions.error_tables import errors_folder, make_errors_folder
-from rivet_dagster.catalogs.filesystem.versions.layout import TableLayout
-from rivet_dagster.catalogs.filesystem.versions.links import unlinked
+from rivet_dagster.catalogs.filesystem.versions.layout import TableLayout, unlinked
 from rivet_dagster.catalogs.filesystem.versions.manifest import Manifest, read_manifest
 from rivet_dagster.errors import NotWritable, RivetError
 from rivet_dagster.project.rivet_folder import make_rivet_folder

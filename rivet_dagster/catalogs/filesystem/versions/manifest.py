@@ -15,21 +15,7 @@ from rivet_dagster.catalogs.filesystem.files.damage import damage
 from rivet_dagster.catalogs.inputs_json import inputs_from_json, landed_as_json, positions_as_json
 from rivet_dagster.errors import RivetError
 from rivet_dagster.model.inputs import Inputs
-from rivet_dagster.model.storage import Published, Record, Statistics
-
-
-@dataclass(frozen=True)
-class Provenance:
-    """How a version came about: the positions of its inputs, the run that made it, and by which code.
-
-    ``record`` is that of its write; None if it replaced all rows.
-    """
-
-    inputs: Inputs = field(default_factory=dict)
-    identity: str = ""
-    code_versions: Mapping[str, str] = field(default_factory=dict)
-    record: Record | None = None
-
+from rivet_dagster.model.storage import Provenance, Published, Record, Statistics
 
 UNKNOWN = Provenance()
 """The origin of a version whose manifest is lost."""

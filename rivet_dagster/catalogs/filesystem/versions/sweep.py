@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import re
 
-from rivet_dagster.catalogs.capabilities.sweeping import DEAD_AFTER
+from rivet_dagster.catalogs.capabilities.upkeep import DEAD_AFTER
 from rivet_dagster.catalogs.filesystem.files.file_status import exists, is_folder, names_in, status
 from rivet_dagster.catalogs.filesystem.versions import error_tables, heartbeat, lifecycle
-from rivet_dagster.catalogs.filesystem.versions.layout import TableLayout
-from rivet_dagster.catalogs.filesystem.versions.links import unlinked
+from rivet_dagster.catalogs.filesystem.versions.layout import TableLayout, unlinked
 from rivet_dagster.catalogs.filesystem.versions.withheld_mark import is_staged
 
 _PROBE = re.compile(r"\.(link|clock|kept|watermark)-[0-9a-f]{8}")

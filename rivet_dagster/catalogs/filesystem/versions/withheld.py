@@ -5,13 +5,12 @@ from __future__ import annotations
 from rivet_dagster.catalogs.filesystem.files.file_status import exists, is_folder
 from rivet_dagster.catalogs.filesystem.files.footers import parquet_files, read_statistics
 from rivet_dagster.catalogs.filesystem.versions import error_tables, heartbeat, lifecycle, publishers
-from rivet_dagster.catalogs.filesystem.versions.layout import TableLayout
-from rivet_dagster.catalogs.filesystem.versions.links import unlinked
-from rivet_dagster.catalogs.filesystem.versions.manifest import Provenance, read_manifest
+from rivet_dagster.catalogs.filesystem.versions.layout import TableLayout, unlinked
+from rivet_dagster.catalogs.filesystem.versions.manifest import read_manifest
 from rivet_dagster.catalogs.filesystem.versions.withheld_mark import Mark, is_staged, read_mark, write_mark
 from rivet_dagster.catalogs.heartbeat_thread import beating
 from rivet_dagster.errors import RivetError, nearest
-from rivet_dagster.model.storage import CURRENT, OLDER, STAGED, WITHHELD, Version
+from rivet_dagster.model.storage import CURRENT, OLDER, STAGED, WITHHELD, Provenance, Version
 
 
 def all_versions(table: TableLayout) -> tuple[Version, ...]:

@@ -10,10 +10,10 @@ from rivet_dagster.catalogs.filesystem.files.damage import damage
 from rivet_dagster.catalogs.filesystem.files.file_status import exists
 from rivet_dagster.catalogs.filesystem.files.local_writing import replace_file
 from rivet_dagster.catalogs.filesystem.versions.layout import TableLayout
-from rivet_dagster.catalogs.filesystem.versions.manifest import UNKNOWN, Provenance
+from rivet_dagster.catalogs.filesystem.versions.manifest import UNKNOWN
 from rivet_dagster.catalogs.inputs_json import inputs_from_json, landed_as_json, positions_as_json
 from rivet_dagster.errors import RivetError
-from rivet_dagster.model.storage import Record
+from rivet_dagster.model.storage import Provenance, Record
 
 _IDENTITY, _LANDED, _INPUTS, _CODE, _STAGED = "by", "landed files", "inputs", "code_versions", "staged"
 """The keys of a mark. A mark of the first releases consists only of what is below ``_LANDED`` now."""
@@ -59,7 +59,7 @@ def read_mark(table: TableLayout, version: str) -> Mark:
         if _LANDED not in fields:
             fields = {_LANDED: fields, _IDENTITY: ""}
         inputs = inputs_from_json(fields[_LANDED], fields.get(_INPUTS, {}))
-        origin = Provenance(inputs, fields[_IDENTITY], fields.get(_CODE, {}))
+        origin = Provenance(inputs, fields.get(_CODE, {}), fields[_IDENTITY])
         staged = fields.get(_STAGED)
         if staged is None:
             return Mark(origin)

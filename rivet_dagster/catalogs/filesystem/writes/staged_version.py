@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cached_property
@@ -14,8 +15,6 @@ from rivet_dagster.catalogs.filesystem.files.data_files import FileStamp, Footer
 from rivet_dagster.catalogs.filesystem.files.file_status import looking
 from rivet_dagster.catalogs.filesystem.files.footers import parquet_files
 from rivet_dagster.catalogs.filesystem.files.local_writing import write_rows, writing
-from rivet_dagster.catalogs.filesystem.files.small_files import joined_count
-from rivet_dagster.catalogs.filesystem.files.write_jobs import refuse_repeated_write
 from rivet_dagster.catalogs.filesystem.versions import heartbeat, lifecycle
 from rivet_dagster.catalogs.filesystem.versions.layout import TableLayout
 from rivet_dagster.catalogs.heartbeat_thread import beating
@@ -215,3 +214,46 @@ def required_files(folder: Path, shown: str) -> list[Path]:
             remediation="Engine and catalog must see one file system: mount the folder where the engine runs.",
         )
     return files
+
+
+MANY = 16
+"""A write may leave as many files of any size: fewer are not worth a second look."""
+SMALL, FULL = 8 * 2**20, 128 * 2**20
+"""Bytes of a file that is small, and of one as readers like them: a task of Spark reads as much."""
+
+
+def joined_count(sizes: Sequence[int]) -> int | None:
+    """Return how many files are to be made of files of these ``sizes``, in bytes; None if they are to stay.
+
+    >>> joined_count([2000] * 40), joined_count([5 * 2**20] * 200)
+    (1, 8)
+    >>> joined_count([2000] * 16), joined_count([8 * 2**20] * 200)
+    (None, None)
+    """
+    total = sum(sizes)
+    if len(sizes) <= MANY or total >= SMALL * len(sizes):
+        return None
+    return -(-total // FULL) or 1
+
+
+_OF_SPARK = re.compile(r"part-\d+-([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})\b")
+
+
+def refuse_repeated_write(written: Iterable[Path], shown: str) -> None:
+    """Raise RVT-407 if the files of what was one write come from several: Spark has carried it out more than once.
+
+    Spark Connect's client has a write carried out again if the server does not know it any more, as after a sleep of
+    the machine. Files of others than Spark do not tell.
+
+    >>> from uuid import uuid4
+    >>> refuse_repeated_write([Path(f"part-0000{n}-3f0c5f60-95ab-4d0b-8a42-9f5b1c2d7e61.parquet") for n in (0, 1)], "t")
+    >>> refuse_repeated_write([Path(f"part-00000-{uuid4()}-c000.snappy.parquet") for _ in (0, 1)], "orders")
+    Traceback (most recent call last):
+    ...
+    rivet_dagster.errors.RivetError: RVT-407 the engine has written the rows of orders 2 times...
+    """
+    names = (_OF_SPARK.match(path.name) for path in written)
+    writes = {found[1] for found in names if found is not None}
+    if len(writes) > 1:
+        message = f"the engine has written the rows of {shown} {len(writes)} times"
+        raise RivetError("RVT-407", message, remediation="Run it again: Spark's server had forgotten the first write.")

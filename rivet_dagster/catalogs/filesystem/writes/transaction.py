@@ -2,32 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import ExitStack, suppress
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from rivet_dagster.catalogs.capabilities.error_tables import ErrorTransaction
 from rivet_dagster.catalogs.capabilities.staging import StagedTransaction
+from rivet_dagster.catalogs.capabilities.targets import ErrorTransaction
 from rivet_dagster.catalogs.capabilities.transaction import NO_CONTEXT, WriteContext
-from rivet_dagster.catalogs.filesystem.files.data_files import stamp_of
+from rivet_dagster.catalogs.capabilities.versions import VersionTransaction
+from rivet_dagster.catalogs.filesystem.files.copy_on_write import keep_permissions, share
+from rivet_dagster.catalogs.filesystem.files.data_files import FileStamp, Footers, stamp_of
 from rivet_dagster.catalogs.filesystem.files.file_status import exists, looking
-from rivet_dagster.catalogs.filesystem.files.local_writing import sync, writing
+from rivet_dagster.catalogs.filesystem.files.footers import parquet_files
+from rivet_dagster.catalogs.filesystem.files.local_writing import sync, write_rows, writing
+from rivet_dagster.catalogs.filesystem.sources.local_tree import LocalTree
+from rivet_dagster.catalogs.filesystem.sources.source_schema import with_schema
+from rivet_dagster.catalogs.filesystem.sources.table_files import TableFiles
 from rivet_dagster.catalogs.filesystem.versions import error_tables, heartbeat, lifecycle, publishers, staged, withheld
-from rivet_dagster.catalogs.filesystem.versions.manifest import UNKNOWN, Manifest, Provenance
+from rivet_dagster.catalogs.filesystem.versions.error_tables import errors_folder, make_errors_folder
+from rivet_dagster.catalogs.filesystem.versions.manifest import UNKNOWN, Manifest
 from rivet_dagster.catalogs.filesystem.versions.withheld_mark import Mark, StagedFor
-from rivet_dagster.catalogs.filesystem.writes.staged_errors import StagedErrorFiles
-from rivet_dagster.catalogs.filesystem.writes.staged_version import StagedVersion
+from rivet_dagster.catalogs.filesystem.writes.staged_version import StagedVersion, refuse_repeated_write, required_files
+from rivet_dagster.catalogs.parquet_rows import no_errors
 from rivet_dagster.catalogs.rewriting.rewrite import Rewritten, rewritten
 from rivet_dagster.engines.contract import Frame
 from rivet_dagster.errors import RivetError
-from rivet_dagster.model.inputs import Inputs
 from rivet_dagster.model.relations import Files
-from rivet_dagster.model.storage import Base, Published, StoredRows
+from rivet_dagster.model.row_errors import ERROR_COLUMNS
+from rivet_dagster.model.storage import Base, Provenance, Published, StoredRows
 from rivet_dagster.model.write_plan import WritePlan
 
 
-class FilesystemTransaction(StagedTransaction, ErrorTransaction):
+class FilesystemTransaction(StagedTransaction, VersionTransaction, ErrorTransaction):
     """A run's transaction on a staged version.
 
     ``origin`` says how a version was made that was withheld or staged, or is a copy of another one; ``keep`` is the
@@ -109,8 +116,8 @@ class FilesystemTransaction(StagedTransaction, ErrorTransaction):
         if version not in (self._staged.upon, self.version):
             raise moved(self._staged, version)
 
-    def _stage(self, identity: str, inputs: Inputs | None, code_versions: Mapping[str, str] | None) -> Published:
-        origin = replace(self._made(inputs, code_versions), identity=identity)
+    def _stage(self, identity: str, made: Provenance | None) -> Published:
+        origin = replace(self._made(made), identity=identity)
         table = self._staged.table
         with writing(table.home):
             staged.stage(table, self.version, Mark(origin, StagedFor(self._staged.upon, origin.record)))
@@ -118,27 +125,27 @@ class FilesystemTransaction(StagedTransaction, ErrorTransaction):
         self._scratch.close()
         return self._described_staged(manifest)
 
-    def _commit(self, identity: str, inputs: Inputs | None, code_versions: Mapping[str, str] | None) -> Published:
-        origin = self._made(inputs, code_versions)
+    def _commit(self, identity: str, made: Provenance | None) -> Published:
+        origin = self._made(made)
         with writing(self._staged.table.home):
             manifest = publish(self._staged, self._errors, identity, origin, self._keep)
         self._scratch.close()
         return self._described(manifest)
 
-    def _withhold(self, identity: str, inputs: Inputs | None, code_versions: Mapping[str, str] | None) -> None:
-        made = self._made(inputs, code_versions)
+    def _withhold(self, identity: str, made: Provenance | None) -> None:
+        origin = self._made(made)
         with writing(self._staged.table.home):
-            withheld.withhold(self._staged.table, self.version, replace(made, identity=identity or made.identity))
+            withheld.withhold(self._staged.table, self.version, replace(origin, identity=identity or origin.identity))
         self._scratch.close()
 
-    def _made(self, inputs: Inputs | None, code_versions: Mapping[str, str] | None) -> Provenance:
+    def _made(self, made: Provenance | None) -> Provenance:
         """Return what the version was made from and by, as far as it was told; else what is known of its origin."""
         known, rewritten = self._origin, self._rewritten
         return replace(
             known,
             record=rewritten.record if rewritten is not None and rewritten.record is not None else known.record,
-            inputs=known.inputs if inputs is None else inputs,
-            code_versions=known.code_versions if code_versions is None else code_versions,
+            inputs=known.inputs if made is None else made.inputs,
+            code_versions=known.code_versions if made is None else made.code_versions,
         )
 
     def _abort(self) -> None:
@@ -201,3 +208,69 @@ def moved(staged: StagedVersion, version: str | None) -> RivetError:
     """Return RVT-405 for a table that another run has published, at ``version`` now, since a version was begun."""
     name, upon = staged.table.name, staged.upon or "nothing"
     return RivetError("RVT-405", f"'{name}' was at {upon} when this run began and is at {version or 'nothing'} now")
+
+
+MOST_SHARED = 200
+"""The most files that an error table shares with the next one: more are written again, as fewer files."""
+
+
+@dataclass
+class StagedErrorFiles:
+    """The files of the error table of ``version``; ``audited`` are their stamps when they were written."""
+
+    version: StagedVersion
+    audited: frozenset[FileStamp] | None = None
+    _footers: Footers = field(default_factory=Footers)
+
+    def add(self, name: str, frame: Frame | None) -> StoredRows:
+        """Have the engine add rows to the error table ``name``; None makes sure that there is one.
+
+        Return all of its rows so far. Raises RVT-402, RVT-404, RVT-406, RVT-407.
+        """
+        staged = self.version
+        with writing(staged.table.home), heartbeat.required(staged.table, staged.name):
+            folder = make_errors_folder(staged.table, staged.name, name)
+            if frame is None and not parquet_files(folder):
+                write_rows(no_errors(), folder)
+            before = set(parquet_files(folder))
+        if frame is not None:
+            staged.session.write(frame, Files("parquet", (str(folder),)))
+        with writing(folder), heartbeat.required(staged.table, staged.name):
+            files = required_files(folder, staged.shown)
+            refuse_repeated_write((path for path in files if path not in before), name)
+            if staged.base_folder is not None and staged.upon is not None:
+                # Errors quote rows: whoever must not read these must not read the errors of the first run, either.
+                keep_permissions(errors_folder(staged.table, staged.upon) or staged.base_folder, folder)
+            self.audited = frozenset(map(stamp_of, files))
+            relation = Files("parquet", tuple(map(str, files)))
+            relation = with_schema(relation, TableFiles(LocalTree(folder), "parquet", tuple(files), name))
+            return StoredRows(relation, self._footers.statistics(files))
+
+    def share(self, name: str) -> StoredRows | None:
+        """Share the files of the base's error table, and return its rows; None if there are none, or too many files.
+
+        Files of an earlier release, which lack a column, are not shared: many readers of a folder expect the columns of
+        one of its files in all. Raises what ``add`` does.
+        """
+        staged = self.version
+        with writing(staged.table.home), heartbeat.required(staged.table, staged.name):
+            base = errors_folder(staged.table, staged.upon) if staged.upon is not None else None
+            files = parquet_files(base) if base is not None else []
+            if not 0 < len(files) <= MOST_SHARED:
+                return None
+            if not {*ERROR_COLUMNS} <= {name for name, _ in self._footers.statistics(files).columns}:
+                return None
+            folder = make_errors_folder(staged.table, staged.name, name)
+            for path in files:
+                share(path, folder)
+        return self.add(name, None)
+
+    def complete(self) -> None:
+        """Leave only data files, as in the folder of the rows. Raises RVT-407 if they have changed; OSError."""
+        folder = errors_folder(self.version.table, self.version.name)
+        if folder is None:
+            return
+        files = required_files(folder, self.version.shown)
+        if self.audited is not None and self.audited != frozenset(map(stamp_of, files)):
+            raise RivetError("RVT-407", f"the errors of {self.version.shown} have changed since they were counted")
+        lifecycle.tidy(folder, self._footers)

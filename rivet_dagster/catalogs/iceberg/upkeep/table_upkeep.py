@@ -29,11 +29,14 @@ from rivet_dagster.catalogs.iceberg.metadata.text_bounds import (
     together,
     written_bounds,
 )
-from rivet_dagster.catalogs.iceberg.opened import EVERYTHING, OpenedTable
+from rivet_dagster.catalogs.iceberg.opened import EVERYTHING, OpenedTable, has_table_of_environment
 from rivet_dagster.catalogs.iceberg.settings.upkeep_options import EXPIRE, MANIFESTS, ORPHANS, REWRITE, UpkeepOptions
-from rivet_dagster.catalogs.iceberg.tables_of_environments import has_table_of_environment
-from rivet_dagster.catalogs.iceberg.upkeep.expiring import expire
-from rivet_dagster.catalogs.iceberg.upkeep.procedures import remove_orphan_files, rewrite_data_files, rewrite_manifests
+from rivet_dagster.catalogs.iceberg.upkeep.expiring import (
+    expire,
+    remove_orphan_files,
+    rewrite_data_files,
+    rewrite_manifests,
+)
 from rivet_dagster.catalogs.iceberg.writes.sweeping import staged_by_runs
 from rivet_dagster.catalogs.iceberg.writes.withheld import withheld_versions
 from rivet_dagster.engines.contract import EngineSession

@@ -83,7 +83,7 @@ def taken_up(
         staged = StagingTable(version.staged, begin.place, heartbeat, None, exists=True, fence=fence)
     _take_up_errors(begin, open, version, heartbeat)
     origin = ExistingVersion(version.publication, lambda: stored_rows(where, head), staged, key=version.key)
-    return IcebergTransaction(begin, int(version.name), None, origin, _heartbeat=heartbeat)
+    return IcebergTransaction(begin, int(version.name), None, origin, heartbeat=heartbeat)
 
 
 def restaged(table: OpenedTable, declared: str, catalog: str, open: Opener, version: int) -> IcebergTransaction:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rivet_dagster.catalogs.capabilities.transaction import WriteContext
-from rivet_dagster.catalogs.iceberg.writes.distinct_keys import are_distinct
 from rivet_dagster.catalogs.iceberg.writes.staged_branch import StagedBranch
 from rivet_dagster.catalogs.iceberg.writes.staged_table import StagingTable
 from rivet_dagster.catalogs.iceberg.writes.stored import StoredSnapshot
@@ -34,6 +33,9 @@ from rivet_dagster.sql.write_strategies.alignment import projection
 from rivet_dagster.sql.write_strategies.merge import merged
 from rivet_dagster.sql.write_strategies.relations import BATCH, INCOMING, TARGET
 from rivet_dagster.sql.write_strategies.statements import count_query, delete, delete_and_insert, update_or_insert
+
+if TYPE_CHECKING:
+    from pyiceberg.table import Table
 
 
 @dataclass(frozen=True)
@@ -220,3 +222,24 @@ class NativeWrite:
         if self.context.window is None:
             return frame
         return WindowOfTable(self.context.window, self.base.columns).within(session, frame)
+
+
+MOST_ROWS = 200_000
+"""The rows of a batch whose keys are read into the memory of this process."""
+
+_SAME_BYTES = ("boolean", "int", "long", "date", "timestamp", "timestamptz", "string", "decimal")
+"""Types whose values are equal to an engine exactly if they are to Arrow; zeros and NaN are not."""
+
+
+def are_distinct(table: Table, snapshot: int, rows: int, keys: Sequence[str]) -> bool:
+    """Return whether no two of the ``rows`` of a snapshot are equal in all ``keys``, where NULL equals NULL.
+
+    False also where that is not looked into: for many rows, or keys of other types.
+    """
+    known = {field.name.lower(): field for field in table.schema().fields if "." not in field.name}
+    fields = [known.get(key.lower()) for key in keys]
+    if rows > MOST_ROWS or not all(field and str(field.field_type).startswith(_SAME_BYTES) for field in fields):
+        return False
+    names = list(dict.fromkeys(field.name for field in fields if field is not None))
+    found = table.scan(snapshot_id=snapshot, selected_fields=tuple(names)).to_arrow()
+    return bool(found.group_by(names).aggregate([]).num_rows == found.num_rows)

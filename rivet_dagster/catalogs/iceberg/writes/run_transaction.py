@@ -2,29 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import random
+import time
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from rivet_dagster.catalogs.capabilities.transaction import NO_CONTEXT, WriteContext
+from rivet_dagster.catalogs.iceberg.commits.committing import OutcomeUnknownError
 from rivet_dagster.catalogs.iceberg.commits.definition import Definition
 from rivet_dagster.catalogs.iceberg.commits.sending import is_refusal
 from rivet_dagster.catalogs.iceberg.heartbeat import Heartbeat
 from rivet_dagster.catalogs.iceberg.names import attempt_key
+from rivet_dagster.catalogs.iceberg.nessie.one_commit import OneCommit
 from rivet_dagster.catalogs.iceberg.nessie.run_catalog import RunCatalog
+from rivet_dagster.catalogs.iceberg.nessie.server import NessieConflictError
 from rivet_dagster.catalogs.iceberg.opened import OpenedTable, Opener
-from rivet_dagster.catalogs.iceberg.reaching import reaching
+from rivet_dagster.catalogs.iceberg.reaching import reaching, unknown_outcome
 from rivet_dagster.catalogs.iceberg.writes.carrying import carry
 from rivet_dagster.catalogs.iceberg.writes.publishing import Release
-from rivet_dagster.catalogs.iceberg.writes.publishing_together import publish_together
 from rivet_dagster.catalogs.iceberg.writes.staged_branch import StagedBranch
 from rivet_dagster.catalogs.iceberg.writes.staged_table import StagingTable
 from rivet_dagster.catalogs.iceberg.writes.transaction import IcebergTransaction
 from rivet_dagster.engines.contract import Frame
-from rivet_dagster.errors import OutcomeUnknown, RivetError
-from rivet_dagster.model.inputs import Inputs
-from rivet_dagster.model.storage import Published, StoredRows
+from rivet_dagster.errors import Conflict, OutcomeUnknown, RivetError
+from rivet_dagster.model.storage import Provenance, Published, StoredRows
 from rivet_dagster.model.write_plan import WritePlan
 
 if TYPE_CHECKING:
@@ -32,6 +35,8 @@ if TYPE_CHECKING:
 
     from rivet_dagster.catalogs.iceberg.metadata.summary import Publication
     from rivet_dagster.catalogs.iceberg.nessie.nessie_catalog import NessieCatalog
+    from rivet_dagster.catalogs.iceberg.writes.transaction import IcebergTransaction
+    from rivet_dagster.model.storage import Published
 
 
 @dataclass(kw_only=True)
@@ -44,7 +49,7 @@ class NessieTransaction(IcebergTransaction):
     run: RunCatalog
     target: NessieCatalog
     open: Opener
-    _told: tuple[Inputs | None, Mapping[str, str] | None] = (None, None)
+    _made: Provenance | None = None
 
     def write(self, plan: WritePlan, frame: Frame, context: WriteContext = NO_CONTEXT) -> None:
         """Write on the run's branch."""
@@ -65,18 +70,18 @@ class NessieTransaction(IcebergTransaction):
         """Make the branch of the run, unless there is one, and begin to send heartbeats."""
         begin = self.beginning
         with reaching(begin.table.name.catalog, f"the table {begin.declared}", "RVT-404"):
-            self._alive(identity)
+            self.send_heartbeats(identity)
 
-    def _alive(self, identity: str) -> Heartbeat:
-        if self._heartbeat is None:
+    def send_heartbeats(self, identity: str) -> Heartbeat:
+        if self.heartbeat is None:
             begin = self.beginning
             key = attempt_key(identity)
             heartbeat = Heartbeat(begin.place.io, begin.place.location, key)
             self.run.begin(key, begin.table, self.version, heartbeat)
-            self._heartbeat, self.branch = heartbeat, key
+            self.heartbeat, self.branch = heartbeat, key
             begin.errors.table = self.open(begin.declared)
             self.beginning = replace(begin, table=begin.errors.table)
-        return self._heartbeat
+        return self.heartbeat
 
     def check_base(self) -> None:
         """Compare the table with what it was when this was begun."""
@@ -97,26 +102,19 @@ class NessieTransaction(IcebergTransaction):
 
     def release_in(self, catalog: Catalog, identity: str) -> None:
         """Make the changes that publish the version, and namespaces that it needs, in another catalog."""
-        if self._heartbeat is not None:
-            self._heartbeat.require()
+        if self.heartbeat is not None:
+            self.heartbeat.require()
         errors = self.beginning.errors.name
         names = [self.beginning.table.name, *([self.open(errors).name] if errors is not None else [])]
         for name in names:
             catalog.create_namespace_if_not_exists(name.namespace)
         super().release_in(catalog, identity)
 
-    def _publication(
-        self, identity: str, inputs: Inputs | None, code_versions: Mapping[str, str] | None
-    ) -> Publication:
-        told_inputs, told_versions = self._told
-        return super()._publication(
-            identity,
-            told_inputs if inputs is None else inputs,
-            told_versions if code_versions is None else code_versions,
-        )
+    def _publication(self, identity: str, made: Provenance | None) -> Publication:
+        return super()._publication(identity, made or self._made)
 
-    def _commit(self, identity: str, inputs: Inputs | None, code_versions: Mapping[str, str] | None) -> Published:
-        self._told = inputs, code_versions
+    def _commit(self, identity: str, made: Provenance | None) -> Published:
+        self._made = made
         with reaching(self.beginning.table.name.catalog, f"the table {self.beginning.declared}", "RVT-404"):
             try:
                 (published,) = publish_together(self.target, [(self, identity)])
@@ -129,14 +127,14 @@ class NessieTransaction(IcebergTransaction):
         carry(release, branch, judged)
 
     def _end(self) -> None:
-        heartbeat, self._heartbeat = self._heartbeat, None  # until then no sweep tells of the branch
+        heartbeat, self.heartbeat = self.heartbeat, None  # until then no sweep tells of the branch
         super()._end()
         self.run.remove()
         _ended(heartbeat)
 
-    def _withhold(self, identity: str, inputs: Inputs | None, code_versions: Mapping[str, str] | None) -> None:
-        heartbeat, self._heartbeat = self._heartbeat, None  # it ends once no sweep removes the branch
-        super()._withhold(identity, inputs, code_versions)
+    def _withhold(self, identity: str, made: Provenance | None) -> None:
+        heartbeat, self.heartbeat = self.heartbeat, None  # it ends once no sweep removes the branch
+        super()._withhold(identity, made)
         with reaching(self.beginning.table.name.catalog, f"the table {self.beginning.declared}", "RVT-404"):
             if self._staged is not None:
                 self.run.keep()
@@ -152,7 +150,7 @@ class NessieTransaction(IcebergTransaction):
             for staged in (self._staged, self.beginning.errors.staged):
                 if isinstance(staged, StagingTable):
                     staged.remove()
-            _ended(self._heartbeat)  # before the branch, which alone knows where it is
+            _ended(self.heartbeat)  # before the branch, which alone knows where it is
             self.run.remove()
 
 
@@ -167,3 +165,51 @@ def _is_known(error: BaseException) -> bool:
     if isinstance(error, RivetError):
         return not isinstance(error, OutcomeUnknown)
     return isinstance(error, Exception) and is_refusal(error)
+
+
+_TRIES, _PAUSE = 20, 0.1
+
+
+def publish_together(branch: NessieCatalog, staged: Sequence[tuple[IcebergTransaction, str]]) -> tuple[Published, ...]:
+    """Publish versions under their identities. Raises what ``PublishesTogether.publish_together`` does, and RVT-419.
+
+    Nessie refuses a commit if one of its tables has changed in any way since: it is made again upon the branch as it is
+    then, if no other version of these tables has been published, and others have only staged theirs.
+    """
+    names = [str(transaction.beginning.table.published.name) for transaction, _ in staged]
+    for number in range(_TRIES):
+        commit = _released(branch, staged)
+        try:
+            commit.publish(f"Publish {', '.join(names)}")
+            break
+        except NessieConflictError as error:
+            commit.discard()
+            last = error
+        except OutcomeUnknownError as error:
+            identities = ", ".join(dict.fromkeys(identity for _, identity in staged))
+            raise unknown_outcome(f"each of the tables {', '.join(names)}", identities, error) from error
+        time.sleep(random.uniform(0, _PAUSE * 2 ** min(number, 5)))
+    else:
+        message = f"{', '.join(names)} are changed all the time by others: {last}"
+        raise RivetError("RVT-405", message) from last
+    return tuple(transaction.released() for transaction, _ in staged)
+
+
+def _released(branch: NessieCatalog, staged: Sequence[tuple[IcebergTransaction, str]]) -> OneCommit:
+    """Return the commit, not made yet, that publishes all versions. Raises RVT-405 for all tables that have moved."""
+    commit = OneCommit(branch)
+    moved: list[RivetError] = []
+    for transaction, _ in staged:
+        try:
+            transaction.check_base_in(commit)
+        except Conflict as error:
+            moved.append(error)
+    if moved:
+        raise RivetError.of(diagnostic for error in moved for diagnostic in error.diagnostics)
+    try:
+        for transaction, identity in staged:
+            transaction.release_in(commit, identity)
+    except BaseException:
+        commit.discard()
+        raise
+    return commit

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from rivet_dagster.catalogs.capabilities.error_tables import ErrorTransaction
 from rivet_dagster.catalogs.capabilities.staging import StagedTransaction
+from rivet_dagster.catalogs.capabilities.targets import ErrorTransaction
 from rivet_dagster.catalogs.capabilities.transaction import NO_CONTEXT, WriteContext
+from rivet_dagster.catalogs.capabilities.versions import VersionTransaction
 from rivet_dagster.catalogs.iceberg.commits.committing import Outcome, OutcomeUnknownError
 from rivet_dagster.catalogs.iceberg.heartbeat import Heartbeat
 from rivet_dagster.catalogs.iceberg.metadata.summary import Publication, TextBounds
 from rivet_dagster.catalogs.iceberg.metadata.text_bounds import bounds_after, recorded_bounds
 from rivet_dagster.catalogs.iceberg.names import attempt_key
 from rivet_dagster.catalogs.iceberg.opened import OpenedTable
-from rivet_dagster.catalogs.iceberg.reaching import reaching
+from rivet_dagster.catalogs.iceberg.reaching import reaching, unknown_outcome
 from rivet_dagster.catalogs.iceberg.writes.begun import Beginning, ExistingVersion
 from rivet_dagster.catalogs.iceberg.writes.native import NativeWrite
 from rivet_dagster.catalogs.iceberg.writes.publishing import Release
@@ -24,14 +24,12 @@ from rivet_dagster.catalogs.iceberg.writes.staged_branch import StagedBranch, be
 from rivet_dagster.catalogs.iceberg.writes.staged_for_run import described, required
 from rivet_dagster.catalogs.iceberg.writes.staged_table import StagingTable
 from rivet_dagster.catalogs.iceberg.writes.staging import fits, overwritable_by
-from rivet_dagster.catalogs.iceberg.writes.unknown_outcome import unknown_outcome
 from rivet_dagster.catalogs.iceberg.writes.withheld import Judged, stage, withhold
 from rivet_dagster.catalogs.rewriting.rewrite import Rewritten, rewritten
 from rivet_dagster.engines.contract import EngineSession, Frame
 from rivet_dagster.errors import RivetError
-from rivet_dagster.model.inputs import Inputs
 from rivet_dagster.model.relations import CatalogTable
-from rivet_dagster.model.storage import Base, Published, Record, StoredRows
+from rivet_dagster.model.storage import Base, Provenance, Published, Record, StoredRows
 from rivet_dagster.model.write_plan import WritePlan
 
 if TYPE_CHECKING:
@@ -39,7 +37,7 @@ if TYPE_CHECKING:
 
 
 @dataclass
-class IcebergTransaction(StagedTransaction, ErrorTransaction):
+class IcebergTransaction(StagedTransaction, VersionTransaction, ErrorTransaction):
     """A version that is staged by ``write``, or that exists already as ``origin``.
 
     Its name is the id of the snapshot that its publication makes.
@@ -51,7 +49,7 @@ class IcebergTransaction(StagedTransaction, ErrorTransaction):
     origin: ExistingVersion | None = None
     _scratch: ExitStack = field(default_factory=ExitStack)
     _staged: StagedBranch | StagingTable | None = None
-    _heartbeat: Heartbeat | None = None
+    heartbeat: Heartbeat | None = None
     _rewritten: Rewritten | None = None
     _outcome: Outcome = field(default_factory=Outcome)
     _text_bounds: TextBounds = ()
@@ -74,7 +72,7 @@ class IcebergTransaction(StagedTransaction, ErrorTransaction):
         assert self.session is not None, "only an engine computes rows"
         begin, session = self.beginning, self.session
         with reaching(begin.table.name.catalog, f"the table {begin.table.name}", "RVT-404"):
-            heartbeat = self._alive(context.identity)
+            heartbeat = self.send_heartbeats(context.identity)
             key = heartbeat.key
             native = begin.base is not None and begin.natively and fits(begin, plan, session, frame, context)
             staged = StagingTable(
@@ -112,7 +110,7 @@ class IcebergTransaction(StagedTransaction, ErrorTransaction):
         """Write the errors on a branch of their own table."""
         begin = self.beginning
         with reaching(begin.table.name.catalog, f"the error table {table}", "RVT-404"):
-            return begin.errors.add(table, frame, self._alive(""), self.session)
+            return begin.errors.add(table, frame, self.send_heartbeats(""), self.session)
 
     def share_errors(self, table: str) -> StoredRows | None:
         """Begin the branch of the error table with the errors of the version that this one builds upon."""
@@ -120,17 +118,17 @@ class IcebergTransaction(StagedTransaction, ErrorTransaction):
         if begin.upon is None:
             return None
         with reaching(begin.table.name.catalog, f"the error table {table}", "RVT-404"):
-            return begin.errors.share(table, begin.upon, self._alive(""), self.session)
+            return begin.errors.share(table, begin.upon, self.send_heartbeats(""), self.session)
 
-    def _alive(self, identity: str) -> Heartbeat:
+    def send_heartbeats(self, identity: str) -> Heartbeat:
         """Begin to send heartbeats, with the first thing that is staged."""
-        if self._heartbeat is None:
+        if self.heartbeat is None:
             begin = self.beginning
             self.branch = attempt_key(identity)
             heartbeat = Heartbeat(begin.place.io, begin.place.location, self.branch)
             heartbeat.begin()
-            self._heartbeat = heartbeat
-        return self._heartbeat
+            self.heartbeat = heartbeat
+        return self.heartbeat
 
     def put(self, rows: Any) -> bool:
         """Return False: only an engine writes the files."""
@@ -148,9 +146,9 @@ class IcebergTransaction(StagedTransaction, ErrorTransaction):
 
     def beat(self) -> None:
         """Renew the heartbeat beside the table's metadata."""
-        if self._heartbeat is not None:
+        if self.heartbeat is not None:
             with reaching(self.beginning.table.name.catalog, "a heartbeat"):
-                self._heartbeat.beat()
+                self.heartbeat.beat()
 
     @property
     def _result(self) -> Rewritten:
@@ -161,28 +159,28 @@ class IcebergTransaction(StagedTransaction, ErrorTransaction):
             self._rewritten = Rewritten(whole, whole)
         return self._rewritten
 
-    def _publication(
-        self, identity: str, inputs: Inputs | None, code_versions: Mapping[str, str] | None
-    ) -> Publication:
+    def _publication(self, identity: str, made: Provenance | None) -> Publication:
         if self.origin is not None:
             known = self.origin.publication
-            made_from = known.inputs if inputs is None else inputs
             made_by = known.made_by or known.identity
-            code = known.code_versions if code_versions is None else code_versions
+            made = made or Provenance(known.inputs, known.code_versions)
             before, bounds = self.beginning.rows_before, known.text_bounds
             if self.origin.snapshot is not None and self.beginning.place.existing is not None:
                 bounds = recorded_bounds(self.beginning.place.existing, self.origin.snapshot)
-            return Publication(identity, made_by, known.rows, before, known.record, made_from, code, bounds)
+            return Publication(
+                identity, made_by, known.rows, before, known.record, made.inputs, made.code_versions, bounds
+            )
         rows, before = self.whole.statistics.rows, self.beginning.rows_before
         record = self._result.record
         if record is None:
             record = Record(rows, 0, before, self.whole.statistics.bytes)
-        return Publication(identity, "", rows, before, record, inputs or {}, code_versions or {}, self._text_bounds)
+        made = made or Provenance()
+        return Publication(identity, "", rows, before, record, made.inputs, made.code_versions, self._text_bounds)
 
-    def _commit(self, identity: str, inputs: Inputs | None, code_versions: Mapping[str, str] | None) -> Published:
+    def _commit(self, identity: str, made: Provenance | None) -> Published:
         begin = self.beginning
         with reaching(begin.table.name.catalog, f"the table {begin.table.name}", "RVT-404"):
-            properties = self._publication(identity, inputs, code_versions).properties()
+            properties = self._publication(identity, made).properties()
             try:
                 with begin.errors.published(identity, self._outcome) as marks:
                     self._release(begin.table, properties | marks)
@@ -195,7 +193,7 @@ class IcebergTransaction(StagedTransaction, ErrorTransaction):
     def release_in(self, catalog: Catalog, identity: str) -> None:
         """Make the changes that publish the version in another catalog, which commits them later."""
         begin = self.beginning
-        properties = self._publication(identity, None, None).properties()
+        properties = self._publication(identity, None).properties()
         with begin.errors.within(catalog).published(identity, self._outcome) as marks:
             self._release(OpenedTable(catalog, begin.table.published.name), properties | marks)
 
@@ -224,8 +222,8 @@ class IcebergTransaction(StagedTransaction, ErrorTransaction):
             begun=begin.begun,
             outcome=self._outcome,
         )
-        if self._heartbeat is not None:
-            self._heartbeat.require()
+        if self.heartbeat is not None:
+            self.heartbeat.require()
         match self._staged:
             case StagedBranch() as branch:
                 judged = self._judged
@@ -258,15 +256,15 @@ class IcebergTransaction(StagedTransaction, ErrorTransaction):
             self._staged.remove()
         self._staged = None
         self.beginning.errors.end()
-        if self._heartbeat is not None:
+        if self.heartbeat is not None:
             with suppress(OSError):
-                self._heartbeat.end()
+                self.heartbeat.end()
 
-    def _withhold(self, identity: str, inputs: Inputs | None, code_versions: Mapping[str, str] | None) -> None:
+    def _withhold(self, identity: str, made: Provenance | None) -> None:
         begin = self.beginning
         with reaching(begin.table.name.catalog, f"the table {begin.table.name}", "RVT-404"):
             made_by = identity or (self.origin.publication.identity if self.origin is not None else "")
-            publication = self._publication(made_by, inputs, code_versions)
+            publication = self._publication(made_by, made)
             if self._staged is not None:
                 assert self.branch is not None
                 withhold(self._staged.table, self.branch, self.version, publication, begin.errors.name, self._facts)
@@ -274,14 +272,14 @@ class IcebergTransaction(StagedTransaction, ErrorTransaction):
             if isinstance(self._staged, StagingTable) and self._staged.fence is not None:
                 self._staged.fence.remove()
         self._scratch.close()
-        if self._heartbeat is not None:
-            self._heartbeat.end()
+        if self.heartbeat is not None:
+            self.heartbeat.end()
 
-    def _stage(self, identity: str, inputs: Inputs | None, code_versions: Mapping[str, str] | None) -> Published:
+    def _stage(self, identity: str, made: Provenance | None) -> Published:
         begin = self.beginning
         with reaching(begin.table.name.catalog, f"the table {begin.table.name}", "RVT-404"):
             assert self._staged is not None and self.branch is not None
-            publication = self._publication(identity, inputs, code_versions)
+            publication = self._publication(identity, made)
             facts = self._facts
             stage(self._staged.table, self.branch, self.version, publication, begin.errors.name, facts, begin.upon)
             version = required(begin.table, self.version)
@@ -312,6 +310,6 @@ class IcebergTransaction(StagedTransaction, ErrorTransaction):
             if self._staged is not None:
                 self._staged.remove()
             self.beginning.errors.remove()
-        if self._heartbeat is not None:
+        if self.heartbeat is not None:
             with suppress(OSError):
-                self._heartbeat.end()
+                self.heartbeat.end()

@@ -1,165 +1,158 @@
-"""The tables of the catalog as an environment sees them: those that were built there, and the base's otherwise."""
+"""The tables on the branch of an environment, each of which is the base's until it is built there."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from rivet_dagster.catalogs.capabilities.targets import NO_OPTIONS
-from rivet_dagster.catalogs.iceberg.catalog import IcebergTables
+from rivet_dagster.catalogs.capabilities.staging import StagedTransaction
+from rivet_dagster.catalogs.capabilities.transaction import TableTransaction
+from rivet_dagster.catalogs.environments.tables_over_base import T
+from rivet_dagster.catalogs.iceberg.access import NessieAccess
+from rivet_dagster.catalogs.iceberg.environments.iceberg_environments import IcebergEnvironmentTables
 from rivet_dagster.catalogs.iceberg.environments.nessie.branch import EnvironmentBranch, Seed, seed_in, seed_key, seeded
-from rivet_dagster.catalogs.iceberg.environments.tables_over_base import TablesInFront
-from rivet_dagster.catalogs.iceberg.names import TableName
 from rivet_dagster.catalogs.iceberg.nessie.server import Content, Key, delete, put
-from rivet_dagster.catalogs.iceberg.on_nessie import NessieTables
-from rivet_dagster.catalogs.iceberg.reaching import reaching
 from rivet_dagster.errors import RivetError
-from rivet_dagster.model.profile import CatalogSpec
 from rivet_dagster.model.storage import Published
 
 if TYPE_CHECKING:
+    from pyiceberg.table import Table
+
     from rivet_dagster.catalogs.iceberg.writes.transaction import IcebergTransaction
 
 
-class NessieEnvironmentTables(TablesInFront, NessieTables):
-    """The tables on the branch of an environment, in front of those of the ``base``.
+@dataclass(frozen=True)
+class NessieEnvironmentTables(IcebergEnvironmentTables):
+    """The tables on the branch ``environment``, which ``access`` opens; ``catalog`` finds these alone.
 
-    Spark names them ``table@branch``, so that one session reaches those of the base, too. Before its first write a
-    table is given the base's current state.
+    Before its first write a table is given the base's current state.
     """
 
-    def __init__(self, base: IcebergTables, environment: EnvironmentBranch) -> None:
-        options = {**base._options, "ref": environment.ref}
-        super().__init__(CatalogSpec(base.name, base.type, options), base._root)
-        self._base = base
-        self.environment = environment
+    base: NessieAccess
+    access: NessieAccess
+    environment: EnvironmentBranch
 
     @property
-    def environment_name(self) -> str:
+    def name(self) -> str:
         """The name of the environment."""
         return self.environment.name
 
     def published_by(self, table: str, identity: str) -> Published | None:
         """Return a version that a run in the environment published."""
-        found = super().published_by(table, identity) if self.is_built(table) else None
-        if found is None or self._base_has(table, found.version):
-            return None
-        return self._own(found)
+        found = self.catalog.published_by(table, identity)
+        return None if found is None or self._base_has(table, found.version) else found
 
-    def staged_by(self, table: str, identity: str) -> Published | None:
-        """Return a version that a run in the environment has staged."""
-        found = super().staged_by(table, identity)
-        return None if found is None else self._own(found)
-
-    def take_up_staged(self, table: str, version: str, options: Mapping[str, Any] = NO_OPTIONS) -> IcebergTransaction:
+    def take_up_staged(self, table: str, version: str, options: Mapping[str, Any]) -> StagedTransaction:
         """Reopen a version that a run in the environment has staged; its heartbeat keeps merges away."""
         transaction = super().take_up_staged(table, version, options)
-        self.environment.required()
-        return self._owned(transaction)
+        self._publish_there(transaction)
+        return transaction
 
     def evict(self, published: Published) -> None:
         """Give the environment the base's table again; a version of the base stays."""
         from rivet_dagster.catalogs.iceberg.metadata.same_rows import version_of
 
-        found = self._opened(published.table).load_if_any()
+        found = self.access.open(published.table).load_if_any()
         current = found.current_snapshot() if found is not None else None
-        if not self._is_own(published) or found is None or current is None:
+        if found is None or current is None:
             return
-        with self._reaching(published.table, "RVT-404"):
+        with self.access.reaching(published.table, "RVT-404"):
             if str(version_of(found, current)) == published.version:
-                give_back(self.environment, self._name(published.table).identifier, current.snapshot_id)
+                give_back(self.environment, self.access.table_name(published.table).identifier, current.snapshot_id)
 
     def is_built(self, table: str) -> bool:
         """Return whether a run in the environment has published the table, or the one whose errors it holds."""
         from rivet_dagster.catalogs.iceberg.metadata.summary import ERRORS_OF
 
-        key, environment = self._name(table).identifier, self.environment
-        with self._reaching(table):
+        key, environment = self.access.table_name(table).identifier, self.environment
+        with self.access.reaching(table):
             contents = environment.contents([key, seed_key(key)])
             mark, content = contents.get(seed_key(key)), contents.get(key)
             if content is None:
                 return False
             if mark is not None and str(content.get("snapshotId")) != mark["properties"]["snapshot"]:
                 return True
-            found = self._opened(table).load_if_any()
+            found = self.access.open(table).load_if_any()
             of = found.metadata.properties.get(ERRORS_OF) if found is not None else None
         return of is not None and self.is_built(of)
 
     def built_names(self) -> tuple[str, ...]:
         """Return the tables that were built there, as joints name them, without error tables."""
-        with reaching(self.name):
+        with self.access.reaching():
             seeds = self.environment.seeds()
         return tuple(seed.declared for seed in seeds if seed.declared and self.is_built(seed.declared))
 
     def seed_of(self, table: str) -> Seed:
         """Return the seed of a table that was built there."""
-        found = self.environment.seed(self._name(table).identifier)
+        found = self.environment.seed(self.access.table_name(table).identifier)
         assert found is not None, "each table that was built there has one"
         return found
 
-    def base_of(self, table: str) -> Published | None:
-        """Return the version of the base that a table of the environment builds upon."""
-        from rivet_dagster.catalogs.iceberg.metadata.history import published
-
-        found = self._required(table)
-        snapshot = found.snapshot_by_id(int(self.seed_of(table).snapshot or 0))
-        if snapshot is None:
-            return None
-        with self._reaching(table):
-            return self._own(published(found, snapshot, self.name, table))
+    def base_snapshot(self, table: str, found: Table) -> int | None:
+        """Return the snapshot that the table had in the base when it was given to the environment."""
+        snapshot = self.seed_of(table).snapshot
+        return int(snapshot) if snapshot else None
 
     def _base_has(self, table: str, version: str) -> bool:
         """Return whether a version had been published in the base when the environment's table was made of it."""
-        found, base = self._required(table), self.base_of(table)
+        found, base = self.access.load(table), self.base_of(table)
         old = found.snapshot_by_id(int(base.version)) if base is not None else None
         snapshot = found.snapshot_by_id(int(version))
         if old is None or snapshot is None:
             return old is not None
         return (snapshot.sequence_number or 0) <= (old.sequence_number or 0)
 
-    def _require(self) -> None:
-        self.environment.required()
-
-    def _exists(self) -> bool:
+    def exists(self) -> bool:
+        """Return whether there is a branch."""
         return self.environment.state() is not None
 
-    def _prepare(self, table: str) -> None:
+    def require_open(self) -> None:
+        """Raise RVT-415 unless the environment is open."""
+        with self.access.reaching(code="RVT-404"):
+            self.environment.required()
+
+    def prepare(self, table: str) -> None:
         """Have the environment's table, and its error table, be the base's, unless they were built there."""
+        with self.access.reaching(table, "RVT-404"):
+            self._prepare(table)
+
+    def _prepare(self, table: str) -> None:
         if self.is_built(table):
             return
         from rivet_dagster.catalogs.iceberg.metadata.last_publication import error_tables
         from rivet_dagster.catalogs.iceberg.metadata.same_rows import current_version
 
-        found = self._base._opened(table).load_if_any()
+        found = self.base.open(table).load_if_any()
         version = current_version(found) if found is not None else None
         for name in error_tables(found) if found is not None else ():
-            seed(self.environment, self._name(name).identifier, "", "")
-        seed(self.environment, self._name(table).identifier, table, str(version or ""))
+            seed(self.environment, self.access.table_name(name).identifier, "", "")
+        seed(self.environment, self.access.table_name(table).identifier, table, str(version or ""))
 
-    def _alive(self, transaction: IcebergTransaction) -> IcebergTransaction:
-        self._owned(transaction)
+    def join(self, transaction: T) -> T:
+        """Return a transaction that publishes in the environment, and whose heartbeat tells that a run writes there."""
+        there = self._publish_there(transaction)
         try:
-            with self._reaching(transaction.table, "RVT-404"):
-                transaction._alive(f"env-{self.environment.name}")
+            with self.access.reaching(there.table, "RVT-404"):
+                there.send_heartbeats(f"env-{self.name}")
         finally:
-            self._require_for(transaction)
+            self._abort_if_over(there)
         return transaction
 
-    def _require_for(self, transaction: IcebergTransaction) -> None:
+    def _abort_if_over(self, transaction: IcebergTransaction) -> None:
         try:
             self.environment.required()
         except RivetError:
             transaction.abort()
             raise
 
-    def _owned(self, transaction: IcebergTransaction) -> IcebergTransaction:
-        """Return a transaction whose versions are those of the environment."""
-        transaction.beginning = replace(transaction.beginning, environment=self.environment.name)
-        return transaction
+    def _publish_there(self, transaction: TableTransaction) -> IcebergTransaction:
+        """Have the versions of a transaction be those of the environment."""
+        from rivet_dagster.catalogs.iceberg.writes.transaction import IcebergTransaction
 
-    def _name(self, table: str) -> TableName:
-        return replace(super()._name(table), ref=self.environment.ref)
+        assert isinstance(transaction, IcebergTransaction)
+        transaction.beginning = replace(transaction.beginning, environment=self.name)
+        return transaction
 
 
 def seed(environment: EnvironmentBranch, table: Key, declared: str, version: str) -> None:

@@ -13,12 +13,11 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from rivet_dagster.catalogs.capabilities.environments import BuiltTable
+from rivet_dagster.catalogs.capabilities.targets import HasTargets
 from rivet_dagster.catalogs.environments.catalog import StoredEnvironment
 from rivet_dagster.catalogs.environments.errors import merged, moved
-from rivet_dagster.catalogs.environments.state import DROPPED, MERGED
+from rivet_dagster.catalogs.environments.state import DROPPED, MERGED, BuiltTable
 from rivet_dagster.catalogs.heartbeat_thread import beating
-from rivet_dagster.catalogs.iceberg.catalog import IcebergTables
 from rivet_dagster.catalogs.iceberg.commits.committing import OutcomeUnknownError
 from rivet_dagster.catalogs.iceberg.environments.table_branches.record import EnvironmentRecord, RecordedState
 from rivet_dagster.catalogs.iceberg.environments.table_branches.tables import BranchTables
@@ -38,26 +37,22 @@ if TYPE_CHECKING:
 class BranchEnvironment(StoredEnvironment):
     """An environment by branches of tables, which sees ``tables``, and which is merged into the ``base``."""
 
-    base: IcebergTables
+    base: HasTargets
     tables: BranchTables
 
     @property
     def name(self) -> str:
         """The name of the environment."""
-        return self.tables.environment_name
+        return self.tables.name
 
     @property
     def environment(self) -> EnvironmentRecord:
         """The record, which holds the state."""
         return self.tables.record
 
-    def built_names(self) -> tuple[str, ...]:
-        """Return the tables that have a branch of the environment, and those that it alone has."""
-        return self.tables.built_names()
-
     def built(self) -> tuple[BuiltTable, ...]:
         """Return the tables that were built in the environment."""
-        return tuple(self._described(name) for name in self.built_names())
+        return tuple(self._described(name) for name in self.tables.built_names())
 
     @contextmanager
     def excluding_others(self, state: RecordedState) -> Iterator[None]:
@@ -79,17 +74,9 @@ class BranchEnvironment(StoredEnvironment):
         """Remove what the environment still has of its tables, and return whether nothing must stay for now."""
         from rivet_dagster.catalogs.iceberg.environments.table_branches.removing import remove_from
 
-        names = [self.tables._plain(written.identifier) for written in state.tables]
-        removed = [remove_from(self.tables._seen, name) for name in names]
+        names = [self.tables.access.plain_name(written.identifier) for written in state.tables]
+        removed = [remove_from(self.tables.access.seen, name) for name in names]
         return all(removed)
-
-    def sweep_tables(self) -> tuple[str, ...]:
-        """Remove what dead runs have staged."""
-        return self.tables.sweep()
-
-    def building(self) -> tuple[str, ...]:
-        """Return the branches and staging tables of runs."""
-        return self.tables.building()
 
     def drop(self) -> bool:
         """Remove the branches and what they alone have. Raises RVT-415, RVT-417 while a merge is alive."""
@@ -130,7 +117,7 @@ class BranchEnvironment(StoredEnvironment):
         if not self.finish_drop():
             message = f"the environment '{self.name}' is being removed: a commit of its merge may still be under way"
             raise RivetError("RVT-417", message, remediation="Take another name, or wait for a day.")
-        remove_remains(self.base._catalog, self.base.name, lambda name: name == self.name)
+        remove_remains(self.tables.base.catalog, self.base.name, lambda name: name == self.name)
 
     def is_alive(self) -> bool:
         """Return whether a run that is alive, or has just died, writes in the environment."""
@@ -141,11 +128,11 @@ class BranchEnvironment(StoredEnvironment):
     def _is_alive_at(self, location: str) -> bool:
         from pyiceberg.io import load_file_io
 
-        found = heartbeats_of(load_file_io(self.base._catalog.properties, location), location)
+        found = heartbeats_of(load_file_io(self.tables.base.catalog.properties, location), location)
         return any(environment_of(heartbeat.key) == self.name and heartbeat.is_alive() for heartbeat in found)
 
     def _heartbeat(self, state: RecordedState) -> Heartbeat:
-        io = self.tables._seen.real._load_file_io(location=state.location)
+        io = self.tables.access.seen.real._load_file_io(location=state.location)
         return Heartbeat(io, state.location, self._key)
 
     @cached_property
@@ -154,49 +141,51 @@ class BranchEnvironment(StoredEnvironment):
         return key_of(identity_there(self.name))
 
     def _published_at(self, table: BuiltTable) -> int:
-        found = self.tables._required(table.table).current_snapshot()
+        found = self.tables.access.load(table.table).current_snapshot()
         assert found is not None, "it was just found to be built"
         return int(found.timestamp_ms)
 
     def _publish(self, table: BuiltTable, heartbeat: Heartbeat) -> Published:
         """Publish a table to the base, unless an interrupted merge has."""
         from rivet_dagster.catalogs.iceberg.metadata.layout import Layout
+        from rivet_dagster.catalogs.iceberg.reaching import unknown_outcome
         from rivet_dagster.catalogs.iceberg.writes.beginning import beginning
-        from rivet_dagster.catalogs.iceberg.writes.unknown_outcome import unknown_outcome
 
-        done = self.base.published_by(table.table, self._identity(table.table, table.current))
+        done = self.base.published_by(table.table, self.identity_of(table.table, table.current))
         if done is not None:
             return done
-        begin = beginning(self.base._opened(table.table), table.table, Layout(), self.base.name, self.base._opened)
+        begin = beginning(
+            self.tables.base.open(table.table), table.table, Layout(), self.base.name, self.tables.base.open
+        )
         if self._described(table.table).moved:  # since all tables were looked at
             raise moved(self.name, [table.table])
         try:
             return _TableMerge(self, table, begin, heartbeat).publish()
         except OutcomeUnknownError as error:
-            identity = self._identity(table.table, table.current)
+            identity = self.identity_of(table.table, table.current)
             raise unknown_outcome(f"the table {begin.table.name}", identity, error) from error
 
     def _described(self, name: str) -> BuiltTable:
         from rivet_dagster.catalogs.iceberg.environments.table_branches.seen_table import SeenTable, built
-        from rivet_dagster.catalogs.iceberg.metadata.same_files import same_files
-        from rivet_dagster.catalogs.iceberg.metadata.same_rows import current_version
+        from rivet_dagster.catalogs.iceberg.metadata.same_rows import current_version, same_files
 
-        current, base = self.tables.current(name), self.tables.base_of(name)
+        current, base = self.tables.catalog.current(name), self.tables.base_of(name)
         assert current is not None, "it was just found to be built"
-        found = self.tables._required(name)
+        found = self.tables.access.load(name)
         record = built(found.real, self.name) if isinstance(found, SeenTable) else None
-        of_base = self.base._opened(name).load_if_any()
+        of_base = self.tables.base.open(name).load_if_any()
         now = current_version(of_base) if of_base is not None else None
         if record is None or of_base is None:
             moved = of_base is not None
         else:
             moved = now != record.version or record.is_overtaken(of_base.metadata)
-        if moved and self.base.published_by(name, self._identity(name, current)) is not None:
+        if moved and self.base.published_by(name, self.identity_of(name, current)) is not None:
             moved = False  # an interrupted merge has published it
         same = record is not None and same_files(found, record.snapshot, found.metadata.current_snapshot_id)
         return BuiltTable(name, base, current, moved, same)
 
-    def _identity(self, table: str, current: Published) -> str:
+    def identity_of(self, table: str, current: Published) -> str:
+        """Return the identity under which the merge publishes a version."""
         return f"environment {self.name}/{table}/{current.version}"
 
 
@@ -216,7 +205,7 @@ class _TableMerge:
         from rivet_dagster.catalogs.iceberg.metadata.last_publication import last_publication
         from rivet_dagster.catalogs.iceberg.metadata.summary import ERRORS
 
-        found, new = self.merge.tables._required(self.table.table), new_snapshot_id()
+        found, new = self.merge.tables.access.load(self.table.table), new_snapshot_id()
         head = found.current_snapshot()
         assert head is not None, "it was just found to be built"
         known = replace(publication_for(found, head), text_bounds=self._text_bounds(found, head.snapshot_id))
@@ -232,7 +221,7 @@ class _TableMerge:
     def _publication(self, known: Publication) -> Publication:
         from rivet_dagster.catalogs.iceberg.metadata.summary import Publication
 
-        identity = self.merge._identity(self.table.table, self.table.current)
+        identity = self.merge.identity_of(self.table.table, self.table.current)
         made_by = known.made_by or known.identity
         rows = (known.rows, self.begin.rows_before)
         return Publication(identity, made_by, *rows, known.record, known.inputs, known.code_versions, known.text_bounds)
@@ -265,14 +254,14 @@ class _TableMerge:
         from rivet_dagster.catalogs.iceberg.writes.errors import errors_of_rows
 
         merge = self.merge
-        found = merge.tables._required(name)
+        found = merge.tables.access.load(name)
         snapshot = errors_of_rows(found, of_rows)
         if snapshot is None:
             raise RivetError("RVT-401", f"the errors of '{self.table.table}' in '{name}' have expired")
         of = ".".join(self.begin.table.name.identifier)
-        identity = merge._identity(self.table.table, self.table.current)
+        identity = merge.identity_of(self.table.table, self.table.current)
         properties = {DATA_SNAPSHOT: str(new), ERRORS_OF: of, IDENTITY: identity}
-        begin = beginning(merge.base._opened(name), name, Layout(), merge.base.name, merge.base._opened)
+        begin = beginning(merge.tables.base.open(name), name, Layout(), merge.base.name, merge.tables.base.open)
         errors = _TableMerge(merge, self.table, begin, self.heartbeat)
         errors._release(found, snapshot, new_snapshot_id(), properties, {ERRORS_OF: of}, ends=False)
 

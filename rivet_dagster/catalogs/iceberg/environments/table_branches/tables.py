@@ -1,26 +1,26 @@
-"""The tables of the catalog as an environment sees them by branches: those built there, and the base's otherwise."""
+"""The tables that were built in an environment by branches, or that it alone has."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, cast
 
-from rivet_dagster.catalogs.capabilities.targets import NO_OPTIONS
+from rivet_dagster.catalogs.capabilities import capable
+from rivet_dagster.catalogs.capabilities.staging import StagedTransaction, StagesForRuns
 from rivet_dagster.catalogs.environments.state import DROPPED
-from rivet_dagster.catalogs.iceberg.catalog import IcebergTables
+from rivet_dagster.catalogs.environments.tables_over_base import T
+from rivet_dagster.catalogs.iceberg.access import TableAccess
+from rivet_dagster.catalogs.iceberg.environments.iceberg_environments import IcebergEnvironmentTables
 from rivet_dagster.catalogs.iceberg.environments.table_branches.record import (
     EnvironmentRecord,
     EnvironmentTable,
     Identifier,
-    RecordedState,
 )
-from rivet_dagster.catalogs.iceberg.environments.tables_over_base import TablesInFront
 from rivet_dagster.catalogs.iceberg.names import ENVIRONMENTS, TableName, identity_there
 from rivet_dagster.catalogs.iceberg.opened import OpenedTable
 from rivet_dagster.errors import RivetError
-from rivet_dagster.model.profile import CatalogSpec
 from rivet_dagster.model.storage import Published
 
 if TYPE_CHECKING:
@@ -28,35 +28,85 @@ if TYPE_CHECKING:
     from pyiceberg.table import Table
 
     from rivet_dagster.catalogs.iceberg.environments.table_branches.seen_catalog import SeenCatalog
-    from rivet_dagster.catalogs.iceberg.writes.transaction import IcebergTransaction
 
 
-class BranchTables(TablesInFront):
-    """The tables with the branches of the environment ``name``, in front of those of the ``base``.
+class BranchAccess(TableAccess):
+    """The tables as the environment sees them by branches: those of the base, and those that it alone has.
 
     A table begins to have a branch with the first publication there. One that the base does not have is a table of its
     own, in a namespace where no reader of the base looks.
     """
 
-    def __init__(self, base: IcebergTables, name: str) -> None:
-        super().__init__(CatalogSpec(base.name, base.type, base._options), base._root)
-        self._base = base
-        self._environment = name
+    environment: str
 
-    @property
-    def environment_name(self) -> str:
-        """The name of the environment."""
-        return self._environment
+    def __init__(self, base: TableAccess, environment: str) -> None:
+        super().__init__(base.name, base.options, base.root)
+        self.base = base
+        self.environment = environment
 
     @property
     def record(self) -> EnvironmentRecord:
         """The record of the environment."""
-        return EnvironmentRecord(self._base._catalog, self.name, self._environment)
+        return EnvironmentRecord(self.base.catalog, self.name, self.environment)
 
-    def state(self) -> RecordedState | None:
-        """Return what is recorded of the environment; None if there is none."""
-        found = self.record.state()
-        return None if found is None or found.state == DROPPED else found
+    @cached_property
+    def catalog(self) -> pyiceberg.catalog.Catalog:
+        """The catalog, in which commits to tables of the base go to their branches."""
+        return cast("pyiceberg.catalog.Catalog", self.seen)
+
+    @cached_property
+    def seen(self) -> SeenCatalog:
+        """The catalog as the environment sees it."""
+        from rivet_dagster.catalogs.iceberg.environments.table_branches.seen_catalog import SeenCatalog
+
+        def touched(identifier: Identifier) -> str:
+            return self.record.add(EnvironmentTable(identifier))
+
+        return SeenCatalog(self.base.catalog, self.environment, touched)
+
+    def table_name(self, table: str) -> TableName:
+        """Return the name under which the table is found: a table of its own unless the base has it."""
+        return self.open(table).name
+
+    def open(self, table: str) -> OpenedTable:
+        """Return the table of the base, which has a branch of the environment, or the environment's own."""
+        name = self.base.table_name(table)
+        with self.reaching(table):
+            return self.physical(name)
+
+    def physical(self, name: TableName) -> OpenedTable:
+        """Return what is a table of that name in the environment: the environment's own unless the base has it."""
+        own = self.seen.own(name.identifier)
+        if self.seen.real.table_exists(own) or not self.seen.real.table_exists(name.identifier):
+            name = replace(name, namespace=own[:-1], name=own[-1])
+        return OpenedTable(self.catalog, name, self.environment)
+
+    def written(self) -> list[OpenedTable]:
+        """Return the tables that were to be written there, error tables too."""
+        state = self.record.state()
+        tables = state.tables if state is not None else ()
+        return [self.physical(self.plain_name(table.identifier)) for table in tables]
+
+    def plain_name(self, identifier: Identifier) -> TableName:
+        """Return the name of a table of the base."""
+        return TableName(self.name, identifier[:-1], identifier[-1])
+
+
+@dataclass(frozen=True)
+class BranchTables(IcebergEnvironmentTables):
+    """The tables that ``access`` opens; ``catalog`` finds these alone."""
+
+    access: BranchAccess
+
+    @property
+    def name(self) -> str:
+        """The name of the environment."""
+        return self.access.environment
+
+    @property
+    def record(self) -> EnvironmentRecord:
+        """The record of the environment."""
+        return self.access.record
 
     def published_by(self, table: str, identity: str) -> Published | None:
         """Return a version that a run in the environment published."""
@@ -69,28 +119,22 @@ class BranchTables(TablesInFront):
         from rivet_dagster.catalogs.iceberg.metadata.same_rows import facts_of
         from rivet_dagster.catalogs.iceberg.metadata.summary import IDENTITY, MADE_BY
 
-        found = self._opened(table).load_if_any()
-        current = found.current_snapshot() if found is not None and self.is_built(table) else None
+        found = self.access.open(table).load_if_any()
+        current = found.current_snapshot() if found is not None else None
         if found is None or current is None:
             return None
-        record = built(found.real, self._environment) if isinstance(found, SeenTable) else None
+        record = built(found.real, self.name) if isinstance(found, SeenTable) else None
         for snapshot in snapshots_there(found, current.snapshot_id, record.snapshot if record is not None else None):
             facts = facts_of(snapshot)
             if identity and identity in (facts.get(IDENTITY), facts.get(MADE_BY)):
-                with self._reaching(table):
-                    return self._own(published(found, snapshot, self.name, table))
+                with self.access.reaching(table):
+                    return replace(published(found, snapshot, self.base.name, table), environment=self.name)
         return None
 
-    def staged_by(self, table: str, identity: str) -> Published | None:
-        """Return the version that a run in the environment has staged."""
-        staged = super().staged_by(table, identity)
-        return None if staged is None else self._own(staged)
-
-    def take_up_staged(self, table: str, version: str, options: Mapping[str, Any] = NO_OPTIONS) -> IcebergTransaction:
+    def take_up_staged(self, table: str, version: str, options: Mapping[str, Any]) -> StagedTransaction:
         """Reopen a version that was staged in the environment."""
-        with self._reaching(table, "RVT-404"):
-            self._require()
-        return self._alive(super().take_up_staged(table, version, options))
+        self.require_open()
+        return self.join(capable(self.catalog, StagesForRuns).take_up_staged(table, version, options))
 
     def evict(self, published: Published) -> None:
         """Remove what was built in the environment; a version of the base stays."""
@@ -99,28 +143,28 @@ class BranchTables(TablesInFront):
         from rivet_dagster.catalogs.iceberg.metadata.same_rows import facts_of
         from rivet_dagster.catalogs.iceberg.metadata.summary import DATA_SNAPSHOT
 
-        current = self.current(published.table)
-        if not self._is_own(published) or current is None or current.version != published.version:
+        current = self.catalog.current(published.table) if self.is_built(published.table) else None
+        if current is None or current.version != published.version:
             return
-        found = self._required(published.table)
+        found = self.access.load(published.table)
         head = found.current_snapshot()
         assert head is not None, "it is the current version"
         names = error_tables(found)
-        with self._reaching(published.table, "RVT-404"):
-            if not evict_from(self._seen, self._base._name(published.table), head.snapshot_id):
+        with self.access.reaching(published.table, "RVT-404"):
+            if not evict_from(self.access.seen, self.base.table_name(published.table), head.snapshot_id):
                 return  # another version has been published since
             for name in names:
-                of = self._opened(name).load_if_any()
+                of = self.access.open(name).load_if_any()
                 errors = of.current_snapshot() if of is not None else None
                 if errors is not None and facts_of(errors).get(DATA_SNAPSHOT) == published.version:
-                    evict_from(self._seen, self._base._name(name), errors.snapshot_id)
+                    evict_from(self.access.seen, self.base.table_name(name), errors.snapshot_id)
 
     def building(self) -> tuple[str, ...]:
         """Return what runs in the environment have staged, each as ``table/branch``."""
         from rivet_dagster.catalogs.iceberg.writes.sweeping import staged_by_runs
 
-        with self._reaching(""):
-            staged = (leftover.name for table in self.written() for leftover in staged_by_runs(table))
+        with self.access.reaching():
+            staged = (leftover.name for table in self.access.written() for leftover in staged_by_runs(table))
             return tuple(dict.fromkeys(staged))
 
     def sweep(self, failed: object = None) -> tuple[str, ...]:
@@ -129,8 +173,8 @@ class BranchTables(TablesInFront):
 
         swept = []
         alive: dict[str, bool] = {}
-        with self._reaching("", "RVT-404"):
-            for table in self.written():
+        with self.access.reaching(code="RVT-404"):
+            for table in self.access.written():
                 for leftover in list(staged_by_runs(table)):
                     is_dead = not alive.setdefault(leftover.heartbeat.path, leftover.heartbeat.is_alive())
                     if is_dead and leftover.remove():
@@ -142,7 +186,7 @@ class BranchTables(TablesInFront):
         from rivet_dagster.catalogs.iceberg.environments.table_branches.seen_table import SeenTable, built
         from rivet_dagster.catalogs.iceberg.metadata.summary import ERRORS_OF
 
-        opened = self._opened(table)
+        opened = self.access.open(table)
         found = opened.load_if_any()
         if found is None:
             return False
@@ -150,57 +194,54 @@ class BranchTables(TablesInFront):
         if of is not None:
             return self.is_built(of)
         if isinstance(found, SeenTable):
-            return built(found.real, self._environment) is not None
+            return built(found.real, self.name) is not None
         return opened.name.namespace == (ENVIRONMENTS,) and found.current_snapshot() is not None
 
     def built_names(self) -> tuple[str, ...]:
         """Return the tables that were built there, as joints name them, without error tables."""
-        state = self.state()
-        declared = [written.declared for written in state.tables] if state is not None else []
+        state = self.record.state()
+        declared = [table.declared for table in state.tables] if state is not None and state.state != DROPPED else []
         return tuple(name for name in declared if name and self.is_built(name))
 
-    def base_of(self, table: str) -> Published | None:
-        """Return the version of the base that a table of the environment builds upon."""
+    def base_snapshot(self, table: str, found: Table) -> int | None:
+        """Return the snapshot of the base that the environment's branch was made of."""
         from rivet_dagster.catalogs.iceberg.environments.table_branches.seen_table import SeenTable, built
-        from rivet_dagster.catalogs.iceberg.metadata.history import published
 
-        found = self._required(table)
-        record = built(found.real, self._environment) if isinstance(found, SeenTable) else None
-        snapshot = found.snapshot_by_id(record.snapshot or 0) if record is not None else None
-        if snapshot is None:
-            return None
-        with self._reaching(table):
-            return self._own(published(found, snapshot, self.name, table))
+        record = built(found.real, self.name) if isinstance(found, SeenTable) else None
+        return record.snapshot if record is not None else None
 
-    def written(self) -> list[OpenedTable]:
-        """Return the tables that were to be written there, error tables too."""
+    def exists(self) -> bool:
+        """Return whether there is a record, and not one of a dropped environment."""
         state = self.record.state()
-        return [self._physical(self._plain(table.identifier)) for table in (state.tables if state is not None else ())]
+        return state is not None and state.state != DROPPED
 
-    def _require(self) -> None:
-        self.record.required()
+    def require_open(self) -> None:
+        """Raise RVT-415 unless the environment is open."""
+        with self.access.reaching(code="RVT-404"):
+            self.record.required()
 
-    def _exists(self) -> bool:
-        return self.state() is not None
-
-    def _prepare(self, table: str) -> None:
+    def prepare(self, table: str) -> None:
         """Record that the table is to be written. Raises RVT-404 if the base has something else of its name."""
         from rivet_dagster.catalogs.iceberg.writes.staged_table import place_of
 
-        if not self.is_built(table):
-            place_of(self._base._opened(table))
-        self.record.add(EnvironmentTable(self._base._name(table).identifier, table))
+        with self.access.reaching(table, "RVT-404"):
+            if not self.is_built(table):
+                place_of(self.base.open(table))
+            self.record.add(EnvironmentTable(self.base.table_name(table).identifier, table))
 
-    def _alive(self, transaction: IcebergTransaction) -> IcebergTransaction:
+    def join(self, transaction: T) -> T:
+        """Return a transaction that publishes in the environment, and whose heartbeat tells that a run writes there."""
         from rivet_dagster.catalogs.iceberg.environments.table_branches.seen_table import SeenTable
+        from rivet_dagster.catalogs.iceberg.writes.transaction import IcebergTransaction
 
+        assert isinstance(transaction, IcebergTransaction)
         begin = transaction.beginning
         existing: Table | None = begin.place.existing
         natively = isinstance(existing, SeenTable) and not existing.is_laid_out_apart
-        transaction.beginning = replace(begin, natively=natively, environment=self._environment)
-        identifier = self._base._name(transaction.table).identifier
-        with self._reaching(transaction.table, "RVT-404"):
-            transaction._alive(identity_there(self._environment))
+        transaction.beginning = replace(begin, natively=natively, environment=self.name)
+        identifier = self.base.table_name(transaction.table).identifier
+        with self.access.reaching(transaction.table, "RVT-404"):
+            transaction.send_heartbeats(identity_there(self.name))
             try:
                 self.record.add(EnvironmentTable(identifier, transaction.table, begin.place.location))
                 self.record.required()
@@ -208,35 +249,3 @@ class BranchTables(TablesInFront):
                 transaction.abort()
                 raise
         return transaction
-
-    @cached_property
-    def _catalog(self) -> pyiceberg.catalog.Catalog:
-        return cast("pyiceberg.catalog.Catalog", self._seen)
-
-    @cached_property
-    def _seen(self) -> SeenCatalog:
-        from rivet_dagster.catalogs.iceberg.environments.table_branches.seen_catalog import SeenCatalog
-
-        return SeenCatalog(self._base._catalog, self._environment, self._touched)
-
-    def _touched(self, identifier: Identifier) -> str:
-        return self.record.add(EnvironmentTable(identifier))
-
-    def _name(self, table: str) -> TableName:
-        """Return the name under which the table is found: a table of its own unless the base has it."""
-        return self._opened(table).name
-
-    def _opened(self, table: str) -> OpenedTable:
-        name = self._base._name(table)
-        with self._reaching(table):
-            return self._physical(name)
-
-    def _physical(self, name: TableName) -> OpenedTable:
-        seen = self._seen
-        own = seen.own(name.identifier)
-        if seen.real.table_exists(own) or not seen.real.table_exists(name.identifier):
-            name = replace(name, namespace=own[:-1], name=own[-1])
-        return OpenedTable(self._catalog, name, self._environment)
-
-    def _plain(self, identifier: Identifier) -> TableName:
-        return TableName(self.name, identifier[:-1], identifier[-1])

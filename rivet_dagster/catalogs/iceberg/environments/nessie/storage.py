@@ -1,23 +1,30 @@
-"""Merging: publishing the tables that were built in an environment to the base, in one commit, which ends it.
+"""The environments of a Nessie catalog: each is a branch of the server, made of the branch ``ref``.
 
-Each table is merged by itself, and the commit is made upon the state of the base that was judged: Nessie refuses it if
-the base of one of them has changed since.
+Each table is merged by itself, and all in one commit, which is made upon the state of the base that was judged: Nessie
+refuses it if the base of one of them has changed since.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 
-from rivet_dagster.catalogs.capabilities.environments import BuiltTable
+from rivet_dagster.catalogs.capabilities.targets import HasTargets
 from rivet_dagster.catalogs.environments.catalog import StoredEnvironment
 from rivet_dagster.catalogs.environments.errors import merged, moved
-from rivet_dagster.catalogs.environments.state import MERGING
-from rivet_dagster.catalogs.iceberg.environments.nessie.branch import BranchState, EnvironmentBranch
+from rivet_dagster.catalogs.environments.state import MERGING, BuiltTable
+from rivet_dagster.catalogs.iceberg.access import NessieAccess
+from rivet_dagster.catalogs.iceberg.environments.iceberg_environments import IcebergEnvironments
+from rivet_dagster.catalogs.iceberg.environments.nessie.branch import (
+    BranchState,
+    EnvironmentBranch,
+    branches_of,
+    tags_of,
+)
 from rivet_dagster.catalogs.iceberg.environments.nessie.tables import NessieEnvironmentTables
-from rivet_dagster.catalogs.iceberg.nessie.run_branch import RunBranch, branches_of_runs
+from rivet_dagster.catalogs.iceberg.nessie.run_branch import RunBranch, branches_of_runs, branches_without_base
 from rivet_dagster.catalogs.iceberg.nessie.server import Key, NessieConflictError
-from rivet_dagster.catalogs.iceberg.on_nessie import NessieTables
 from rivet_dagster.model.storage import Published
 
 _PROPERTY = "rivet.environment"
@@ -28,7 +35,7 @@ _TRIES = 10
 class NessieEnvironment(StoredEnvironment):
     """An environment on a branch of the server, which sees ``tables``, and which is merged into the ``base``."""
 
-    base: NessieTables
+    base: HasTargets
     tables: NessieEnvironmentTables
 
     @property
@@ -36,15 +43,11 @@ class NessieEnvironment(StoredEnvironment):
         """The branch, which holds the state."""
         return self.tables.environment
 
-    def built_names(self) -> tuple[str, ...]:
-        """Return the tables whose snapshot on the branch is not the one that was taken over from the base."""
-        return self.tables.built_names()
-
     def built(self) -> tuple[BuiltTable, ...]:
         """Return the tables that were built in the environment."""
         state = self.environment.state()
         is_published = state is not None and self.is_published(state)
-        return tuple(self._described(name, is_published) for name in self.built_names())
+        return tuple(self._described(name, is_published) for name in self.tables.built_names())
 
     def is_alive(self) -> bool:
         """Return whether a run that is alive, or has just died, writes in the environment."""
@@ -59,7 +62,7 @@ class NessieEnvironment(StoredEnvironment):
 
     def published_before(self) -> tuple[Published, ...]:
         """Return the versions of the base."""
-        return self._versions(self.built_names())
+        return self._versions(self.tables.built_names())
 
     def publish(self, tables: Sequence[BuiltTable], state: BranchState) -> tuple[Published, ...]:
         """Publish all tables in one commit."""
@@ -81,14 +84,6 @@ class NessieEnvironment(StoredEnvironment):
             branch.remove()
         return was_there
 
-    def sweep_tables(self) -> tuple[str, ...]:
-        """Remove the branches of dead runs."""
-        return self.tables.sweep()
-
-    def building(self) -> tuple[str, ...]:
-        """Return the branches and staging tables of runs."""
-        return self.tables.building()
-
     def drop(self) -> bool:
         """Remove the branch; the files that it alone names are left to Nessie's garbage collection."""
         if self.environment.is_merged():
@@ -100,7 +95,7 @@ class NessieEnvironment(StoredEnvironment):
         self.environment.server.remove(self.environment.merged_ref)
 
     def _branches_of_runs(self) -> list[RunBranch]:
-        return list(branches_of_runs(self.base._nessie.at(self.environment.ref)))
+        return list(branches_of_runs(self.tables.base.nessie.at(self.environment.ref)))
 
     def _versions(self, names: Iterable[str]) -> tuple[Published, ...]:
         versions = (self.base.current(name) for name in names)
@@ -114,7 +109,7 @@ class NessieEnvironment(StoredEnvironment):
         for _ in range(_TRIES):
             base = server.reference(environment.base)
             self.refuse_moved(self.built())  # until the base was at that hash
-            merge = TableMerge(self.base._nessie, environment, base)
+            merge = TableMerge(self.tables.base.nessie, environment, base)
             try:
                 operations = merge.operations(self._keys(names))
                 server.commit(base, message, operations, properties)
@@ -131,22 +126,50 @@ class NessieEnvironment(StoredEnvironment):
 
         keys: dict[Key, None] = {}
         for name in names:
-            for each in (name, *error_tables(self.tables._required(name))):
-                keys[self.tables._name(each).identifier] = None
+            for each in (name, *error_tables(self.tables.access.load(name))):
+                keys[self.tables.access.table_name(each).identifier] = None
         return list(keys)
 
     def _mark(self, state: BranchState) -> str:
         return f"{self.environment.name} {state.token}"
 
     def _described(self, name: str, is_published: bool) -> BuiltTable:
-        from rivet_dagster.catalogs.iceberg.metadata.same_files import same_files
-        from rivet_dagster.catalogs.iceberg.metadata.same_rows import current_version
+        from rivet_dagster.catalogs.iceberg.metadata.same_rows import current_version, same_files
 
-        current, base = self.tables.current(name), self.tables.base_of(name)
+        current, base = self.tables.catalog.current(name), self.tables.base_of(name)
         assert current is not None, "it was just found to be built"
-        found = self.base._opened(name).load_if_any()
+        found = self.tables.base.open(name).load_if_any()
         now = current_version(found) if found is not None else None
         moved = not is_published and str(now or "") != self.tables.seed_of(name).version
-        there = self.tables._required(name)
+        there = self.tables.access.load(name)
         same = same_files(there, int(self.tables.seed_of(name).snapshot or 0), there.metadata.current_snapshot_id)
         return BuiltTable(name, base, current, moved, same)
+
+
+@dataclass(frozen=True)
+class NessieEnvironments(IcebergEnvironments):
+    """The branches of environments."""
+
+    access: NessieAccess
+
+    def stored(self, name: str) -> NessieEnvironment:
+        """Return the environment on the branch of its name."""
+        branch = EnvironmentBranch(self.access.nessie.server, self.access.nessie.ref, name)
+        there = self.access.at(name, branch.ref)
+        return NessieEnvironment(self.base, NessieEnvironmentTables(self.access, there, self.through(there), branch))
+
+    def names(self) -> list[str]:
+        """Return those that have a branch."""
+        prefix = branches_of(self.access.nessie.ref)
+        return sorted(name.removeprefix(prefix) for name, _ in self.access.nessie.server.references(prefix))
+
+    def sweep_remains(self, oldest: datetime) -> list[str]:
+        """Remove branches of runs whose environment is gone, and the tags of environments that were merged long ago."""
+        removed, nessie = [], self.access.nessie
+        for branch in list(branches_without_base(nessie, branches_of(nessie.ref))):
+            branch.remove()
+            removed.append(branch.name)
+        for tag, at in list(nessie.server.references(tags_of(nessie.ref))):
+            if datetime.fromisoformat(at) < oldest:
+                nessie.server.remove(tag)
+        return removed

@@ -1,59 +1,59 @@
-"""Merging: publishing the tables that were built in an environment to the base, after which it is over.
+"""The environments of a catalog ``filesystem``: each is a folder of tables.
 
-The state of the environment is the journal: it is ``merging`` before the first table is published, ``published`` after
-the last one, and ``merged`` when its data have been removed. What an interrupted merge had published is found by the
-identity under which it was, in the base itself.
+The state of an environment is the journal of its merge: it is ``merging`` before the first table is published,
+``published`` after the last one, and ``merged`` when its data have been removed. What an interrupted merge had
+published is found by the identity under which it was, in the base itself.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from datetime import datetime
+from pathlib import Path
 
-from rivet_dagster.catalogs.capabilities.environments import BuiltTable
-from rivet_dagster.catalogs.environments.catalog import StoredEnvironment
+from rivet_dagster.catalogs.capabilities.targets import HasTargets
+from rivet_dagster.catalogs.environments.catalog import EnvironmentStorage, StoredEnvironment
 from rivet_dagster.catalogs.environments.errors import merged
-from rivet_dagster.catalogs.environments.state import MERGING, OPEN, PUBLISHED
+from rivet_dagster.catalogs.environments.state import MERGING, OPEN, PUBLISHED, BuiltTable
+from rivet_dagster.catalogs.filesystem.catalog_location import MountGuard
+from rivet_dagster.catalogs.filesystem.environments import folder as folders
 from rivet_dagster.catalogs.filesystem.environments.folder import EnvironmentFolder, FolderState
 from rivet_dagster.catalogs.filesystem.environments.seeding import keep_permissions
+from rivet_dagster.catalogs.filesystem.environments.tables import FolderTables
 from rivet_dagster.catalogs.filesystem.files.data_files import stamp_of
+from rivet_dagster.catalogs.filesystem.files.file_status import looking
 from rivet_dagster.catalogs.filesystem.files.footers import parquet_files
+from rivet_dagster.catalogs.filesystem.files.local_writing import writing
+from rivet_dagster.catalogs.filesystem.version_folders import VersionFolders
 from rivet_dagster.catalogs.filesystem.versions import heartbeat, lifecycle
 from rivet_dagster.catalogs.filesystem.versions.layout import TableLayout
-from rivet_dagster.catalogs.filesystem.versions.manifest import Manifest, Provenance, read_manifest
+from rivet_dagster.catalogs.filesystem.versions.manifest import Manifest, read_manifest
 from rivet_dagster.catalogs.filesystem.versions.sweep import building
 from rivet_dagster.catalogs.filesystem.versions.watermark import read_override
 from rivet_dagster.catalogs.heartbeat_thread import beating
 from rivet_dagster.errors import RivetError
-from rivet_dagster.model.storage import Published
-
-if TYPE_CHECKING:
-    from rivet_dagster.catalogs.filesystem.catalog import FilesystemTables
-    from rivet_dagster.catalogs.filesystem.environments.tables import EnvironmentTables
+from rivet_dagster.model.storage import Provenance, Published
 
 
 @dataclass(frozen=True)
 class FilesystemEnvironment(StoredEnvironment):
     """An environment in its ``folder``, whose tables are ``tables``, and which is merged into the ``base``."""
 
-    base: FilesystemTables
-    tables: EnvironmentTables
+    base: VersionFolders
+    tables: FolderTables
     folder: EnvironmentFolder
+    mount_guard: MountGuard
 
     @property
     def environment(self) -> EnvironmentFolder:
         """The folder, which holds the state."""
         return self.folder
 
-    def built_names(self) -> list[str]:
-        """Return the tables whose published version is not one of the base. Raises OSError."""
-        return [table.name for table in self.folder.tables() if self.folder.is_built(table.name)]
-
     def built(self) -> tuple[BuiltTable, ...]:
         """Return the tables that were built in the environment. Raises OSError."""
-        versions = ((name, self.tables.current(name)) for name in self.built_names())
+        versions = ((name, self.tables.catalog.current(name)) for name in self.tables.built_names())
         return tuple(self._described(name, current) for name, current in versions if current is not None)
 
     def is_alive(self) -> bool:
@@ -78,14 +78,6 @@ class FilesystemEnvironment(StoredEnvironment):
         self.folder.remove_data()
         return True
 
-    def sweep_tables(self) -> tuple[str, ...]:
-        """Remove the staged versions of dead runs."""
-        return self.tables.sweep()
-
-    def building(self) -> tuple[str, ...]:
-        """Return the versions that have a heartbeat file."""
-        return self.tables.building()
-
     def drop(self) -> bool:
         """Rename the folder, then remove it."""
         if self.folder.state() is None:
@@ -94,6 +86,10 @@ class FilesystemEnvironment(StoredEnvironment):
             if self.folder.is_merged():
                 raise merged(self.folder.name)
             return self.folder.drop()
+
+    def before_creation(self) -> None:
+        """Raise RVT-403 if the catalog is on a disk that is not mounted now."""
+        self.mount_guard.check()
 
     def remove_state(self) -> None:
         """Remove the folder of a merged environment, which holds nothing else."""
@@ -115,15 +111,15 @@ class FilesystemEnvironment(StoredEnvironment):
         done = self.base.published_by(table.table, identity)
         if done is None:
             done = self._publish_now(table, identity)
-        override = read_override(self.tables.layout(table.table), table.current.version)
+        override = read_override(self.folder.layout(table.table), table.current.version)
         if override is not None and layout.published() == done.version:
             self.base.override_watermark(done, override)
         return done
 
     def _publish_now(self, table: BuiltTable, identity: str) -> Published:
-        layout, own = self.base.layout(table.table), self.tables.layout(table.table)
+        layout, own = self.base.layout(table.table), self.folder.layout(table.table)
         manifest, version = self._manifest(table), table.current.version
-        origin = Provenance(manifest.inputs, manifest.identity, manifest.code_versions, manifest.record)
+        origin = Provenance(manifest.inputs, manifest.code_versions, manifest.identity, manifest.record)
         transaction = self.base.begin_copy(layout, origin, beside=own.files(version))
         with transaction:
             if self._described(table.table, table.current).moved:  # since all tables were looked at
@@ -134,13 +130,13 @@ class FilesystemEnvironment(StoredEnvironment):
             return transaction.commit(identity)
 
     def _manifest(self, table: BuiltTable) -> Manifest:
-        layout = self.tables.layout(table.table)
+        layout = self.folder.layout(table.table)
         manifest = lifecycle.manifest_of(layout, table.current.version)
         assert manifest is not None  # its data has just been found
         return manifest
 
     def _described(self, name: str, current: Published) -> BuiltTable:
-        layout, own = self.base.layout(name), self.tables.layout(name)
+        layout, own = self.base.layout(name), self.folder.layout(name)
         bases = self.folder.base_versions(name)
         manifest = read_manifest(own.manifest(bases[0])) if bases else None
         base = self.tables.described(own, manifest) if manifest is not None else None
@@ -162,3 +158,44 @@ class FilesystemEnvironment(StoredEnvironment):
 
 def _stamps(layout: TableLayout, version: str) -> set[tuple[str, int, int]]:
     return {stamp_of(path) for path in parquet_files(layout.data(version))}
+
+
+@dataclass(frozen=True)
+class EnvironmentFolders(EnvironmentStorage):
+    """The folders of the environments of the catalog ``base``, which is in ``folder``.
+
+    ``tables_in`` returns the catalog whose tables are in the folder of an environment.
+    """
+
+    base: VersionFolders
+    folder: Path
+    mount_guard: MountGuard
+    tables_in: Callable[[str, Path], HasTargets]
+
+    def stored(self, name: str) -> FilesystemEnvironment:
+        """Return the environment in the folder of its name."""
+        folder = EnvironmentFolder(self.folder, name)
+        tables = FolderTables(self.base, folder, self.tables_in(name, folder.path))
+        return FilesystemEnvironment(self.base, tables, folder, self.mount_guard)
+
+    def names(self) -> list[str]:
+        """Return those that have a folder."""
+        return [folder.name for folder in folders.all_folders(self.folder)]
+
+    @contextmanager
+    def looking(self) -> Iterator[None]:
+        """Turn errors of the file system into RVT-403."""
+        with looking(self.folder):
+            yield
+
+    @contextmanager
+    def changing(self, name: str | None = None) -> Iterator[None]:
+        """Turn errors of the file system into RVT-404."""
+        every = folders.folders_of(self.folder)
+        with writing(every if name is None else EnvironmentFolder(self.folder, name).path):
+            yield
+
+    def sweep_remains(self, oldest: datetime) -> list[str]:
+        """Remove what interrupted drops and creations left, and what was written to dropped environments."""
+        halves = folders.remove_halves(self.folder, made_before=oldest.timestamp())
+        return [*halves, *folders.remove_all_remains(self.folder)]

@@ -1,0 +1,109 @@
+"""What some catalogs tell of tables that are read: names, files, locations, and landing zones."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from rivet_dagster.catalogs.contract import Catalog
+from rivet_dagster.model.inputs import LandedFile
+from rivet_dagster.model.location import Location
+from rivet_dagster.model.relations import Files
+
+
+class ListsFiles(Catalog):
+    """lists the files of a table."""
+
+    @classmethod
+    def refuses_listing(cls, options: Mapping[str, Any], table: str) -> str | None:
+        """Return why the files of ``table`` of a catalog with these ``options`` cannot be listed; None if they can.
+
+        A value with an unexpanded ``${`` is not checked.
+        """
+        return None
+
+    @abstractmethod
+    def files(self, table: str, options: Mapping[str, Any]) -> tuple[LandedFile, ...]:
+        """Return the files that ``table`` consists of now, in order; none as long as the first has not arrived.
+
+        Raises RVT-403.
+        """
+
+
+class ListsTables(Catalog):
+    """lists its tables."""
+
+    @abstractmethod
+    def tables(self, prefix: str) -> tuple[str, ...]:
+        """Return the names of the published tables that begin with ``prefix``, in order."""
+
+
+class LandingZone(ABC):
+    """A table whose readers can skip the files that they have already consumed."""
+
+    @abstractmethod
+    def files(self) -> tuple[LandedFile, ...]:
+        """Return the current files, in order. Raises RVT-321 if there is no landing zone, RVT-403."""
+
+    @abstractmethod
+    def relation(self, files: Sequence[LandedFile]) -> Files:
+        """Return the relation of exactly these files."""
+
+    @abstractmethod
+    def archive(self, files: Iterable[LandedFile], name: str) -> None:
+        """Move those of ``files`` that still exist, unchanged, to a folder called ``name`` that no reader reads.
+
+        Files that have changed or been added meanwhile stay where they are, and no file is overwritten. Raises RVT-410
+        if some could not be moved; all others are moved.
+        """
+
+    @abstractmethod
+    def archived(self) -> str | None:
+        """Return a file that ``archive`` has moved and that is still there, as messages show it; None without one.
+
+        Raises RVT-321, RVT-403.
+        """
+
+
+class HasLandingZones(Catalog):
+    """has landing zones."""
+
+    @classmethod
+    def refuses_landing(cls, options: Mapping[str, Any], table: str) -> str | None:
+        """Return why ``table`` of a catalog with these ``options`` cannot be a landing zone; None if it can.
+
+        A value with an unexpanded ``${`` is not checked.
+        """
+        return None
+
+    @abstractmethod
+    def landing_zone(self, table: str, options: Mapping[str, Any]) -> LandingZone:
+        """Return the landing zone ``table`` without accessing storage."""
+
+
+class TellsLocations(Catalog):
+    """knows the locations of its tables."""
+
+    @classmethod
+    def resolved(cls, options: Mapping[str, Any], root: Path) -> Mapping[str, Any]:
+        """Return the expanded ``options`` with paths resolved on this machine; ``root`` is the project's directory."""
+        return options
+
+    @classmethod
+    @abstractmethod
+    def written_locations(cls, options: Mapping[str, Any], table: str) -> Iterable[Location]:
+        """Return the locations of the rows of a ``table`` that is published in a catalog with these ``options``.
+
+        They are derived from the names alone, without accessing storage. Locations that depend on an unexpanded ``${``
+        are left out.
+        """
+
+    @classmethod
+    @abstractmethod
+    def read_locations(cls, options: Mapping[str, Any], table: str, look: bool = False) -> Iterable[Location]:
+        """Return the locations of the rows that a source on ``table`` reads, derived as in ``written_locations``.
+
+        With ``look``, ``options`` are resolved ones, and links on this machine are followed.
+        """
