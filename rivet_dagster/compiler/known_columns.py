@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from rivet_dagster.cache import CompileCache
 from rivet_dagster.compiler.lineage import JointColumns, Origins
 from rivet_dagster.compiler.table_columns import table_columns
-from rivet_dagster.compiler.targets import write_plan
 from rivet_dagster.model.joint import SINK, Joint
 from rivet_dagster.model.schema import Field, Schema
 
@@ -67,7 +66,7 @@ class KnownColumns:
         origins = {name.lower(): origin for name, origin in batch.columns.origins}
         time = origins.get(str(joint.write_strategy.options.get("effective_at", "")).lower(), ())
         made = tuple((name, () if option == "is_current" else time) for option, name in names)
-        schema = table_columns(write_plan(joint.write_strategy), batch.schema)
+        schema = table_columns(joint.write_strategy.plan, batch.schema)
         return Known(schema, JointColumns((*batch.columns.origins, *made)), schema_text(schema))
 
     def made_of(self, text: str, origins: Origins, passes_on: str | None = None) -> Known:

@@ -31,6 +31,6 @@ def check_layouts(context: GroupsContext) -> None:
 def _columns(joint: Joint, known: JointSchema) -> list[str] | None:
     """Return the columns of the table; None where they are not known, or it may have other columns than the batch."""
     strategy = joint.write_strategy
-    if known.batch is None or (strategy.mode != "replace" and strategy.on_schema_change != "fail"):
+    if known.batch is None or (not strategy.plan.replaces_table and strategy.on_schema_change != "fail"):
         return None
     return [*(field.name for field in known.batch), *(column for _, column in strategy.validity)]

@@ -14,7 +14,6 @@ from rivet_dagster.compiler.joints import ColumnLineage
 from rivet_dagster.compiler.known_columns import Inferred, Known, KnownColumns, schema_text
 from rivet_dagster.compiler.lineage import JointColumns, trace
 from rivet_dagster.compiler.table_columns import may_differ
-from rivet_dagster.compiler.targets import write_plan
 from rivet_dagster.compiler.unknown_columns import check_checks, check_query, check_source
 from rivet_dagster.model.introspection import Introspection
 from rivet_dagster.model.joint import PYTHON, SINK, SOURCE, SQL, Joint
@@ -97,7 +96,7 @@ def _doubt(joint: Joint, upstream: Collection[str], introspection: Introspection
     reasons = [_EARLIER] if joint.name in introspection.earlier else reasons
     if reasons:
         diagnostics.doubtful[joint.name] = diagnostics.doubtful_tables[joint.name] = reasons[0]
-    elif joint.publishes and may_differ(write_plan(joint.write_strategy)):
+    elif joint.publishes and may_differ(joint.write_strategy.plan):
         diagnostics.doubtful_tables[joint.name] = f"unless the table of '{joint.name}' has it from before"
 
 

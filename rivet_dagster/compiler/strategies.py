@@ -14,7 +14,7 @@ def check_strategies(context: GroupsContext) -> None:
     """Report RVT-324 for columns missing in published rows, or in them although the strategy adds them; RVT-325."""
     graph, schemas, diagnostics = context.graph, context.schemas, context.diagnostics
     for name, joint in graph.joints.items():
-        if joint.write_strategy.mode == "scd2" and joint.partitions is not None:
+        if joint.write_strategy.keeps_history and joint.partitions is not None:
             message = "scd2 keeps a history of each key over all time, so its table has no `partitions`"
             diagnostics.error(joint, "RVT-325", message, key="partitions")
         batch = schemas[name].batch

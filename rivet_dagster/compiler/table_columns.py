@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rivet_dagster.model.schema import Field, Schema
-from rivet_dagster.model.write_plan import History, ReplaceAll, WritePlan
+from rivet_dagster.model.write_plan import History, WritePlan
 from rivet_dagster.sql.write_strategies.history import VERSION_COLUMNS
 
 
@@ -13,8 +13,7 @@ def may_differ(plan: WritePlan) -> bool:
     >>> may_differ(History(keys=("id",))), may_differ(History(keys=("id",), schema_change="add"))
     (False, True)
     """
-    replaces = isinstance(plan, ReplaceAll) and not plan.keeps_table
-    return not replaces and plan.schema_change != "fail"
+    return not plan.replaces_table and plan.schema_change != "fail"
 
 
 def table_columns(plan: WritePlan, batch: Schema) -> Schema:

@@ -12,7 +12,6 @@ from rivet_dagster.compiler.renderings import Cases, Rendering, Renderings, ever
 from rivet_dagster.model.joint import PYTHON, SINK, SOURCE, SQL, Joint
 from rivet_dagster.model.project import Project
 from rivet_dagster.model.text_lines import Stretch, TextPlace, place_of
-from rivet_dagster.model.write_strategy import ALWAYS_WHOLE
 from rivet_dagster.near_names import NearNames
 from rivet_dagster.project.templating import is_template
 from rivet_dagster.project.templating.words import (
@@ -136,7 +135,7 @@ class _Renderer:
         if self._errors:
             return Rendered(possible=possible)
         full = self._render(sql, False)
-        whole = self._sink is None or self._sink.write_strategy.mode in ALWAYS_WHOLE
+        whole = self._sink is None or self._sink.write_strategy.replaces_all
         later = full if whole else self._render(sql, True)
         self._refuse_quotes(full)
         self._refuse_quotes(later)
@@ -161,8 +160,8 @@ class _Renderer:
                 self._error("RVT-212", message, place, "Leave the quotes out: a value is bound with its own type.")
 
     def _render(self, sql: str, incremental: bool) -> Rendering:
-        mode = self._sink.write_strategy.mode if self._sink is not None else None
-        conditions = {IS_INCREMENTAL: incremental, IS_SCD2: mode == "scd2"}
+        keeps_history = self._sink is not None and self._sink.write_strategy.keeps_history
+        conditions = {IS_INCREMENTAL: incremental, IS_SCD2: keeps_history}
         rendering = self._renderings.render(sql, conditions, "" if self._sink is None else self._sink.name)
         for word in rendering.words:
             if word.name not in CONDITIONS:
@@ -176,7 +175,7 @@ class _Renderer:
             return
         assert self._sink is not None
         strategy, name = self._sink.write_strategy, self._sink.name
-        if strategy.mode in ALWAYS_WHOLE:
+        if strategy.replaces_all:
             message = f"the template uses {word}, but every run writes '{name}' anew ({strategy.mode})"
             self._error("RVT-320", message, word.place, f"{_GUARD[:-1]}, or give it another `write_strategy`.")
         elif not incremental:

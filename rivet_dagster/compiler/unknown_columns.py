@@ -67,7 +67,7 @@ def check_checks(
 def _judged(joint: Joint, check: Check, schemas: Mapping[str, Schema | None]) -> Schema | None:
     """Return the columns of the checked rows; None where the table may have other columns than the batch."""
     schema, strategy = schemas.get(joint.name), joint.write_strategy
-    if schema is None or check.phase != AUDIT or not joint.publishes or strategy.mode == "replace":
+    if schema is None or check.phase != AUDIT or not joint.publishes or strategy.plan.replaces_table:
         return schema
     if strategy.on_schema_change != "fail":
         return None

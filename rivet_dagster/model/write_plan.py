@@ -13,17 +13,66 @@ from typing import Literal
 SchemaChange = str
 
 
+class Write:
+    """What each kind of write tells of itself."""
+
+    __slots__ = ()
+
+    @property
+    def matched_by(self) -> tuple[str, ...]:
+        """The columns whose values in the batch select the rows of the target that it replaces; none without such."""
+        return ()
+
+    @property
+    def identity(self) -> tuple[str, ...]:
+        """The columns by which incoming rows match the rows of the target that they replace; none without such.
+
+        >>> History(keys=("id",)).identity, Upsert(keys=("id",)).identity
+        (('id', 'valid_from'), ('id',))
+        """
+        return self.matched_by
+
+    @property
+    def compared_by(self) -> tuple[str, ...]:
+        """The columns by which rows of the batch and of the target are compared at all."""
+        return self.matched_by
+
+    @property
+    def partition_columns(self) -> tuple[str, ...]:
+        """The partition columns: all rows with a value that the batch has are replaced; none for other writes.
+
+        >>> DeleteInsert(columns=("id",)).partition_columns, ReplacePartitions(column="day").partition_columns
+        ((), ('day',))
+        """
+        return ()
+
+    @property
+    def replaces_table(self) -> bool:
+        """Whether all rows and the columns of the table are replaced."""
+        return False
+
+    @property
+    def transforms(self) -> bool:
+        """Whether incoming rows differ from the batch, which is then stored first, to be computed only once."""
+        return False
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
-class ReplaceAll:
+class ReplaceAll(Write):
     """The batch replaces the target. With ``keeps_table`` the table's columns, properties and permissions stay."""
 
     mode: Literal["replace"] = "replace"
     keeps_table: bool = False
     schema_change: SchemaChange = "fail"
 
+    @property
+    def replaces_table(self) -> bool:
+        """Whether the table does not stay."""
+        return not self.keeps_table
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Append:
+class Append(Write):
     """The batch is appended."""
 
     mode: Literal["append"] = "append"
@@ -31,16 +80,26 @@ class Append:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class AppendNewer:
+class AppendNewer(Write):
     """The rows of the batch whose ``column`` is greater than its max in the target are appended."""
 
     mode: Literal["append_newer"] = "append_newer"
     column: str
     schema_change: SchemaChange = "fail"
 
+    @property
+    def compared_by(self) -> tuple[str, ...]:
+        """The column."""
+        return (self.column,)
+
+    @property
+    def transforms(self) -> bool:
+        """Yes: of the batch only some rows come, or come changed."""
+        return True
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Upsert:
+class Upsert(Write):
     """A row of the batch replaces the target's row with the same ``keys``, or is inserted.
 
     Rows of the batch with the same key are deduplicated: the row with the greatest ``order_by`` is used.
@@ -51,18 +110,38 @@ class Upsert:
     order_by: tuple[str, ...] = ()
     schema_change: SchemaChange = "fail"
 
+    @property
+    def matched_by(self) -> tuple[str, ...]:
+        """The keys."""
+        return self.keys
+
+    @property
+    def transforms(self) -> bool:
+        """Yes: of the batch only some rows come, or come changed."""
+        return True
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class ReplacePartitions:
+class ReplacePartitions(Write):
     """The target's rows whose value of ``column`` occurs in the batch are deleted; the batch is inserted."""
 
     mode: Literal["replace_partitions"] = "replace_partitions"
     column: str
     schema_change: SchemaChange = "fail"
 
+    @property
+    def matched_by(self) -> tuple[str, ...]:
+        """The column."""
+        return (self.column,)
+
+    @property
+    def partition_columns(self) -> tuple[str, ...]:
+        """The column."""
+        return (self.column,)
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class DeleteInsert:
+class DeleteInsert(Write):
     """The target's rows whose combination of ``columns`` occurs in the batch are deleted; the batch is inserted.
 
     ``by_partition`` says that the columns partition the table: many rows share a combination.
@@ -73,9 +152,19 @@ class DeleteInsert:
     by_partition: bool = False
     schema_change: SchemaChange = "fail"
 
+    @property
+    def matched_by(self) -> tuple[str, ...]:
+        """The columns."""
+        return self.columns
+
+    @property
+    def partition_columns(self) -> tuple[str, ...]:
+        """The columns, if they partition the table."""
+        return self.columns if self.by_partition else ()
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class History:
+class History(Write):
     """The target holds the history of each key (slowly changing dimension, type 2), as half-open intervals of time.
 
     A change in the ``tracked`` columns makes a new version, None means all columns. ``effective_at`` is the column with
@@ -95,13 +184,28 @@ class History:
     is_current: str = "is_current"
     schema_change: SchemaChange = "fail"
 
+    @property
+    def matched_by(self) -> tuple[str, ...]:
+        """The keys."""
+        return self.keys
+
+    @property
+    def identity(self) -> tuple[str, ...]:
+        """The keys, and the time from which a version is valid."""
+        return (*self.keys, self.valid_from)
+
+    @property
+    def transforms(self) -> bool:
+        """Yes: of the batch only some rows come, or come changed."""
+        return True
+
 
 Refreshed = AppendNewer | Upsert | ReplacePartitions | DeleteInsert | History
 """The plans whose first write does more than storing the batch: it decides between rows, or lays them out."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Refresh:
+class Refresh(Write):
     """The target becomes what ``plan`` makes of a table that does not exist: its old rows and columns do not count.
 
     In a run of partitions that is so for their rows; the other rows stay, and the columns are as ``plan`` has them.
@@ -114,6 +218,21 @@ class Refresh:
     def schema_change(self) -> SchemaChange:
         """That of ``plan``, for a run of partitions."""
         return self.plan.schema_change
+
+    @property
+    def matched_by(self) -> tuple[str, ...]:
+        """Those of ``plan``."""
+        return self.plan.matched_by
+
+    @property
+    def identity(self) -> tuple[str, ...]:
+        """None: no row of the target stays."""
+        return ()
+
+    @property
+    def compared_by(self) -> tuple[str, ...]:
+        """None: no row of the target counts."""
+        return ()
 
 
 WritePlan = ReplaceAll | Append | AppendNewer | Upsert | ReplacePartitions | DeleteInsert | History | Refresh

@@ -12,7 +12,6 @@ from support.scd2_cases import TYPES, batch_of, strategy_of
 from support.scd2_model import Row, Scd2
 from support.scd2_runs import DuckDb, Runs, Spark
 
-from rivet_dagster.compiler.targets import write_plan
 from rivet_dagster.engines.pyspark.session import PySparkSession
 from rivet_dagster.errors import RivetError
 from rivet_dagster.model.write_strategy import WriteStrategy
@@ -58,7 +57,7 @@ def test_columns_may_have_internal_names_and_any_letter_case(session: PySparkSes
     ]
     as_written = {"key_columns": ("PLACE",), "effective_at": "Present", "track_columns": ("row",)}
     as_written |= {name: column.upper() for name, column in own.items()}
-    as_written = write_plan(WriteStrategy("scd2", options=as_written))
+    as_written = WriteStrategy("scd2", options=as_written).plan
     assert scd2.changes(known.strategy.history_columns, as_written) == scd2.changes(
         known.strategy.history_columns, known.strategy.plan
     )

@@ -8,7 +8,6 @@ from datetime import UTC, date, datetime
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from rivet_dagster.compiler.targets import write_plan
 from rivet_dagster.model.write_plan import History
 from rivet_dagster.model.write_strategy import WriteStrategy
 
@@ -66,7 +65,7 @@ class Scd2:
     @property
     def plan(self) -> History:
         """Return the write plan that the compiler passes to catalogs."""
-        plan = write_plan(WriteStrategy("scd2", options=self.options))
+        plan = WriteStrategy("scd2", options=self.options).plan
         assert isinstance(plan, History)
         return plan
 

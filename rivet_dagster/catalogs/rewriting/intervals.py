@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from rivet_dagster.catalogs.rewriting.plans import identity, partition_columns
 from rivet_dagster.model.storage import Statistics
 from rivet_dagster.model.write_plan import Append, AppendNewer, History, ReplaceAll, WritePlan
 
@@ -132,8 +131,8 @@ def affected(plan: WritePlan, incoming: Statistics, distinct: Distinct) -> Affec
         return NOTHING
     if isinstance(plan, History):
         return _range(plan.keys, incoming)
-    columns = partition_columns(plan)
-    return _values(columns, incoming, distinct) if columns else _range(identity(plan), incoming)
+    columns = plan.partition_columns
+    return _values(columns, incoming, distinct) if columns else _range(plan.identity, incoming)
 
 
 def _values(columns: tuple[str, ...], incoming: Statistics, distinct: Distinct) -> Affected:

@@ -11,7 +11,6 @@ from rivet_dagster.catalogs.capabilities.transaction import WriteContext
 from rivet_dagster.catalogs.rewriting.columns import fitted
 from rivet_dagster.catalogs.rewriting.incoming import Transforming, incoming, no_rows
 from rivet_dagster.catalogs.rewriting.intervals import EVERYTHING, NOTHING, REPLACED, Affected, affected
-from rivet_dagster.catalogs.rewriting.plans import identity, partition_columns, replaces_everything, transforms
 from rivet_dagster.catalogs.rewriting.version import RewritableVersion
 from rivet_dagster.catalogs.rewriting.window import WindowOfTable
 from rivet_dagster.engines.contract import EngineSession, Frame, QueryPlan
@@ -58,11 +57,11 @@ def rewritten(version: RewritableVersion, plan: WritePlan, frame: Frame, context
     refresh = isinstance(plan, Refresh)
     plan = plan.plan if isinstance(plan, Refresh) else plan
     write = _Write(version, plan, context, refresh)
-    if context.window is None and replaces_everything(plan):
+    if context.window is None and plan.replaces_table:
         query_plan = _computed(version, frame, context)
         whole = version.audit()
         yield Rewritten(whole, whole, query_plan=query_plan)
-    elif transforms(plan):
+    elif plan.transforms:
         with version.scratch() as scratch:
             query_plan = _computed(scratch, frame, context)
             yield replace(_transformed(write, plan, scratch.audit()), query_plan=query_plan)  # type: ignore[arg-type]
@@ -209,7 +208,7 @@ def _survivors(write: _Write, remaining: Relation, added: StoredRows, base: Base
     session.register(_BASE, before)
     frame = session.query(projection(columns, session.columns(before), _BASE))
     session.register(REST, frame if window is None else window.within(session, frame))
-    inside = session.query(survivors(columns, identity(write.plan), equal_stay=isinstance(write.plan, Upsert)))
+    inside = session.query(survivors(columns, write.plan.identity, equal_stay=isinstance(write.plan, Upsert)))
     if window is None:
         return inside
     outside = window.outside(session, frame)
@@ -232,14 +231,14 @@ _FITTED = "rivet_fitted"
 def split_by(plan: WritePlan, window: Window | None) -> str | None:
     """Return the name of the column that ``laid_out`` adds; None if the rows are not split."""
     several = window is not None and len(window.keys) > 1
-    return PART if several or partition_columns(plan) else None
+    return PART if several or plan.partition_columns else None
 
 
 def laid_out(plan: WritePlan, session: EngineSession, frame: Frame, window: Window | None) -> Frame:
     """Return ``frame``, with the column by which its files are to be split, if they are."""
     if split_by(plan, window) is None:
         return frame
-    columns = partition_columns(plan)
+    columns = plan.partition_columns
     session.register(_FITTED, frame)
     if columns or window is None:
         return session.query(*parted(_FITTED, columns))

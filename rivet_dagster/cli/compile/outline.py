@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from rivet_dagster.cli.compile.reasons import Boundaries
-from rivet_dagster.cli.write_mode import mode_text
 from rivet_dagster.compiler.group_query import Incremental
 from rivet_dagster.compiler.plan import CompiledAssembly, CompiledJoint, FusedGroup
 from rivet_dagster.model.joint import PYTHON, SOURCE
@@ -15,6 +14,7 @@ from rivet_dagster.model.partitions import Partitions
 from rivet_dagster.model.row_errors import ErrorTable
 from rivet_dagster.model.schema import NONE, PARTIAL
 from rivet_dagster.model.target import Target
+from rivet_dagster.model.write_strategy import write_text
 
 Part = tuple[str, str]
 """Text and its style on a terminal, as rich writes styles."""
@@ -155,7 +155,7 @@ def _gate(joint: CompiledJoint) -> Iterator[Line]:
 
 def _writes(assembly: CompiledAssembly, target: Target, group: FusedGroup) -> Iterator[Part]:
     yield f"{target.catalog}.{target.table}", PLACE
-    yield f"  ({mode_text(target.write)})", ASIDE
+    yield f"  ({write_text(target.write)})", ASIDE
     if target.retention == "run":
         readers = next((stored.evict_after for stored in assembly.materializations if stored.joint == group.exit), ())
         yield f", removed after {', '.join(readers) or 'the run'}", ""

@@ -11,13 +11,13 @@ from rivet_dagster.cli.compiled import compiled
 from rivet_dagster.cli.run.request import RunRequest
 from rivet_dagster.cli.run.selection import named, to_materialize
 from rivet_dagster.cli.stdout import stdout_kept_for_the_report
-from rivet_dagster.cli.write_mode import strategy_of
 from rivet_dagster.compiler.plan import CompiledAssembly, CompiledJoint, FusedGroup
 from rivet_dagster.execution.changed import changed_groups
 from rivet_dagster.execution.environments import refuse_without_environments
 from rivet_dagster.execution.full_refresh import refuse_lossy_refresh
 from rivet_dagster.execution.runtime import Runtime
 from rivet_dagster.model.write_plan import refreshed
+from rivet_dagster.model.write_strategy import mode_of
 from rivet_dagster.project.environment_name import environment_name
 
 
@@ -70,7 +70,7 @@ def _joints(request: RunRequest, assembly: CompiledAssembly, root: Path) -> list
 def _planned(group: FusedGroup, full_refresh: bool) -> dict[str, Any]:
     assert group.target is not None, "only sources have none"
     plan = refreshed(group.target.write) if full_refresh else group.target.write
-    table, mode = f"{group.target.catalog}.{group.target.table}", strategy_of(plan)
+    table, mode = f"{group.target.catalog}.{group.target.table}", mode_of(plan)
     planned = {
         "name": group.name,
         "joints": list(group.joints),

@@ -82,7 +82,7 @@ def _value(name: str, key: JointKey) -> JsonSchema:
 def write_strategy() -> JsonSchema:
     """Return the schema of a write strategy: a mode, or a mapping with one."""
     modes = [*MODES, *ALIASES]
-    options = sorted({option for needed, optional in MODES.values() for option in (*sum(needed, ()), *optional)})
+    options = sorted({option for mode in MODES.values() for option in mode.options})
     known = {
         "mode": one_of(*modes),
         "on_empty": one_of("write", "skip", "fail"),

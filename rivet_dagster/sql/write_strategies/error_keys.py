@@ -11,15 +11,7 @@ from collections.abc import Mapping, Sequence
 from sqlglot import exp
 
 from rivet_dagster.model.partitions import Partitions
-from rivet_dagster.model.write_plan import (
-    DeleteInsert,
-    History,
-    Refresh,
-    ReplaceAll,
-    ReplacePartitions,
-    Upsert,
-    WritePlan,
-)
+from rivet_dagster.model.write_plan import ReplaceAll, WritePlan
 from rivet_dagster.sql.trees import as_written, text
 from rivet_dagster.sql.write_strategies.trees import row_of
 
@@ -37,23 +29,15 @@ def key_columns(plan: WritePlan, partitions: Partitions | None = None) -> tuple[
 
     ``partitions`` are those of the table.
 
-    >>> key_columns(Upsert(keys=("id", "day"))), key_columns(ReplacePartitions(column="day")), key_columns(ReplaceAll())
-    (('id', 'day'), ('day',), ())
+    >>> from rivet_dagster.model.write_plan import Upsert
+    >>> key_columns(Upsert(keys=("id", "day"))), key_columns(ReplaceAll())
+    (('id', 'day'), ())
     >>> key_columns(ReplaceAll(), Partitions("daily", "day", "2024-01-01"))
     ('day',)
     """
-    match plan:
-        case Upsert() | History():
-            return plan.keys
-        case DeleteInsert():
-            return plan.columns
-        case ReplacePartitions():
-            return (plan.column,)
-        case ReplaceAll() if partitions is not None:
-            return (partitions.column,)
-        case Refresh():
-            return key_columns(plan.plan, partitions)
-    return ()
+    if isinstance(plan, ReplaceAll):
+        return (partitions.column,) if partitions is not None else ()
+    return plan.matched_by
 
 
 def key_of(columns: Sequence[str], *within: str) -> exp.Expr:

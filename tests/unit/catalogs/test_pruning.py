@@ -11,12 +11,11 @@ from rivet_dagster.catalogs.rewriting.intervals import (
     Interval,
     affected,
 )
-from rivet_dagster.compiler.targets import write_plan
 from rivet_dagster.model.storage import ColumnStatistics, Statistics
 from rivet_dagster.model.write_strategy import parse_write_strategy
 
-SNAPSHOT = write_plan(parse_write_strategy({"mode": "snapshot", "partition_column": "day"}))
-MERGE = write_plan(parse_write_strategy({"mode": "merge", "key_columns": ["id", "Region"]}))
+SNAPSHOT = parse_write_strategy({"mode": "snapshot", "partition_column": "day"}).plan
+MERGE = parse_write_strategy({"mode": "merge", "key_columns": ["id", "Region"]}).plan
 
 
 def batch(rows: int = 9, **values: ColumnStatistics) -> Statistics:
@@ -32,7 +31,7 @@ def never(columns, most):
     [("append", NOTHING), ("replace", REPLACED), ("truncate_insert", REPLACED)],
 )
 def test_modes_without_pruning_by_values(mode, expected):
-    assert affected(write_plan(parse_write_strategy(mode)), batch(), never) == expected
+    assert affected(parse_write_strategy(mode).plan, batch(), never) == expected
 
 
 @pytest.mark.parametrize("strategy", [SNAPSHOT, MERGE])

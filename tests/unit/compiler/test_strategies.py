@@ -6,7 +6,6 @@ import pytest
 from support.projects import PLUGINS, compile_joints, profile, sink, source, sql
 
 from rivet_dagster.compiler.compilation import compile_project
-from rivet_dagster.compiler.targets import write_plan
 from rivet_dagster.model.project import Project
 from rivet_dagster.model.write_plan import Upsert
 from rivet_dagster.model.write_strategy import WriteStrategy
@@ -78,5 +77,5 @@ def test_a_column_that_scd2_adds_itself():
     ],
 )
 def test_the_watermark_is_the_order_where_none_is_given(options, order):
-    plan = write_plan(WriteStrategy("merge", options={"key_columns": ("id",), **options}))
+    plan = WriteStrategy("merge", options={"key_columns": ("id",), **options}).plan
     assert plan == Upsert(keys=("id",), order_by=order)

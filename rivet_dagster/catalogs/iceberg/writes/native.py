@@ -13,7 +13,6 @@ from rivet_dagster.catalogs.iceberg.writes.staged_table import StagingTable
 from rivet_dagster.catalogs.iceberg.writes.stored import StoredSnapshot
 from rivet_dagster.catalogs.rewriting.columns import fitted
 from rivet_dagster.catalogs.rewriting.incoming import Transforming, distinct_by_key, incoming, no_rows, register_batch
-from rivet_dagster.catalogs.rewriting.plans import identity, replaces_everything
 from rivet_dagster.catalogs.rewriting.rewrite import Rewritten, computed, counted
 from rivet_dagster.catalogs.rewriting.window import WindowOfTable
 from rivet_dagster.engines.contract import EngineSession, Frame, QueryPlan, WriteMode
@@ -58,7 +57,7 @@ class NativeWrite:
     @contextmanager
     def carried_out(self, frame: Frame) -> Iterator[Rewritten]:
         """Carry out the plan with the rows of ``frame``; the batch can be read until the block ends."""
-        if replaces_everything(self.plan) and self.context.window is None:
+        if self.plan.replaces_table and self.context.window is None:
             yield self._overwritten(frame)
         elif isinstance(self.plan, ReplaceAll | Append):
             yield self._as_given(self.plan, frame)
@@ -134,7 +133,7 @@ class NativeWrite:
             changes.add(frame, self.context)
             stored = changes.audit()
             self.session.register(INCOMING, self.session.load(stored.relation))
-            sql = update_or_insert(self.branch.written_to, self.base.columns, identity(plan), INCOMING)
+            sql = update_or_insert(self.branch.written_to, self.base.columns, plan.identity, INCOMING)
             self._execute(sql)
             return self._merged(batch, query_plan, lambda: stored.statistics.rows)
 
@@ -163,7 +162,7 @@ class NativeWrite:
         self._write(frame)
 
     def _replaced(self, plan: DeleteInsert | ReplacePartitions, batch: StoredRows) -> None:
-        columns, keys = self.base.columns, identity(plan)
+        columns, keys = self.base.columns, plan.identity
         register_batch(self.session, self.session.load(batch.relation), columns)
         if self.context.window is None and self._are_overwritable(keys):
             frame = self.session.query(projection(columns, columns, BATCH))

@@ -9,7 +9,6 @@ from rivet_dagster.catalogs.iceberg.writes.begun import Beginning
 from rivet_dagster.catalogs.iceberg.writes.staged_table import VersionLocation
 from rivet_dagster.catalogs.rewriting import history
 from rivet_dagster.catalogs.rewriting.columns import table_columns
-from rivet_dagster.catalogs.rewriting.plans import replaces_everything
 from rivet_dagster.engines.contract import EngineSession, Frame
 from rivet_dagster.model.write_plan import History, Refresh, WritePlan
 
@@ -21,7 +20,7 @@ def fits(begin: Beginning, plan: WritePlan, session: EngineSession, frame: Frame
     given = session.columns(frame)
     if isinstance(plan, Refresh) and context.window is None:
         return False
-    if replaces_everything(plan) and context.window is None:
+    if plan.replaces_table and context.window is None:
         return same_columns(existing.schema(), given) and not layout_updates(begin.layout, existing.metadata)
     own = history.own_columns(plan, given) if isinstance(plan, History) else ()
     return tuple(table_columns(plan, base.columns, (*given, *own))) == tuple(base.columns)
