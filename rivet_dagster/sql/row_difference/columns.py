@@ -10,7 +10,7 @@ from sqlglot import exp
 
 from rivet_dagster.sql.row_difference.comparable import comparable, is_comparable
 from rivet_dagster.sql.write_strategies.alignment import wider
-from rivet_dagster.sql.write_strategies.trees import column
+from rivet_dagster.sql.write_strategies.trees import plain_column
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class ComparedColumn:
 
     def value(self, own: TypedColumn) -> exp.Expr:
         """Return the expression of its value in the version whose column is ``own``, as it is compared."""
-        value = column(own.name)
+        value = plain_column(own.name)
         if own.type != self.type:
             return exp.Cast(this=value, to=exp.DataType(this=exp.DType.USERDEFINED, kind=self.type))
         return comparable(value, own.kind)

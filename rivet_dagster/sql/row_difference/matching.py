@@ -26,7 +26,8 @@ from rivet_dagster.sql.row_difference.parts import (
     once,
     rows_where,
 )
-from rivet_dagster.sql.write_strategies.trees import column, named, relation, row_of, same
+from rivet_dagster.sql.trees import named
+from rivet_dagster.sql.write_strategies.trees import plain_column, plain_relation, row_of, same
 
 _MATCHED, _GROUPED, _PRESENT = "matched", "grouped", "present"
 
@@ -34,20 +35,21 @@ _MATCHED, _GROUPED, _PRESENT = "matched", "grouped", "present"
 def matched(names: Sequence[str], keys: Sequence[str]) -> dict[str, exp.Query]:
     """Return the queries that lead to ``found``, by name."""
     key_values = [
-        named(exp.Coalesce(this=column(key, NEW_ROW), expressions=[column(key, OLD_ROW)]), key) for key in keys
+        named(exp.Coalesce(this=plain_column(key, NEW_ROW), expressions=[plain_column(key, OLD_ROW)]), key)
+        for key in keys
     ]
     rows = exp.select(*columns_of([OLD_ROW, NEW_ROW]), named(exp.Count(this=exp.Star(), big_int=True), COPY))
     return {
         _MATCHED: _joined(names, keys),
-        _GROUPED: rows.from_(relation(_MATCHED)).group_by(*columns_of([OLD_ROW, NEW_ROW])),
-        FOUND: exp.select(*key_values, *columns_of([OLD_ROW, NEW_ROW, COPY]), once()).from_(relation(_GROUPED)),
+        _GROUPED: rows.from_(plain_relation(_MATCHED)).group_by(*columns_of([OLD_ROW, NEW_ROW])),
+        FOUND: exp.select(*key_values, *columns_of([OLD_ROW, NEW_ROW, COPY]), once()).from_(plain_relation(_GROUPED)),
     }
 
 
 def were_unique(keys: Sequence[str]) -> exp.Expr:
     """Return the condition, over all of ``found``, that rows were matched as keys without repeats and NULL are."""
     added, removed = is_kind(ADDED), is_kind(REMOVED)
-    has_null = exp.or_(*[exp.Is(this=column(key), expression=exp.Null()) for key in keys])
+    has_null = exp.or_(*[exp.Is(this=plain_column(key), expression=exp.Null()) for key in keys])
     of_new = exp.EQ(this=rows_where(exp.not_(exp.paren(removed))), expression=_number_of(NEW_ROWS))
     of_old = exp.EQ(this=rows_where(exp.not_(exp.paren(added))), expression=_number_of(OLD_ROWS))
     null_in_both = exp.and_(
@@ -63,10 +65,10 @@ def _joined(names: Sequence[str], keys: Sequence[str]) -> exp.Select:
     """Return the query of all pairs; of equal rows both are NULL."""
     sides = {side: _side(names, rows, side) for side, rows in (("n", NEW_ROWS), ("o", OLD_ROWS))}
     others = [name for name in names if name not in keys]
-    equal = exp.and_(column(_PRESENT, "n"), column(_PRESENT, "o"), same(others, ["o"], ["n"]))
+    equal = exp.and_(plain_column(_PRESENT, "n"), plain_column(_PRESENT, "o"), same(others, ["o"], ["n"]))
     values = []
     for side, name in (("o", OLD_ROW), ("n", NEW_ROW)):
-        lacks = exp.Is(this=column(_PRESENT, side), expression=exp.Null())
+        lacks = exp.Is(this=plain_column(_PRESENT, side), expression=exp.Null())
         none = exp.or_(exp.paren(equal.copy()), lacks)
         values.append(named(exp.If(this=none, true=exp.Null(), false=row_of(names, side)), name))
     on = same(keys, ["n"], ["o"], never_null=keys)
@@ -74,9 +76,9 @@ def _joined(names: Sequence[str], keys: Sequence[str]) -> exp.Select:
 
 
 def _side(names: Sequence[str], rows: str, side: str) -> exp.Subquery:
-    marked = exp.select(*columns_of(names), named(exp.true(), _PRESENT)).from_(relation(rows))
+    marked = exp.select(*columns_of(names), named(exp.true(), _PRESENT)).from_(plain_relation(rows))
     return exp.Subquery(this=marked, alias=alias(side))
 
 
 def _number_of(rows: str) -> exp.Subquery:
-    return exp.Subquery(this=exp.select(exp.Count(this=exp.Star(), big_int=True)).from_(relation(rows)))
+    return exp.Subquery(this=exp.select(exp.Count(this=exp.Star(), big_int=True)).from_(plain_relation(rows)))

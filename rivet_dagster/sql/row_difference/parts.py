@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from sqlglot import exp
 
-from rivet_dagster.sql.write_strategies.trees import column
+from rivet_dagster.sql.write_strategies.trees import plain_column
 
 OLD, NEW = "rivet_old", "rivet_new"
 """The relations that the query reads."""
@@ -29,7 +29,7 @@ ADDED, REMOVED, CHANGED = "added", "removed", "changed"
 
 def is_kind(kind: str) -> exp.Expr:
     """Return the condition that a row of ``found`` is of a kind."""
-    has_old, has_new = (exp.not_(exp.Is(this=column(name), expression=exp.Null())) for name in (OLD_ROW, NEW_ROW))
+    has_old, has_new = (exp.not_(exp.Is(this=plain_column(name), expression=exp.Null())) for name in (OLD_ROW, NEW_ROW))
     if kind == ADDED:
         return exp.and_(exp.not_(has_old), has_new)
     if kind == REMOVED:
@@ -39,7 +39,7 @@ def is_kind(kind: str) -> exp.Expr:
 
 def rows_where(condition: exp.Expr) -> exp.Expr:
     """Return the number of rows for which ``found`` stands where a condition holds."""
-    total = exp.Filter(this=exp.Sum(this=column(COPY)), expression=exp.Where(this=condition))
+    total = exp.Filter(this=exp.Sum(this=plain_column(COPY)), expression=exp.Where(this=condition))
     return exp.Coalesce(this=total, expressions=[exp.Literal.number(0)])
 
 
@@ -50,7 +50,7 @@ def once() -> exp.Expr:
 
 def columns_of(names: Sequence[str]) -> list[exp.Expr]:
     """Return the columns ``names``."""
-    return [column(name) for name in names]
+    return [plain_column(name) for name in names]
 
 
 def alias(name: str) -> exp.TableAlias:

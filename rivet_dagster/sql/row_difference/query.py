@@ -32,7 +32,8 @@ from rivet_dagster.sql.row_difference.parts import (
     is_kind,
     rows_where,
 )
-from rivet_dagster.sql.write_strategies.trees import column, limited, named, relation, same, text
+from rivet_dagster.sql.trees import limited, named
+from rivet_dagster.sql.write_strategies.trees import plain_column, plain_relation, same, sql_text
 
 COUNTS = "counts"
 """The value of the result's column ``kind`` in the row that has the counts; the others are samples, of a kind each."""
@@ -68,7 +69,7 @@ def some_rows(most: int) -> str:
     >>> some_rows(10)
     'SELECT * FROM `rivet_new` LIMIT 10'
     """
-    return text(limited(exp.select(exp.Star()).from_(relation(NEW)), most))
+    return sql_text(limited(exp.select(exp.Star()).from_(plain_relation(NEW)), most))
 
 
 def _names(columns: Sequence[ComparedColumn]) -> list[str]:
@@ -84,8 +85,8 @@ def _rows(columns: Sequence[ComparedColumn], names: Sequence[str]) -> dict[str, 
     new = [named(compared.value(compared.new), name) for name, compared in zip(names, columns, strict=True)]
     nothing = [named(exp.true(), "present")] if not columns else []
     return {
-        OLD_ROWS: exp.select(*(old or nothing)).from_(relation(OLD)),
-        NEW_ROWS: exp.select(*(new or nothing)).from_(relation(NEW)),
+        OLD_ROWS: exp.select(*(old or nothing)).from_(plain_relation(OLD)),
+        NEW_ROWS: exp.select(*(new or nothing)).from_(plain_relation(NEW)),
     }
 
 
@@ -94,16 +95,16 @@ def _counted(
 ) -> str:
     """Return the whole query: of counts, and of samples, of what the queries ``found`` lead to."""
     ctes = dict(found) | {COUNTS: _counts(names if keys else (), unique)}
-    parts: list[exp.Select] = [exp.select(exp.Star()).from_(relation(COUNTS))]
+    parts: list[exp.Select] = [exp.select(exp.Star()).from_(plain_relation(COUNTS))]
     for kind in _kinds(bool(keys)) if samples and names else ():
         ctes[kind] = _samples(kind, keys or names, samples)
-        parts.append(exp.select(exp.Star()).from_(relation(kind)))
+        parts.append(exp.select(exp.Star()).from_(plain_relation(kind)))
     query: exp.Query = parts[0]
     for part in parts[1:]:
         query = exp.Union(this=query, expression=part, distinct=False)
     for name, cte in ctes.items():
-        query = query.with_(relation(name).this, as_=cte, copy=False)
-    return text(query)
+        query = query.with_(plain_relation(name).this, as_=cte, copy=False)
+    return sql_text(query)
 
 
 def _kinds(has_key: bool) -> tuple[str, ...]:
@@ -122,17 +123,18 @@ def _counts(names: Sequence[str], unique: exp.Expr) -> exp.Select:
         named(unique, "unique"),
         named(exp.Array(expressions=changes) if changes else nothing, "columns"),
         *[named(exp.Null(), name) for name in (OLD_ROW, NEW_ROW, "copies")],
-    ).from_(relation(FOUND))
+    ).from_(plain_relation(FOUND))
 
 
 def _samples(kind: str, order: Sequence[str], samples: int) -> exp.Select:
     rows = exp.select(
         named(exp.Literal.string(kind), "kind"),
         *[named(exp.Null(), name) for name in (ADDED, REMOVED, CHANGED, "unique", "columns")],
-        column(OLD_ROW),
-        column(NEW_ROW),
-        named(column(COPY), "copies"),
+        plain_column(OLD_ROW),
+        plain_column(NEW_ROW),
+        named(plain_column(COPY), "copies"),
     )
     return limited(
-        rows.from_(relation(FOUND)).where(is_kind(kind)).order_by(*columns_of([*order, OLD_ROW, NEW_ROW])), samples
+        rows.from_(plain_relation(FOUND)).where(is_kind(kind)).order_by(*columns_of([*order, OLD_ROW, NEW_ROW])),
+        samples,
     )

@@ -7,8 +7,9 @@ from collections.abc import Mapping
 
 from sqlglot import exp
 
+from rivet_dagster.sql.trees import named
 from rivet_dagster.sql.write_strategies.relations import Columns
-from rivet_dagster.sql.write_strategies.trees import column, named, relation, text
+from rivet_dagster.sql.write_strategies.trees import plain_column, plain_relation, sql_text
 
 _WHOLE = ("tinyint", "smallint", "int", "bigint")
 _COLLATION = re.compile(r"\b(string|(?:var)?char\(\d+\)) collate \w+")
@@ -71,7 +72,7 @@ def projection(columns: Columns, existing: Columns, name: str) -> str:
     """
     present = {name.lower(): (name, kind) for name, kind in existing}
     chosen = [_chosen(column_name, kind, present) for column_name, kind in columns]
-    return text(exp.select(*chosen).from_(relation(name)))
+    return sql_text(exp.select(*chosen).from_(plain_relation(name)))
 
 
 def without_rows(columns: Columns) -> str:
@@ -80,12 +81,12 @@ def without_rows(columns: Columns) -> str:
     >>> without_rows([("id", "bigint")])
     'SELECT CAST(NULL AS bigint) AS `id` WHERE FALSE'
     """
-    return text(exp.select(*[_chosen(name, kind, {}) for name, kind in columns]).where(exp.false()))
+    return sql_text(exp.select(*[_chosen(name, kind, {}) for name, kind in columns]).where(exp.false()))
 
 
 def _chosen(name: str, kind: str, present: Mapping[str, tuple[str, str]]) -> exp.Expr:
     own, own_kind = present.get(name.lower(), (None, None))
-    value: exp.Expr = exp.Null() if own is None else column(own)
+    value: exp.Expr = exp.Null() if own is None else plain_column(own)
     if own_kind != kind:
         value = exp.Cast(this=value, to=exp.DataType(this=exp.DType.USERDEFINED, kind=kind))
     elif own == name:

@@ -11,7 +11,8 @@ from collections.abc import Sequence
 
 from sqlglot import exp
 
-from rivet_dagster.sql.write_strategies.trees import column, limited, named, over, relation, row_of
+from rivet_dagster.sql.trees import limited, named
+from rivet_dagster.sql.write_strategies.trees import over, plain_column, plain_relation, row_of
 
 SHOWN = 10
 """The number of ambiguous keys that are shown."""
@@ -22,8 +23,8 @@ def latest(source: str, keys: Sequence[exp.Expr], order_by: Sequence[str], colum
 
     The result is deterministic if ``conflicts`` returns no rows.
 
-    >>> from rivet_dagster.sql.write_strategies.trees import text
-    >>> print(text(latest("batch", [column("id")], ["at"], ["id", "at"])))
+    >>> from rivet_dagster.sql.write_strategies.trees import sql_text
+    >>> print(sql_text(latest("batch", [plain_column("id")], ["at"], ["id", "at"])))
     SELECT `row`.`id` AS `id`, `row`.`at` AS `at` FROM
       (SELECT STRUCT(`id` AS `id`, `at` AS `at`) AS `row`,
          ROW_NUMBER() OVER (PARTITION BY `id` ORDER BY `at` DESC) AS `place` FROM `batch`) AS ranked
@@ -44,12 +45,12 @@ def _greatest(
     rank: exp.Expr, source: str, keys: Sequence[exp.Expr], order_by: Sequence[str], columns: Sequence[str]
 ) -> exp.Select:
     """Return the rows of each key whose ``rank`` is 1, by descending order; without an order all rows are equal."""
-    descending = [exp.Ordered(this=column(name), desc=True, nulls_first=False) for name in order_by]
+    descending = [exp.Ordered(this=plain_column(name), desc=True, nulls_first=False) for name in order_by]
     place = over(rank, _plain(keys), *(descending or _plain(keys)))
     # As a struct, so that no column of the source can be confused with `place`.
-    ranked = exp.select(named(row_of(columns), "row"), named(place, "place")).from_(relation(source))
-    first = exp.EQ(this=column("place"), expression=exp.Literal.number(1))
-    values = [named(column(name, "row"), name) for name in columns]
+    ranked = exp.select(named(row_of(columns), "row"), named(place, "place")).from_(plain_relation(source))
+    first = exp.EQ(this=plain_column("place"), expression=exp.Literal.number(1))
+    values = [named(plain_column(name, "row"), name) for name in columns]
     return exp.select(*values).from_(ranked.subquery("ranked")).where(first)
 
 

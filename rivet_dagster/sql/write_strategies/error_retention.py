@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from sqlglot import exp
 
 from rivet_dagster.model.row_errors import ERROR_COLUMNS
+from rivet_dagster.sql.trees import named
 from rivet_dagster.sql.write_strategies.error_keys import key_of
 from rivet_dagster.sql.write_strategies.relations import BATCH, joined
-from rivet_dagster.sql.write_strategies.trees import column, named, relation, row_of, same, text
+from rivet_dagster.sql.write_strategies.trees import plain_column, plain_relation, row_of, same, sql_text
 
 ERRORS, NEW_ERRORS = "errors", "new_errors"
 """The relations of the errors of earlier versions and of those of this run, with ERROR_COLUMNS."""
@@ -32,14 +33,14 @@ def by_key(columns: Sequence[str]) -> str:
       LEFT ANTI JOIN `replaced` ON `errors`.`key` = `replaced`.`key`
       LEFT ANTI JOIN `new_errors` ON `errors`.`key` IS NULL AND (`errors`.`joint` IS NOT DISTINCT FROM ...
     """
-    has_key = exp.EQ(this=column("key", ERRORS), expression=column("key", _REPLACED))
-    query = exp.select(*_error_columns(ERRORS)).from_(relation(ERRORS))
+    has_key = exp.EQ(this=plain_column("key", ERRORS), expression=plain_column("key", _REPLACED))
+    query = exp.select(*_error_columns(ERRORS)).from_(plain_relation(ERRORS))
     query = joined(query, _REPLACED, "ANTI", has_key)
-    query = joined(query, NEW_ERRORS, "ANTI", _repeated(column("key", ERRORS), ERRORS))
-    of_batch = exp.select(named(key_of(columns, BATCH), "key")).from_(relation(BATCH))
-    of_errors = exp.select(column("key")).from_(relation(NEW_ERRORS))
+    query = joined(query, NEW_ERRORS, "ANTI", _repeated(plain_column("key", ERRORS), ERRORS))
+    of_batch = exp.select(named(key_of(columns, BATCH), "key")).from_(plain_relation(BATCH))
+    of_errors = exp.select(plain_column("key")).from_(plain_relation(NEW_ERRORS))
     replaced = exp.Union(this=of_batch, expression=of_errors, distinct=False)
-    return text(query.with_(relation(_REPLACED).this, as_=replaced))
+    return sql_text(query.with_(plain_relation(_REPLACED).this, as_=replaced))
 
 
 def placed(partition_column: str, kind: str) -> str:
@@ -49,11 +50,11 @@ def placed(partition_column: str, kind: str) -> str:
     "SELECT STRUCT(...) AS `rivet_error`, FROM_JSON(`key`, '`day` date').`day` AS `day` FROM `errors`"
     """
     name = exp.to_identifier(partition_column, quoted=True)
-    schema = exp.Literal.string(f"{text(name)} {kind}")
-    fields = exp.Anonymous(this="FROM_JSON", expressions=[column("key"), schema])
+    schema = exp.Literal.string(f"{sql_text(name)} {kind}")
+    fields = exp.Anonymous(this="FROM_JSON", expressions=[plain_column("key"), schema])
     value = exp.Dot(this=fields, expression=name.copy())
     error = named(row_of(ERROR_COLUMNS), _ERROR)
-    return text(exp.select(error, named(value, partition_column)).from_(relation(ERRORS)))
+    return sql_text(exp.select(error, named(value, partition_column)).from_(plain_relation(ERRORS)))
 
 
 def unplaced_once(partition_column: str) -> str:
@@ -63,8 +64,10 @@ def unplaced_once(partition_column: str) -> str:
     SELECT `placed_errors`.`rivet_error`.`joint` AS `joint`, ... FROM `placed_errors`
       LEFT ANTI JOIN `new_errors` ON `placed_errors`.`day` IS NULL AND (`placed_errors`.`rivet_error`.`joint` IS NOT ...
     """
-    query = exp.select(*_error_columns(PLACED, _ERROR)).from_(relation(PLACED))
-    return text(joined(query, NEW_ERRORS, "ANTI", _repeated(column(partition_column, PLACED), PLACED, _ERROR)))
+    query = exp.select(*_error_columns(PLACED, _ERROR)).from_(plain_relation(PLACED))
+    return sql_text(
+        joined(query, NEW_ERRORS, "ANTI", _repeated(plain_column(partition_column, PLACED), PLACED, _ERROR))
+    )
 
 
 def _repeated(key: exp.Expr, *within: str) -> exp.Expr:
@@ -74,4 +77,4 @@ def _repeated(key: exp.Expr, *within: str) -> exp.Expr:
 
 
 def _error_columns(*within: str) -> list[exp.Expr]:
-    return [named(column(name, *within), name) for name in ERROR_COLUMNS]
+    return [named(plain_column(name, *within), name) for name in ERROR_COLUMNS]

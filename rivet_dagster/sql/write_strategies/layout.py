@@ -8,7 +8,8 @@ from sqlglot import exp
 
 from rivet_dagster.model.partitions import Partitions, Window
 from rivet_dagster.sql.partition_filter import Values, starts
-from rivet_dagster.sql.write_strategies.trees import column, limited, named, relation, text
+from rivet_dagster.sql.trees import limited, named
+from rivet_dagster.sql.write_strategies.trees import plain_column, plain_relation, sql_text
 
 PART = "rivet_part"
 """The column with the part to which a row belongs; it is not stored."""
@@ -25,8 +26,8 @@ def parted(name: str, columns: Sequence[str]) -> tuple[str, Values]:
     >>> parted("batch", ["day"])
     ('SELECT *, XXHASH64(`day`) AS `rivet_part` FROM `batch`', {})
     """
-    part = exp.Anonymous(this="XXHASH64", expressions=[column(c) for c in columns])
-    return text(exp.select(exp.Star(), named(part, PART)).from_(relation(name))), {}
+    part = exp.Anonymous(this="XXHASH64", expressions=[plain_column(c) for c in columns])
+    return sql_text(exp.select(exp.Star(), named(part, PART)).from_(plain_relation(name))), {}
 
 
 def parted_by_window(name: str, partitions: Partitions, kind: str, window: Window) -> tuple[str, Values]:
@@ -40,13 +41,13 @@ def parted_by_window(name: str, partitions: Partitions, kind: str, window: Windo
         return parted(name, [partitions.column])
     step = -(-len(window.keys) // MOST_PARTS)
     bounds = starts(partitions, kind, window.bounds[step:-1:step])
-    moment = column(partitions.column)
+    moment = plain_column(partitions.column)
     has_begun = [exp.cast(exp.GTE(this=moment.copy(), expression=bound), exp.DType.INT) for bound, _ in bounds.values()]
     part: exp.Expr = exp.Literal.number(0)
     for condition in has_begun:
         part = exp.Add(this=part, expression=condition)
     values = {parameter: value for parameter, (_, value) in bounds.items()}
-    return text(exp.select(exp.Star(), named(part, PART)).from_(relation(name))), values
+    return sql_text(exp.select(exp.Star(), named(part, PART)).from_(plain_relation(name))), values
 
 
 def nothing_of(name: str) -> str:
@@ -56,7 +57,7 @@ def nothing_of(name: str) -> str:
     'SELECT * EXCEPT (`rivet_part`) FROM `batch` LIMIT 0'
     """
     columns = exp.Star(except_=[exp.to_identifier(PART, quoted=True)])
-    return text(limited(exp.select(columns).from_(relation(name)), 0))
+    return sql_text(limited(exp.select(columns).from_(plain_relation(name)), 0))
 
 
 def in_partitions(name: str, count: int) -> str:
@@ -66,6 +67,6 @@ def in_partitions(name: str, count: int) -> str:
     'SELECT /*+ COALESCE(2) */ * FROM `batch`'
     """
     coalesce = exp.Anonymous(this="COALESCE", expressions=[exp.Literal.number(count)])
-    query = exp.select(exp.Star()).from_(relation(name))
+    query = exp.select(exp.Star()).from_(plain_relation(name))
     query.set("hint", exp.Hint(expressions=[coalesce]))
-    return text(query)
+    return sql_text(query)

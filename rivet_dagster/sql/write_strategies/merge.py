@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from sqlglot import exp
 
+from rivet_dagster.sql.trees import limited, named
 from rivet_dagster.sql.write_strategies.duplicates import conflicts, latest
 from rivet_dagster.sql.write_strategies.relations import (
     BATCH,
@@ -16,7 +17,7 @@ from rivet_dagster.sql.write_strategies.relations import (
     same_values,
     selected,
 )
-from rivet_dagster.sql.write_strategies.trees import column, limited, named, relation, same, text
+from rivet_dagster.sql.write_strategies.trees import plain_column, plain_relation, same, sql_text
 
 _MATCHED, _PRESENT = "matched", "rivet_there"
 
@@ -37,9 +38,9 @@ def merged(columns: Columns, keys: Sequence[str], batch: str = BATCH) -> str:
     present = named(exp.true(), _PRESENT)
     matched = joined(selected(columns, TARGET).select(present), batch, "SEMI", same(keys, [TARGET], [batch]))
     query = joined(selected(columns, batch), _MATCHED, "OUTER", same(keys, [batch], [_MATCHED]))
-    new = exp.Is(this=column(_PRESENT, _MATCHED), expression=exp.Null())
+    new = exp.Is(this=plain_column(_PRESENT, _MATCHED), expression=exp.Null())
     differs = exp.not_(same_values(columns, batch, _MATCHED))
-    return text(query.where(exp.or_(new, differs)).with_(relation(_MATCHED).this, as_=matched))
+    return sql_text(query.where(exp.or_(new, differs)).with_(plain_relation(_MATCHED).this, as_=matched))
 
 
 def repeats(name: str, keys: Sequence[str]) -> str:
@@ -49,15 +50,17 @@ def repeats(name: str, keys: Sequence[str]) -> str:
     'SELECT COUNT(*) AS `rows` FROM `batch` GROUP BY `id` HAVING COUNT(*) > 1 LIMIT 1'
     """
     several = exp.GT(this=count(), expression=exp.Literal.number(1))
-    grouped = exp.select(named(count(), "rows")).from_(relation(name)).group_by(*[column(key) for key in keys])
-    return text(limited(grouped.having(several), 1))
+    grouped = (
+        exp.select(named(count(), "rows")).from_(plain_relation(name)).group_by(*[plain_column(key) for key in keys])
+    )
+    return sql_text(limited(grouped.having(several), 1))
 
 
 def undecided(name: str, columns: Columns, keys: Sequence[str], order_by: Sequence[str]) -> str:
     """Return the query of ambiguous keys of the relation ``name``: unequal rows, with the same ``order_by``."""
-    return text(conflicts(name, [column(key) for key in keys], order_by, [c for c, _ in columns]))
+    return sql_text(conflicts(name, [plain_column(key) for key in keys], order_by, [c for c, _ in columns]))
 
 
 def decided(name: str, columns: Columns, keys: Sequence[str], order_by: Sequence[str]) -> str:
     """Return the query of one row of the relation ``name`` for each key, the greatest by ``order_by``."""
-    return text(latest(name, [column(key) for key in keys], order_by, [c for c, _ in columns]))
+    return sql_text(latest(name, [plain_column(key) for key in keys], order_by, [c for c, _ in columns]))

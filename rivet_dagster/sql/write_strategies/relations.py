@@ -11,7 +11,8 @@ from collections.abc import Sequence
 
 from sqlglot import exp
 
-from rivet_dagster.sql.write_strategies.trees import column, limited, named, relation, text
+from rivet_dagster.sql.trees import limited, named
+from rivet_dagster.sql.write_strategies.trees import plain_column, plain_relation, sql_text
 
 TARGET, BATCH, INCOMING, REST = "target", "batch", "incoming", "rest"
 
@@ -21,12 +22,12 @@ Columns = Sequence[tuple[str, str]]
 
 def selected(columns: Columns, name: str) -> exp.Select:
     """Return the query of all ``columns`` of a relation."""
-    return exp.select(*[column(c, name) for c, _ in columns]).from_(relation(name))
+    return exp.select(*[plain_column(c, name) for c, _ in columns]).from_(plain_relation(name))
 
 
 def joined(query: exp.Select, other: str, how: str, on: exp.Expr) -> exp.Select:
     """Return ``query`` with a LEFT join of the kind SEMI, ANTI or OUTER."""
-    return query.join(exp.Join(this=relation(other), side="LEFT", kind=how, on=on))
+    return query.join(exp.Join(this=plain_relation(other), side="LEFT", kind=how, on=on))
 
 
 def same_values(columns: Columns, left: str, right: str) -> exp.Expr:
@@ -34,7 +35,7 @@ def same_values(columns: Columns, left: str, right: str) -> exp.Expr:
 
     Spark cannot compare maps and variants, so they are compared as JSON, which may differ where only their order does.
 
-    >>> print(text(same_values([("a", "int"), ("m", "map<string,int>")], "l", "r")))
+    >>> print(sql_text(same_values([("a", "int"), ("m", "map<string,int>")], "l", "r")))
     `l`.`a` IS NOT DISTINCT FROM `r`.`a`
       AND TO_JSON(STRUCT(`l`.`m`)) IS NOT DISTINCT FROM TO_JSON(STRUCT(`r`.`m`))
     """
@@ -48,8 +49,8 @@ def distinct_values(columns: Sequence[str], name: str, most: int) -> str:
     >>> distinct_values(["day"], "incoming", 3)
     'SELECT DISTINCT `day` AS `day` FROM `incoming` LIMIT 3'
     """
-    values = [named(column(c), c) for c in columns]
-    return text(limited(exp.select(*values).distinct().from_(relation(name)), most))
+    values = [named(plain_column(c), c) for c in columns]
+    return sql_text(limited(exp.select(*values).distinct().from_(plain_relation(name)), most))
 
 
 def without_value(column_name: str) -> str:
@@ -58,8 +59,8 @@ def without_value(column_name: str) -> str:
     >>> without_value("at")
     'SELECT COUNT(*) AS `rows` FROM `batch` WHERE `at` IS NULL'
     """
-    missing = exp.Is(this=column(column_name), expression=exp.Null())
-    return text(exp.select(named(count(), "rows")).from_(relation(BATCH)).where(missing))
+    missing = exp.Is(this=plain_column(column_name), expression=exp.Null())
+    return sql_text(exp.select(named(count(), "rows")).from_(plain_relation(BATCH)).where(missing))
 
 
 def count() -> exp.Count:
@@ -68,7 +69,7 @@ def count() -> exp.Count:
 
 
 def _comparable(name: str, kind: str, table: str) -> exp.Expr:
-    plain = column(name, table)
+    plain = plain_column(name, table)
     if "map<" not in kind and "variant" not in kind:
         return plain
     return exp.Anonymous(this="TO_JSON", expressions=[exp.Anonymous(this="STRUCT", expressions=[plain])])

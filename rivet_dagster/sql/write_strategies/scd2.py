@@ -19,10 +19,11 @@ from collections.abc import Iterable, Sequence
 from sqlglot import exp
 
 from rivet_dagster.model.write_plan import History
+from rivet_dagster.sql.trees import named
 from rivet_dagster.sql.write_strategies import duplicates
 from rivet_dagster.sql.write_strategies.history import HistoryColumns, history_of
 from rivet_dagster.sql.write_strategies.relations import BATCH, TARGET, without_value
-from rivet_dagster.sql.write_strategies.trees import column, named, over, relation, row_of, same, text
+from rivet_dagster.sql.write_strategies.trees import over, plain_column, plain_relation, row_of, same, sql_text
 
 CHANGE = "rivet_change"
 """The column of ``changes`` with the kind of change of a row: INSERT or UPDATE."""
@@ -36,7 +37,7 @@ _TIMESTAMP = exp.DType.TIMESTAMPTZ
 def conflicts(columns: Sequence[str], plan: History) -> str:
     """Return the query of up to 10 ambiguous keys, with their effective time, for which the batch's rows differ."""
     names = history_of(columns, plan)
-    return text(duplicates.conflicts(BATCH, _identity(names), names.order_by, names.values))
+    return sql_text(duplicates.conflicts(BATCH, _identity(names), names.order_by, names.values))
 
 
 def unplaced(effective_at: str) -> str:
@@ -60,7 +61,7 @@ def changes(columns: Sequence[str], plan: History) -> str:
     if names.close_missing:
         moments = _with_reopened(moments, names)
     versions = _versions(_numbered(_in_order(moments, names), names), names)
-    return text(_changed(_settled(_placed(versions, names), names), names))
+    return sql_text(_changed(_settled(_placed(versions, names), names), names))
 
 
 def _moments(names: HistoryColumns) -> exp.Query:
@@ -71,24 +72,24 @@ def _moments(names: HistoryColumns) -> exp.Query:
     """
     # As a struct, so that no column of a row can be confused with the other names.
     known = exp.select(
-        *_as_keys(column(key, TARGET) for key in names.keys),
-        named(column(names.valid_from, TARGET), "at"),
+        *_as_keys(plain_column(key, TARGET) for key in names.keys),
+        named(plain_column(names.valid_from, TARGET), "at"),
         named(exp.false(), "is_new"),
-        named(column(names.valid_to, TARGET), "until"),
+        named(plain_column(names.valid_to, TARGET), "until"),
         named(_bound(names), "bound"),
         named(row_of(names.values, TARGET), "row"),
     )
     found = named(exp.true(), "found")
-    present = exp.select(*_as_keys(map(column, names.keys)), found).from_(relation(BATCH)).distinct()
+    present = exp.select(*_as_keys(map(plain_column, names.keys)), found).from_(plain_relation(BATCH)).distinct()
     pairs = zip(names.keys, _keys(names, "present"), strict=True)
-    same_key = exp.and_(*[exp.NullSafeEQ(this=column(key, TARGET), expression=other) for key, other in pairs])
+    same_key = exp.and_(*[exp.NullSafeEQ(this=plain_column(key, TARGET), expression=other) for key, other in pairs])
     side = {"side": "LEFT"} if names.close_missing else {"kind": "INNER"}
-    known = known.from_(relation(TARGET)).join(exp.Join(this=present.subquery("present"), on=same_key, **side))
+    known = known.from_(plain_relation(TARGET)).join(exp.Join(this=present.subquery("present"), on=same_key, **side))
     if names.close_missing:
-        is_open = exp.Is(this=column(names.valid_to, TARGET), expression=exp.Null())
-        known = known.where(exp.or_(column("found", "present"), is_open))
+        is_open = exp.Is(this=plain_column(names.valid_to, TARGET), expression=exp.Null())
+        known = known.where(exp.or_(plain_column("found", "present"), is_open))
     incoming = exp.select(
-        *_as_keys(map(column, names.keys)),
+        *_as_keys(map(plain_column, names.keys)),
         named(_effective(names), "at"),
         named(exp.true(), "is_new"),
         named(exp.cast(exp.Null(), _TIMESTAMP), "until"),
@@ -99,10 +100,10 @@ def _moments(names: HistoryColumns) -> exp.Query:
 
 
 def _bound(names: HistoryColumns) -> exp.Expr:
-    end = column(names.valid_to, TARGET)
+    end = plain_column(names.valid_to, TARGET)
     if not names.close_missing:
         return end
-    lacking = exp.Is(this=column("found", "present"), expression=exp.Null())
+    lacking = exp.Is(this=plain_column("found", "present"), expression=exp.Null())
     return exp.If(this=lacking, true=_run_started_at(), false=end)
 
 
@@ -112,22 +113,22 @@ def _with_reopened(moments: exp.Query, names: HistoryColumns) -> exp.Query:
     Its last row is then used twice: at its own time, and at the reopening.
     """
     keys = _keys(names)
-    new_at = exp.If(this=column("is_new"), true=column("at"), false=exp.Null())
-    ongoing = exp.and_(exp.Not(this=column("is_new")), exp.Is(this=column("until"), expression=exp.Null()))
+    new_at = exp.If(this=plain_column("is_new"), true=plain_column("at"), false=exp.Null())
+    ongoing = exp.and_(exp.Not(this=plain_column("is_new")), exp.Is(this=plain_column("until"), expression=exp.Null()))
     known = exp.select(
         exp.Star(),
         named(over(exp.Max(this=new_at), keys), "last_at"),
-        named(over(exp.Max(this=column("until")), keys), "closed"),
+        named(over(exp.Max(this=plain_column("until")), keys), "closed"),
         named(over(exp.LogicalOr(this=ongoing), keys), "is_open"),
     ).from_(moments.subquery("moments"))
-    at, closed = column("at"), column("closed")
-    is_last = exp.and_(column("is_new"), exp.EQ(this=at, expression=column("last_at")))
-    reopens = exp.and_(is_last, exp.Not(this=column("is_open")), exp.LT(this=at.copy(), expression=closed))
+    at, closed = plain_column("at"), plain_column("closed")
+    is_last = exp.and_(plain_column("is_new"), exp.EQ(this=at, expression=plain_column("last_at")))
+    reopens = exp.and_(is_last, exp.Not(this=plain_column("is_open")), exp.LT(this=at.copy(), expression=closed))
     again = exp.Greatest(this=closed.copy(), expressions=[_run_started_at()])
     times = exp.If(
         this=reopens, true=exp.Array(expressions=[at.copy(), again]), false=exp.Array(expressions=[at.copy()])
     )
-    others = [column(name) for name in ("is_new", "until", "bound", "row")]
+    others = [plain_column(name) for name in ("is_new", "until", "bound", "row")]
     return exp.select(*keys, named(exp.Explode(this=times), "at"), *others).from_(known.subquery("known"))
 
 
@@ -135,13 +136,13 @@ def _in_order(moments: exp.Query, names: HistoryColumns) -> exp.Select:
     """Return each moment with the one before it, and with ``closed``, the last end of a version that began by then."""
     return exp.select(
         exp.Star(),
-        named(over(exp.Lag(this=column("at")), _keys(names), *_ORDER), "previous_at"),
-        named(over(exp.Lag(this=column("row")), _keys(names), *_ORDER), "previous"),
-        named(over(exp.Max(this=column("bound")), _keys(names), *_ORDER, rows=True), "closed"),
+        named(over(exp.Lag(this=plain_column("at")), _keys(names), *_ORDER), "previous_at"),
+        named(over(exp.Lag(this=plain_column("row")), _keys(names), *_ORDER), "previous"),
+        named(over(exp.Max(this=plain_column("bound")), _keys(names), *_ORDER, rows=True), "closed"),
     ).from_(moments.subquery("moments"))
 
 
-_ORDER = (column("at"), column("is_new"))
+_ORDER = (plain_column("at"), plain_column("is_new"))
 
 
 def _numbered(moments: exp.Select, names: HistoryColumns) -> exp.Select:
@@ -151,11 +152,11 @@ def _numbered(moments: exp.Select, names: HistoryColumns) -> exp.Select:
     tracked column from the moment before it, or that is the first after a version's end. A row with exactly the time at
     which a version of the target begins belongs to that version, whatever its values.
     """
-    at, before, closed = column("at"), column("previous_at"), column("closed")
+    at, before, closed = plain_column("at"), plain_column("previous_at"), plain_column("closed")
     differs = exp.Not(this=exp.Paren(this=same(names.tracked, ["row"], ["previous"])))
     after_end = exp.and_(exp.LT(this=before, expression=closed), exp.LTE(this=closed.copy(), expression=at))
     later = exp.and_(exp.LT(this=before.copy(), expression=at.copy()), exp.or_(differs, after_end))
-    begins = exp.or_(exp.Not(this=column("is_new")), exp.Is(this=before.copy(), expression=exp.Null()), later)
+    begins = exp.or_(exp.Not(this=plain_column("is_new")), exp.Is(this=before.copy(), expression=exp.Null()), later)
     number = over(exp.CountIf(this=begins), _keys(names), *_ORDER, rows=True)
     return exp.select(exp.Star(), named(number, "number")).from_(moments.subquery("ordered"))
 
@@ -166,41 +167,43 @@ def _versions(moments: exp.Select, names: HistoryColumns) -> exp.Select:
     ``restated`` is a new row with exactly the time at which a version of the target begins.
     """
     position = exp.Struct(expressions=[expression.copy() for expression in _ORDER])
-    at_its_beginning = exp.and_(column("is_new"), exp.EQ(this=column("previous_at"), expression=column("at")))
-    restated = exp.Filter(this=exp.AnyValue(this=column("row")), expression=exp.Where(this=at_its_beginning))
+    at_its_beginning = exp.and_(
+        plain_column("is_new"), exp.EQ(this=plain_column("previous_at"), expression=plain_column("at"))
+    )
+    restated = exp.Filter(this=exp.AnyValue(this=plain_column("row")), expression=exp.Where(this=at_its_beginning))
     return (
         exp.select(
             *_keys(names),
-            named(exp.Min(this=column("at")), "begin"),
-            named(exp.LogicalOr(this=exp.Not(this=column("is_new"))), "is_known"),
-            named(exp.Max(this=column("until")), "until"),
-            named(exp.Max(this=column("closed")), "closed"),
-            named(exp.ArgMin(this=column("row"), expression=position), "first"),
-            named(exp.ArgMax(this=column("row"), expression=position.copy()), "last"),
+            named(exp.Min(this=plain_column("at")), "begin"),
+            named(exp.LogicalOr(this=exp.Not(this=plain_column("is_new"))), "is_known"),
+            named(exp.Max(this=plain_column("until")), "until"),
+            named(exp.Max(this=plain_column("closed")), "closed"),
+            named(exp.ArgMin(this=plain_column("row"), expression=position), "first"),
+            named(exp.ArgMax(this=plain_column("row"), expression=position.copy()), "last"),
             named(restated, "restated"),
         )
         .from_(moments.subquery("numbered"))
-        .group_by(*_keys(names), column("number"))
+        .group_by(*_keys(names), plain_column("number"))
     )
 
 
 def _placed(versions: exp.Select, names: HistoryColumns) -> exp.Select:
     """Return each version with its end, whether it is the ``newest`` and open, and the row ``base`` it begins with."""
-    begin, closed, keys = column("begin"), column("closed"), _keys(names)
+    begin, closed, keys = plain_column("begin"), plain_column("closed"), _keys(names)
     is_bounded = exp.GT(this=closed, expression=begin)
     bound = exp.If(this=is_bounded, true=closed.copy(), false=exp.Null())
     following = over(exp.Lead(this=begin.copy()), keys, begin)
     end = exp.Least(this=following, expressions=[bound], ignore_nulls=True)
 
-    known = exp.If(this=column("is_known"), true=begin.copy(), false=exp.Null())
+    known = exp.If(this=plain_column("is_known"), true=begin.copy(), false=exp.Null())
     last_known = exp.Coalesce(this=over(exp.Max(this=known), keys), expressions=[begin.copy()])
     unbounded = exp.Not(this=exp.Coalesce(this=is_bounded.copy(), expressions=[exp.false()]))
     newest = exp.and_(unbounded, exp.GTE(this=begin.copy(), expression=last_known))
 
-    is_restated = exp.Not(this=exp.Is(this=column("restated"), expression=exp.Null()))
+    is_restated = exp.Not(this=exp.Is(this=plain_column("restated"), expression=exp.Null()))
     differs = exp.Not(this=exp.Paren(this=same(names.tracked, ["restated"], ["first"])))
-    base = exp.If(this=exp.and_(is_restated, differs), true=column("restated"), false=column("first"))
-    carried_over = [column(name) for name in ("begin", "is_known", "until", "first", "last")]
+    base = exp.If(this=exp.and_(is_restated, differs), true=plain_column("restated"), false=plain_column("first"))
+    carried_over = [plain_column(name) for name in ("begin", "is_known", "until", "first", "last")]
     computed = [named(end, "end"), named(newest, "newest"), named(base, "base")]
     return exp.select(*carried_over, *computed).from_(versions.subquery("versions"))
 
@@ -208,27 +211,27 @@ def _placed(versions: exp.Select, names: HistoryColumns) -> exp.Select:
 def _settled(versions: exp.Select, names: HistoryColumns) -> exp.Select:
     """Return each version with its final ``row``: the newest takes its untracked columns from the last row."""
     overwritten = set(names.untracked)
-    current = exp.If(this=column("newest"), true=column("last"), false=column("base"))
+    current = exp.If(this=plain_column("newest"), true=plain_column("last"), false=plain_column("base"))
     chosen = exp.select(exp.Star(), named(current, "current")).from_(versions.subquery("placed"))
-    values = [named(column(name, "current" if name in overwritten else "base"), name) for name in names.values]
-    carried_over = [column(name) for name in ("begin", "end", "is_known", "until", "first")]
+    values = [named(plain_column(name, "current" if name in overwritten else "base"), name) for name in names.values]
+    carried_over = [plain_column(name) for name in ("begin", "end", "is_known", "until", "first")]
     return exp.select(*carried_over, named(exp.Struct(expressions=values), "row")).from_(chosen.subquery("chosen"))
 
 
 def _changed(versions: exp.Select, names: HistoryColumns) -> exp.Select:
     """Return the versions that are new or differ from the target's, with the target's columns."""
-    begin, end = column("begin"), column("end")
+    begin, end = plain_column("begin"), plain_column("end")
     own = {
         names.valid_from: begin,
         names.valid_to: end,
         names.is_current: exp.Is(this=end.copy(), expression=exp.Null()),
     }
-    values = [named(own.get(name, column(name, "row")), name) for name in names.columns]
-    kind = exp.If(this=column("is_known"), true=exp.Literal.string(UPDATE), false=exp.Literal.string(INSERT))
+    values = [named(own.get(name, plain_column(name, "row")), name) for name in names.columns]
+    kind = exp.If(this=plain_column("is_known"), true=exp.Literal.string(UPDATE), false=exp.Literal.string(INSERT))
     as_before = exp.and_(
-        column("is_known"),
-        exp.NullSafeEQ(this=end.copy(), expression=column("until")),
-        exp.NullSafeEQ(this=column("row"), expression=column("first")),
+        plain_column("is_known"),
+        exp.NullSafeEQ(this=end.copy(), expression=plain_column("until")),
+        exp.NullSafeEQ(this=plain_column("row"), expression=plain_column("first")),
     )
     different = exp.Not(this=exp.Paren(this=as_before))
     return exp.select(*values, named(kind, CHANGE)).from_(versions.subquery("settled")).where(different)
@@ -236,12 +239,12 @@ def _changed(versions: exp.Select, names: HistoryColumns) -> exp.Select:
 
 def _identity(names: HistoryColumns) -> list[exp.Expr]:
     """Return what identifies a row of the batch: its keys and, if it has one, its effective time."""
-    keys: list[exp.Expr] = [column(key) for key in names.keys]
+    keys: list[exp.Expr] = [plain_column(key) for key in names.keys]
     return keys if names.effective_at is None else [*keys, named(_effective(names), names.effective_at)]
 
 
 def _effective(names: HistoryColumns) -> exp.Expr:
-    return exp.cast(column(names.effective_at), _TIMESTAMP) if names.effective_at else _run_started_at()
+    return exp.cast(plain_column(names.effective_at), _TIMESTAMP) if names.effective_at else _run_started_at()
 
 
 def _run_started_at() -> exp.Expr:
@@ -253,4 +256,4 @@ def _as_keys(keys: Iterable[exp.Expr]) -> list[exp.Expr]:
 
 
 def _keys(names: HistoryColumns, *within: str) -> list[exp.Expr]:
-    return [column(f"key_{position}", *within) for position in range(len(names.keys))]
+    return [plain_column(f"key_{position}", *within) for position in range(len(names.keys))]

@@ -6,8 +6,9 @@ from collections.abc import Collection, Sequence
 
 from sqlglot import exp
 
+from rivet_dagster.sql.trees import named
 from rivet_dagster.sql.write_strategies.relations import Columns, same_values
-from rivet_dagster.sql.write_strategies.trees import column, named, relation, same, text
+from rivet_dagster.sql.write_strategies.trees import plain_column, plain_relation, same, sql_text
 
 _TARGET, _SOURCE = "rivet_target", "rivet_source"
 _KEYS = "rivet_keys"
@@ -38,12 +39,12 @@ def update_or_insert(
         THEN UPDATE SET `rivet_target`.`id` = `rivet_source`.`id`, `rivet_target`.`net` = `rivet_source`.`net`
       WHEN NOT MATCHED THEN INSERT (`id`, `net`) VALUES (`rivet_source`.`id`, `rivet_source`.`net`)
     """
-    assigned = [exp.EQ(this=column(name, _TARGET), expression=column(name, _SOURCE)) for name, _ in columns]
+    assigned = [exp.EQ(this=plain_column(name, _TARGET), expression=plain_column(name, _SOURCE)) for name, _ in columns]
     update = exp.When(matched=True, then=exp.Update(expressions=assigned))
     if equal_stay:
         update.set("condition", exp.not_(exp.paren(same_values(columns, _TARGET, _SOURCE), copy=False)))
     on = _within(same(keys, [_TARGET], [_SOURCE], never_null), inside)
-    return text(_merge(table, relation(source, _SOURCE), on, [update, _insert(columns)]))
+    return sql_text(_merge(table, plain_relation(source, _SOURCE), on, [update, _insert(columns)]))
 
 
 def delete_and_insert(
@@ -64,32 +65,34 @@ def delete_and_insert(
       WHEN NOT MATCHED AND NOT `rivet_source`.`rivet_deletes` THEN INSERT (`day`, `n`) VALUES (...)
     """
     by_key = {key.lower() for key in keys}
-    deleted = [named(column(name) if name.lower() in by_key else _nothing(kind), name) for name, kind in columns]
-    inserted = [named(column(name), name) for name, _ in columns]
-    named_keys = [named(column(name), name) for name, _ in columns if name.lower() in by_key]
-    distinct = exp.select(*named_keys).distinct().from_(relation(source))  # of keys alone: maps cannot be compared
+    deleted = [named(plain_column(name) if name.lower() in by_key else _nothing(kind), name) for name, kind in columns]
+    inserted = [named(plain_column(name), name) for name, _ in columns]
+    named_keys = [named(plain_column(name), name) for name, _ in columns if name.lower() in by_key]
+    distinct = (
+        exp.select(*named_keys).distinct().from_(plain_relation(source))
+    )  # of keys alone: maps cannot be compared
     keys_alias = exp.TableAlias(this=exp.to_identifier(_KEYS, quoted=True))
     keys_of_batch = exp.select(named(exp.true(), _DELETES), *deleted).from_(
         exp.Subquery(this=distinct, alias=keys_alias)
     )
-    rows = exp.select(named(exp.false(), _DELETES), *inserted).from_(relation(source))
+    rows = exp.select(named(exp.false(), _DELETES), *inserted).from_(plain_relation(source))
     both = exp.Union(this=keys_of_batch, expression=rows, distinct=False)
     alias = exp.TableAlias(this=exp.to_identifier(_SOURCE, quoted=True))
-    deletes = column(_DELETES, _SOURCE)
+    deletes = plain_column(_DELETES, _SOURCE)
     on = _within(exp.and_(deletes, same(keys, [_TARGET], [_SOURCE])), inside)
     delete = exp.When(matched=True, then=exp.Var(this="DELETE"))
     insert = _insert(columns)
     insert.set("condition", exp.not_(deletes.copy()))
-    return text(_merge(table, exp.Subquery(this=both, alias=alias), on, [delete, insert]))
+    return sql_text(_merge(table, exp.Subquery(this=both, alias=alias), on, [delete, insert]))
 
 
 def delete(table: Sequence[str], condition: exp.Expr) -> str:
     """Return the DELETE of the rows of ``table``, the parts of its name, that fulfil ``condition``.
 
-    >>> delete(["lake", "orders"], exp.EQ(this=column("day"), expression=exp.Placeholder(this="day")))
+    >>> delete(["lake", "orders"], exp.EQ(this=plain_column("day"), expression=exp.Placeholder(this="day")))
     'DELETE FROM `lake`.`orders` WHERE `day` = :day'
     """
-    return text(exp.Delete(this=_table(table), where=exp.Where(this=condition)))
+    return sql_text(exp.Delete(this=_table(table), where=exp.Where(this=condition)))
 
 
 def count_query(name: str) -> str:
@@ -98,7 +101,7 @@ def count_query(name: str) -> str:
     >>> count_query("whole")
     'SELECT COUNT(*) AS `rows` FROM `whole`'
     """
-    return text(exp.select(named(exp.Count(this=exp.Star(), big_int=True), "rows")).from_(relation(name)))
+    return sql_text(exp.select(named(exp.Count(this=exp.Star(), big_int=True), "rows")).from_(plain_relation(name)))
 
 
 def _merge(table: Sequence[str], source: exp.Expr, on: exp.Expr, whens: list[exp.When]) -> exp.Merge:
@@ -107,8 +110,8 @@ def _merge(table: Sequence[str], source: exp.Expr, on: exp.Expr, whens: list[exp
 
 
 def _insert(columns: Columns) -> exp.When:
-    names = exp.Tuple(expressions=[column(name) for name, _ in columns])
-    values = exp.Tuple(expressions=[column(name, _SOURCE) for name, _ in columns])
+    names = exp.Tuple(expressions=[plain_column(name) for name, _ in columns])
+    values = exp.Tuple(expressions=[plain_column(name, _SOURCE) for name, _ in columns])
     return exp.When(matched=False, then=exp.Insert(this=names, expression=values))
 
 

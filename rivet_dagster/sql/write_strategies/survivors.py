@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from sqlglot import exp
 
 from rivet_dagster.sql.write_strategies.relations import INCOMING, REST, Columns, joined, same_values, selected
-from rivet_dagster.sql.write_strategies.trees import same, text
+from rivet_dagster.sql.write_strategies.trees import same, sql_text
 
 
 def survivors(columns: Columns, identity: Sequence[str], equal_stay: bool = False) -> str:
@@ -21,8 +21,8 @@ def survivors(columns: Columns, identity: Sequence[str], equal_stay: bool = Fals
     """
     query = selected(columns, REST)
     if not identity:
-        return text(query)
+        return sql_text(query)
     replaced = same(identity, [REST], [INCOMING])
     if equal_stay:
         replaced = exp.and_(replaced, exp.not_(same_values(columns, REST, INCOMING)))
-    return text(joined(query, INCOMING, "ANTI", replaced))
+    return sql_text(joined(query, INCOMING, "ANTI", replaced))

@@ -1,4 +1,4 @@
-"""Building blocks of the queries of write strategies."""
+"""Building blocks of the queries of write strategies, whose columns are named as tables name them, dots and all."""
 
 from __future__ import annotations
 
@@ -7,46 +7,32 @@ from collections.abc import Collection, Sequence
 from sqlglot import exp
 
 from rivet_dagster.model.plugins import SPARK
+from rivet_dagster.sql.trees import named
 
 
-def column(name: str, *within: str) -> exp.Expr:
+def plain_column(name: str, *within: str) -> exp.Expr:
     """Return the column ``name``, unparsed, of the relation, or of the struct of a relation, given by ``within``.
 
-    >>> text(column("net")), text(column("a.b", "batch")), text(column("net", "version", "row"))
-    ('`net`', '`batch`.`a.b`', '`version`.`row`.`net`')
+    >>> sql_text(plain_column("a.b", "batch")), sql_text(plain_column("net", "version", "row"))
+    ('`batch`.`a.b`', '`version`.`row`.`net`')
     """
     first, *rest = [exp.to_identifier(part, quoted=True) for part in (*within, name)]
     return exp.Dot.build([exp.Column(this=first), *rest]) if rest else exp.Column(this=first)
 
 
-def relation(name: str, alias: str | None = None) -> exp.Table:
+def plain_relation(name: str, alias: str | None = None) -> exp.Table:
     """Return the relation ``name``."""
     named = exp.TableAlias(this=exp.to_identifier(alias, quoted=True)) if alias is not None else None
     return exp.Table(this=exp.to_identifier(name, quoted=True), alias=named)
 
 
-def named(expression: exp.Expr, name: str) -> exp.Alias:
-    """Return ``expression AS name``."""
-    return exp.Alias(this=expression, alias=exp.to_identifier(name, quoted=True))
-
-
-def limited(query: exp.Select, rows: int) -> exp.Select:
-    """Return ``query`` with a LIMIT; ``Select.limit`` would render the number as text and parse it.
-
-    >>> text(limited(exp.select(column("id")), 3))
-    'SELECT `id` LIMIT 3'
-    """
-    query.set("limit", exp.Limit(expression=exp.Literal.number(rows)))
-    return query
-
-
 def row_of(columns: Sequence[str], *within: str) -> exp.Struct:
     """Return the values of ``columns`` as one struct.
 
-    >>> text(row_of(["id", "net"], "batch"))
+    >>> sql_text(row_of(["id", "net"], "batch"))
     'STRUCT(`batch`.`id` AS `id`, `batch`.`net` AS `net`)'
     """
-    return exp.Struct(expressions=[named(column(name, *within), name) for name in columns])
+    return exp.Struct(expressions=[named(plain_column(name, *within), name) for name in columns])
 
 
 def same(
@@ -56,11 +42,11 @@ def same(
 
     One of the sides has no NULL in the columns ``never_null``, for which ``=`` means the same.
 
-    >>> text(same(["id", "net"], ["batch"], ["target"], never_null=["id"]))
+    >>> sql_text(same(["id", "net"], ["batch"], ["target"], never_null=["id"]))
     '`batch`.`id` = `target`.`id` AND `batch`.`net` IS NOT DISTINCT FROM `target`.`net`'
     """
     pairs = [
-        (exp.EQ if c in never_null else exp.NullSafeEQ)(this=column(c, *left), expression=column(c, *right))
+        (exp.EQ if c in never_null else exp.NullSafeEQ)(this=plain_column(c, *left), expression=plain_column(c, *right))
         for c in columns
     ]
     return exp.and_(*pairs) if pairs else exp.true()
@@ -77,6 +63,6 @@ def over(function: exp.Expr, partition_by: Sequence[exp.Expr], *order: exp.Expr,
     )
 
 
-def text(tree: exp.Expr) -> str:
-    """Return the SQL of a tree, for Spark."""
+def sql_text(tree: exp.Expr) -> str:
+    """Return the SQL of a tree, for Spark; the tree stays as it is."""
     return tree.sql(dialect=SPARK)

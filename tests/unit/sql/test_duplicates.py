@@ -4,7 +4,7 @@ from support.scd2_cases import started_at
 from support.scd2_runs import DuckDb
 
 from rivet_dagster.sql.write_strategies.duplicates import conflicts
-from rivet_dagster.sql.write_strategies.trees import column, text
+from rivet_dagster.sql.write_strategies.trees import plain_column, sql_text
 
 
 def test_ten_ambiguous_keys_are_shown():
@@ -12,5 +12,5 @@ def test_ten_ambiguous_keys_are_shown():
     for keys, shown in ((range(12), 10), ([None, 1], 2)):
         rows = [{"id": key, "value": value} for key in keys for value in (1, 2)]
         engine.register("batch", rows, {"id": "INT", "value": "INT"})
-        found = engine.rows(text(conflicts("batch", [column("id")], (), ("id", "value"))), started_at(0))
+        found = engine.rows(sql_text(conflicts("batch", [plain_column("id")], (), ("id", "value"))), started_at(0))
         assert len({row["id"] for row in found}) == len(found) == shown
