@@ -34,8 +34,8 @@ from rivet_dagster.execution.group_run import run_group
 from rivet_dagster.execution.progress import WRITE
 from rivet_dagster.execution.results import GroupResult
 from rivet_dagster.execution.runtime import Runtime
-from rivet_dagster.model.origin import Origin
 from rivet_dagster.model.row_errors import RowErrors
+from rivet_dagster.model.text_lines import Origin
 from rivet_dagster.sql.row_errors.error_query import QueryLocation
 from rivet_dagster.sql.row_errors.separation import separate
 

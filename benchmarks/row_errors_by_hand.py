@@ -28,7 +28,7 @@ from one_session import cpu_seconds, load, open_runtime, start_spark
 from rivet_dagster import Joint
 from rivet_dagster.execution.group_run import run_group
 from rivet_dagster.execution.runtime import Runtime
-from rivet_dagster.model.origin import Origin
+from rivet_dagster.model.text_lines import Origin
 
 HERE = Path(__file__).resolve().parent
 QUARANTINE, BY_HAND = "quarantine", "by hand"

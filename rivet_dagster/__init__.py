@@ -24,8 +24,7 @@ if TYPE_CHECKING:
     from rivet_dagster.definitions.sensors.files import build_files_sensor
     from rivet_dagster.definitions.sensors.source_changed import build_source_changed_sensor
     from rivet_dagster.definitions.sensors.sweep import build_sweep_sensors
-    from rivet_dagster.definitions.specs.context import TranslationContext
-    from rivet_dagster.definitions.specs.translator import DagsterRivetTranslator
+    from rivet_dagster.definitions.specs.translator import DagsterRivetTranslator, TranslationContext
     from rivet_dagster.errors import RivetError
     from rivet_dagster.execution.reading.refs import MaterializedRef
     from rivet_dagster.loading import compile_directory
@@ -40,13 +39,13 @@ _HOMES = {
     "RivetGroupRun": "rivet_dagster.definitions.assets.groups",
     "RivetProject": "rivet_dagster.definitions.project",
     "RivetProjectComponent": "rivet_dagster.definitions.component.component",
-    "TranslationContext": "rivet_dagster.definitions.specs.context",
+    "TranslationContext": "rivet_dagster.definitions.specs.translator",
     "automation_condition": "rivet_dagster.definitions.automation.conditions",
     "build_after_success_sensor": "rivet_dagster.definitions.sensors.after_success",
     "build_files_sensor": "rivet_dagster.definitions.sensors.files",
     "build_observation_schedule": "rivet_dagster.definitions.schedules.observation",
     "build_rivet_asset_selection": "rivet_dagster.definitions.assets.asset_selection",
-    "build_rivet_asset_specs": "rivet_dagster.definitions.assets.asset_specs",
+    "build_rivet_asset_specs": "rivet_dagster.definitions.specs.translator",
     "build_schedule_from_rivet_selection": "rivet_dagster.definitions.schedules.materialization",
     "build_source_changed_sensor": "rivet_dagster.definitions.sensors.source_changed",
     "build_sweep_sensors": "rivet_dagster.definitions.sensors.sweep",

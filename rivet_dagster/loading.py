@@ -17,12 +17,12 @@ from rivet_dagster.compiler.helper.helper import helper
 from rivet_dagster.compiler.plan import CompiledAssembly
 from rivet_dagster.engines.registry import engine_traits
 from rivet_dagster.errors import RivetError
-from rivet_dagster.model.introspection import Introspection
 from rivet_dagster.model.joint import SOURCE, Joint
-from rivet_dagster.model.location import Location, Resolved
 from rivet_dagster.model.plugins import Plugins
 from rivet_dagster.model.profile import expand_variables
 from rivet_dagster.model.project import Project
+from rivet_dagster.model.schema import Introspection
+from rivet_dagster.model.target import Location, Resolved
 from rivet_dagster.project.cache_file import read_cache, write_cache, write_parts
 from rivet_dagster.project.load import read_project
 

@@ -115,7 +115,7 @@ class ProjectTestItem(pytest.Item):
         """Run the test, and with the first one all that were selected; on a worker of pytest-xdist, it alone."""
         result = self.project.result(self.declared, alone=hasattr(self.config, "workerinput"))
         if result.status != "passed":
-            from rivet_dagster.project_tests.rendering import explanation
+            from rivet_dagster.project_tests.results import explanation
 
             raise _NotPassedError(explanation(result))
 

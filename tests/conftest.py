@@ -30,7 +30,7 @@ from support.spark import (
 from support.torture import TORTURE
 
 from rivet_dagster.engines.pyspark import PySparkEngine
-from rivet_dagster.engines.pyspark.class_archive.place import VARIABLE
+from rivet_dagster.engines.pyspark.class_archive.store import VARIABLE
 from rivet_dagster.model.profile import EngineSpec
 from rivet_dagster.secrets import redaction
 

@@ -9,8 +9,7 @@ from typing import Any
 
 from rivet_dagster.catalogs.capabilities import capable
 from rivet_dagster.catalogs.capabilities.sources import ListsTables
-from rivet_dagster.catalogs.capabilities.targets import HasTargets
-from rivet_dagster.catalogs.capabilities.versions import HasVersions
+from rivet_dagster.catalogs.capabilities.targets import HasTargets, HasVersions
 from rivet_dagster.errors import RivetError
 from rivet_dagster.model.external_assets import Part, ending, external_table, key_path, parts_of
 from rivet_dagster.model.partitions import Window

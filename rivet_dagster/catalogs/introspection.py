@@ -18,12 +18,11 @@ from rivet_dagster.catalogs.external_assets import ExternalAssets
 from rivet_dagster.catalogs.registry import open_catalog
 from rivet_dagster.errors import Diagnostic, RivetError
 from rivet_dagster.model.external_assets import DAGSTER, is_external
-from rivet_dagster.model.introspection import Introspection
+from rivet_dagster.model.inputs import landing_options
 from rivet_dagster.model.joint import SOURCE, Joint
-from rivet_dagster.model.landing import landing_options
 from rivet_dagster.model.profile import CatalogSpec
 from rivet_dagster.model.project import Project
-from rivet_dagster.model.schema import Field, Schema
+from rivet_dagster.model.schema import Field, Introspection, Schema
 
 SECONDS = 10.0
 """The time limit for all catalogs together."""

@@ -18,7 +18,7 @@ from rivet_dagster.sql import trees
 from rivet_dagster.sql.balance import on_lines_of_its_own
 from rivet_dagster.sql.dialect import Query, SqlError, guarded, quoted, read_query
 from rivet_dagster.sql.error import Unreadable
-from rivet_dagster.sql.reads import reads
+from rivet_dagster.sql.known_query import reads
 from rivet_dagster.sql.unknown_columns import UnknownColumn, unknown_columns
 
 _THIS = re.compile(r"\{\{\s*this\s*\}\}")

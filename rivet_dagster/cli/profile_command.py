@@ -27,9 +27,8 @@ from rivet_dagster.model.profile import CatalogSpec, EngineSpec
 from rivet_dagster.model.project import Project
 from rivet_dagster.project.load import load_project
 from rivet_dagster.project.manifest import read_manifest
-from rivet_dagster.project.profile_edit import with_entry
+from rivet_dagster.project.profile_edit import replace_file, with_entry
 from rivet_dagster.project.profiles import chosen_profile
-from rivet_dagster.project.replaced_file import replace_file
 from rivet_dagster.project.settings_file import read_settings
 from rivet_dagster.project.text_file import read_text
 from rivet_dagster.project.yaml_text import YamlError, plain, read_yaml

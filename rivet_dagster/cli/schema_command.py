@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 
 from rivet_dagster.cli.schemas.joint import joint_schema
-from rivet_dagster.cli.schemas.project_tests import project_test_schema
-from rivet_dagster.cli.schemas.settings import manifest_schema, profiles_schema
+from rivet_dagster.cli.schemas.settings import manifest_schema, profiles_schema, project_test_schema
 
 SCHEMAS = {
     "rivet": manifest_schema,

@@ -12,9 +12,8 @@ from rivet_dagster.engines.pyspark.class_archive.jvm import SparkJvm
 from rivet_dagster.engines.pyspark.class_archive.making import make_archive
 from rivet_dagster.engines.pyspark.class_archive.store import Archive, find_archive
 from rivet_dagster.engines.pyspark.engine import PySparkEngine
-from rivet_dagster.engines.pyspark.server.record import ServerRecord, running
+from rivet_dagster.engines.pyspark.server.record import ServerRecord, running, stop_running
 from rivet_dagster.engines.pyspark.server.starting import ServerSpec, ensure_server
-from rivet_dagster.engines.pyspark.server.stopping import stop_running
 from rivet_dagster.engines.registry import engine_class, open_engine
 from rivet_dagster.errors import RivetError
 from rivet_dagster.model.profile import EngineSpec, Profile

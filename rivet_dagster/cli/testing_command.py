@@ -17,8 +17,7 @@ from rivet_dagster.cli.variables import command_variables
 from rivet_dagster.errors import RivetError, nearest
 from rivet_dagster.project_tests.declared import ERROR, FAILED, PASSED
 from rivet_dagster.project_tests.parsing import read_tests, selected
-from rivet_dagster.project_tests.rendering import explanation
-from rivet_dagster.project_tests.results import TestResult
+from rivet_dagster.project_tests.results import TestResult, explanation
 from rivet_dagster.project_tests.running import Runner, offline_engine, run_tests
 from rivet_dagster.project_tests.watching import Watched, changes, file_stamps, interval
 

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from rivet_dagster.catalogs.capabilities import capable
+from rivet_dagster.catalogs.capabilities.targets import HasVersions, VersionTransaction
 from rivet_dagster.catalogs.capabilities.transaction import TableTransaction
-from rivet_dagster.catalogs.capabilities.versions import HasVersions, VersionTransaction
 from rivet_dagster.cli.environment_command import runtime_of
 from rivet_dagster.compiler.plan import CompiledAssembly, CompiledJoint
 from rivet_dagster.errors import RivetError, nearest

@@ -10,32 +10,30 @@ from rivet_dagster.compiler.assembly import check_assembly
 from rivet_dagster.compiler.context import DeclaredContext, GroupsContext
 from rivet_dagster.compiler.diagnostics import Diagnostics
 from rivet_dagster.compiler.engines import check_settings, check_storage, resolve_engines
-from rivet_dagster.compiler.errors_check import with_errors_checks
 from rivet_dagster.compiler.external_assets import check_external_assets
 from rivet_dagster.compiler.fusion import DEFAULT_MAX_DEPTH, fuse_joints, order_groups
 from rivet_dagster.compiler.graph import Graph
 from rivet_dagster.compiler.groups import check_exits, fused_group, targets_of
 from rivet_dagster.compiler.landing import check_landing_readers, check_landing_zones
-from rivet_dagster.compiler.layouts import check_layouts
 from rivet_dagster.compiler.materialization import engine_boundaries, materializations
 from rivet_dagster.compiler.partitions import check_parameters, check_partition_columns
 from rivet_dagster.compiler.plan import CompiledAssembly
 from rivet_dagster.compiler.plugin_options import check_declared_tables, check_plugins
-from rivet_dagster.compiler.quality import compile_checks
+from rivet_dagster.compiler.quality import compile_checks, with_errors_checks
 from rivet_dagster.compiler.quarantine import check_error_tables, check_quarantine
 from rivet_dagster.compiler.reach import Reach
 from rivet_dagster.compiler.references import build_graph
 from rivet_dagster.compiler.resolve_joints import resolve_joints
 from rivet_dagster.compiler.schemas import infer_schemas
 from rivet_dagster.compiler.sensors import check_observations, check_sensors, check_upkeeps
-from rivet_dagster.compiler.strategies import check_strategies
+from rivet_dagster.compiler.strategies import check_layouts, check_strategies
 from rivet_dagster.compiler.table_writers import check_stored_tables, check_tables
 from rivet_dagster.compiler.tables import Tables
-from rivet_dagster.model.introspection import Introspection
-from rivet_dagster.model.location import Resolved
 from rivet_dagster.model.plugins import Plugins
 from rivet_dagster.model.profile import Profile
 from rivet_dagster.model.project import Project, is_of_block
+from rivet_dagster.model.schema import Introspection
+from rivet_dagster.model.target import Resolved
 
 RULES_OF_DECLARATIONS: tuple[Callable[[DeclaredContext], None], ...] = (
     check_assembly,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 from rivet_dagster.cache import CompileCache
 from rivet_dagster.compiler.context import GroupsContext
@@ -11,15 +12,13 @@ from rivet_dagster.compiler.fusion import Fusion
 from rivet_dagster.compiler.graph import Graph, TemplateNeeds
 from rivet_dagster.compiler.group_query import Cte, GroupQuery, Incremental
 from rivet_dagster.compiler.plan import FusedGroup
-from rivet_dagster.compiler.targets import target_of
 from rivet_dagster.model.joint import PYTHON, SOURCE, SQL, Joint
 from rivet_dagster.model.partitions import Partitions
 from rivet_dagster.model.plugins import Plugins
 from rivet_dagster.model.profile import Profile
 from rivet_dagster.model.step_options import STEP_OPTIONS, step_options
-from rivet_dagster.model.target import Target
-from rivet_dagster.sql.parameters import parameters
-from rivet_dagster.sql.target import RUN_STARTED_AT, parameter, variable_of, watermark_of
+from rivet_dagster.model.target import BY_GROUP, BY_RUN, PUBLISH, Target, WatermarkColumn
+from rivet_dagster.sql.target import RUN_STARTED_AT, parameter, parameters, variable_of, watermark_of
 from rivet_dagster.sql.write_strategies.error_keys import key_columns
 
 _NO_NEEDS = TemplateNeeds()
@@ -135,3 +134,35 @@ def _check_on_error(joint: Joint, exit_joint: Joint, diagnostics: Diagnostics) -
             message = f"`{key}` belongs to '{name}', which this joint runs in one step and shares an error table with"
             remedy = f"Move it to '{name}', or store this joint with `eager: true`."
             diagnostics.error(joint, "RVT-326", message, f"on_error.{key}", remedy)
+
+
+def target_of(joint: Joint, profile: Profile, plugins: Plugins, options: Mapping[str, Any]) -> Target:
+    """Return the target of a stored joint: the table that it declares, or one of the workspace with the joint's name.
+
+    ``options`` are the options of the joint that concern storage. Rows that a run removes itself are not for readers of
+    the base, and are published by their group even where the catalog publishes by run.
+    """
+    strategy = joint.write_strategy
+    lookback = strategy.options.get("lookback")
+    watermark = strategy.watermark_column
+    table = str(joint.table) if joint.publishes else joint.name
+    catalog = str(joint.catalog) if joint.publishes else profile.workspace
+    declared = profile.catalog(catalog)
+    publish = declared.options.get(PUBLISH, BY_GROUP) if declared and joint.retention != "run" else BY_GROUP
+    return Target(
+        catalog=catalog,
+        table=table,
+        declared=joint.publishes,
+        write=strategy.plan,
+        options=options,
+        partitions=joint.partitions,
+        on_empty=strategy.on_empty,
+        columns=strategy.columns,
+        watermark=None if watermark is None else WatermarkColumn(watermark, lookback),
+        retention=joint.retention,
+        errors=joint.on_error.error_table(table) if joint.on_error is not None else None,
+        publish=publish,
+        one_commit=declared is not None
+        and publish == BY_RUN
+        and plugins.catalogs[declared.type].in_one_commit(declared.options),
+    )

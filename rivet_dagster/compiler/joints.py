@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, overload
 
 from rivet_dagster.model.check_plan import CompiledCheck
-from rivet_dagster.model.landing import Landing
+from rivet_dagster.model.inputs import Landing
 from rivet_dagster.model.partitions import Partitions
 from rivet_dagster.model.schema import NONE, Field
 from rivet_dagster.model.step_options import StepOptions

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 
 from rivet_dagster.compiler.context import DeclaredContext, GroupsContext
 from rivet_dagster.compiler.tables import Tables, share
+from rivet_dagster.model.inputs import Landing, landing_options
 from rivet_dagster.model.joint import SOURCE, Joint
-from rivet_dagster.model.landing import Landing, landing_options
 
 _WHOLE = "Leave `partitions` out: the write strategies append, merge and delete_insert take whatever comes."
 

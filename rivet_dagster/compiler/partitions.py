@@ -8,7 +8,7 @@ from rivet_dagster.model.joint import SINK, SOURCE, Joint
 from rivet_dagster.model.partitions import PARTITION_PARAMETERS
 from rivet_dagster.model.schema import INFERRED, INTROSPECTED
 from rivet_dagster.sql.dialect import SqlError
-from rivet_dagster.sql.parameters import parameters
+from rivet_dagster.sql.target import parameters
 
 
 def check_parameters(context: DeclaredContext) -> None:

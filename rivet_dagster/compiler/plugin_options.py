@@ -8,12 +8,12 @@ from rivet_dagster.compiler.context import DeclaredContext
 from rivet_dagster.compiler.diagnostics import Diagnostics
 from rivet_dagster.entry_points import is_unexpanded, unknown_options
 from rivet_dagster.errors import nearest
-from rivet_dagster.model.landing import landing_options
-from rivet_dagster.model.origin import Origin
+from rivet_dagster.model.inputs import landing_options
 from rivet_dagster.model.plugins import CatalogTraits, EngineTraits, Plugins
 from rivet_dagster.model.profile import CatalogSpec, EngineSpec, Profile
 from rivet_dagster.model.step_options import step_options
 from rivet_dagster.model.target import PUBLISH
+from rivet_dagster.model.text_lines import Origin
 from rivet_dagster.secrets.options import literal_secrets
 
 _OWN_KEYS = {

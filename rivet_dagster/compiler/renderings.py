@@ -14,7 +14,7 @@ from rivet_dagster.errors import Diagnostic
 from rivet_dagster.model.project import Project
 from rivet_dagster.model.text_lines import Stretch, TextPlace
 from rivet_dagster.project.templating.words import CONDITIONS, TemplateError, Word
-from rivet_dagster.project.yaml_scalar import WrittenFloat
+from rivet_dagster.project.yaml_text import WrittenFloat
 
 if TYPE_CHECKING:
     from rivet_dagster.project.templating.templates import CompiledTemplate, Templates

@@ -12,8 +12,8 @@ from rivet_dagster.compiler.graph import Graph, TemplateNeeds
 from rivet_dagster.compiler.joints import CompiledJoint, FunctionJoint, QueryJoint, SinkJoint, SourceJoint
 from rivet_dagster.compiler.quality import CompiledChecks, shows_row_values
 from rivet_dagster.compiler.schemas import JointSchema
+from rivet_dagster.model.inputs import landing_options
 from rivet_dagster.model.joint import PYTHON, SINK, SOURCE, Joint
-from rivet_dagster.model.landing import landing_options
 from rivet_dagster.model.project import Project, PythonFunction
 from rivet_dagster.model.row_errors import FAIL
 from rivet_dagster.model.step_options import step_options

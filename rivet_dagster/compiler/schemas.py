@@ -11,13 +11,10 @@ from rivet_dagster.compiler.diagnostics import Diagnostics
 from rivet_dagster.compiler.fusion import Fusion
 from rivet_dagster.compiler.graph import Graph
 from rivet_dagster.compiler.joints import ColumnLineage
-from rivet_dagster.compiler.known_columns import Inferred, Known, KnownColumns, schema_text
-from rivet_dagster.compiler.lineage import JointColumns, trace
-from rivet_dagster.compiler.table_columns import may_differ
+from rivet_dagster.compiler.lineage import Inferred, JointColumns, Known, KnownColumns, may_differ, schema_text, trace
 from rivet_dagster.compiler.unknown_columns import check_checks, check_query, check_source
-from rivet_dagster.model.introspection import Introspection
 from rivet_dagster.model.joint import PYTHON, SINK, SOURCE, SQL, Joint
-from rivet_dagster.model.schema import CONFIDENCES, INFERRED, INTROSPECTED, NONE, PARTIAL, Field, Schema
+from rivet_dagster.model.schema import CONFIDENCES, INFERRED, INTROSPECTED, NONE, PARTIAL, Field, Introspection, Schema
 from rivet_dagster.model.text_lines import Stretch
 from rivet_dagster.sql.columns import output_columns, passes_on
 from rivet_dagster.sql.dialect import SqlError, read_query

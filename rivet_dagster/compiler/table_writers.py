@@ -12,7 +12,7 @@ from rivet_dagster.compiler.graph import Graph
 from rivet_dagster.compiler.tables import WILD, Tables, WrittenTable
 from rivet_dagster.model.external_assets import KEPT
 from rivet_dagster.model.joint import SINK, SOURCE, Joint
-from rivet_dagster.model.location import Location
+from rivet_dagster.model.target import Location
 
 _OTHER_TABLE = "Give it another table, or name another catalog as the profile's `workspace`."
 _OTHER_ERRORS = "Give it another `errors_table`."

@@ -8,9 +8,9 @@ from fnmatch import fnmatchcase
 from glob import escape
 
 from rivet_dagster.model.joint import SOURCE, Joint
-from rivet_dagster.model.location import Location, Resolved
 from rivet_dagster.model.plugins import Plugins
 from rivet_dagster.model.profile import Profile
+from rivet_dagster.model.target import Location, Resolved
 
 _NAMED = "a catalog's table"
 """The kind of location of which only the names of catalog and table are known."""

@@ -29,8 +29,7 @@ from rivet_dagster.project.templating.words import (
 )
 from rivet_dagster.sql.dialect import SqlError, quoted
 from rivet_dagster.sql.known_query import KnownQuery
-from rivet_dagster.sql.quotes import line_in_quotes
-from rivet_dagster.sql.target import parameter, target_view, variable_of, watermark_of
+from rivet_dagster.sql.target import line_in_quotes, parameter, target_view, variable_of, watermark_of
 
 Know = Callable[[str], KnownQuery]
 """Return the facts of a query. Raises SqlError."""

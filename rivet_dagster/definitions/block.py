@@ -9,20 +9,18 @@ from typing import TypeAlias
 
 import dagster as dg
 
-from rivet_dagster.definitions.automation.problems import Problems
+from rivet_dagster.definitions.automation.rules import Problems
 from rivet_dagster.definitions.jobs.over_everything import jobs_over_everything
-from rivet_dagster.definitions.jobs.sweeping import sweep_job
-from rivet_dagster.definitions.jobs.upkeep import upkeep_job
+from rivet_dagster.definitions.jobs.upkeep import sweep_job, upkeep_job
 from rivet_dagster.definitions.project import RivetProject
 from rivet_dagster.definitions.schedules.materialization import build_schedule_from_rivet_selection
-from rivet_dagster.definitions.schedules.observation import build_observation_schedule
-from rivet_dagster.definitions.schedules.upkeep import sweep_schedule, upkeep_schedule
+from rivet_dagster.definitions.schedules.observation import build_observation_schedule, sweep_schedule, upkeep_schedule
 from rivet_dagster.definitions.sensors.declared import declared_sensor
 from rivet_dagster.errors import RivetError
 from rivet_dagster.execution.clean_up import upkeep_catalogs
 from rivet_dagster.model.automation import ObservationSchedule, SweepSchedule, TargetSchedule, UpkeepSchedule
-from rivet_dagster.model.origin import Origin
 from rivet_dagster.model.sensors import TargetSensor
+from rivet_dagster.model.text_lines import Origin
 
 Trigger: TypeAlias = dg.ScheduleDefinition | dg.SensorDefinition
 Job: TypeAlias = "dg.JobDefinition | dg.UnresolvedAssetJobDefinition"

@@ -12,9 +12,8 @@ import dagster as dg
 
 from rivet_dagster.compiler.plan import CompiledAssembly
 from rivet_dagster.definitions.automation.rules import with_rules
-from rivet_dagster.definitions.specs.asset_specs import AssetSpecs, asset_specs
 from rivet_dagster.definitions.specs.selection import Selector, published_key, published_with_run, without_sources
-from rivet_dagster.definitions.specs.translator import DagsterRivetTranslator
+from rivet_dagster.definitions.specs.translator import AssetSpecs, DagsterRivetTranslator, asset_specs
 from rivet_dagster.errors import Diagnostic, RivetError
 from rivet_dagster.loading import compile_directory
 from rivet_dagster.model.check_plan import CompiledCheck

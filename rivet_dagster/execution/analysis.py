@@ -14,8 +14,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 from rivet_dagster.compiler.joints import CompiledJoint, FunctionJoint, QueryJoint, SinkJoint, SourceJoint
+from rivet_dagster.compiler.lineage import may_differ, table_columns
 from rivet_dagster.compiler.plan import CompiledAssembly
-from rivet_dagster.compiler.table_columns import may_differ, table_columns
 from rivet_dagster.engines.contract import EngineSession, Frame, Typed
 from rivet_dagster.errors import Diagnostic, RivetError
 from rivet_dagster.execution.error_location import locating_errors
@@ -24,7 +24,7 @@ from rivet_dagster.model.check_plan import BoundQuery, ByQuery, CompiledCheck, I
 from rivet_dagster.model.partitions import PARTITION_END, PARTITION_KEYS, PARTITION_START
 from rivet_dagster.model.schema import ANALYZED, Field, Schema
 from rivet_dagster.model.watermark import any_value, is_watermark_type
-from rivet_dagster.sql.empty import empty_relation
+from rivet_dagster.sql.fixture_rows import empty_relation
 from rivet_dagster.sql.target import RUN_STARTED_AT, target_view, watermark_of
 from rivet_dagster.sql.type_names import parse_ddl
 

@@ -22,7 +22,7 @@ from rivet_dagster.engines.registry import open_engine
 from rivet_dagster.errors import RivetError
 from rivet_dagster.execution.code_versions import CodeVersions
 from rivet_dagster.execution.progress import ProgressListener
-from rivet_dagster.execution.staged_tables import StagedBy, version_of
+from rivet_dagster.execution.results import StagedBy, version_of
 from rivet_dagster.model.profile import EngineSpec, expand_variables
 from rivet_dagster.model.storage import Published
 from rivet_dagster.sql.target import variable_of

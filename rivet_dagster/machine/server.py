@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import re
 import socket
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
+
+from rivet_dagster.errors import RivetError
+from rivet_dagster.model.finding import Finding, broken, doubtful, in_order
 
 SECONDS = 3.0
 """The seconds that a connection may take."""
@@ -68,3 +71,17 @@ def refusals(servers: Iterable[Server]) -> dict[Server, str]:
     """Return the servers to which there is no connection, and why."""
     asked = {server: server.refusal() for server in servers}
     return {server: why for server, why in asked.items() if why is not None}
+
+
+def any_server(subject: str, name: str, servers: Sequence[Server], code: str, remedy: str) -> Iterator[Finding]:
+    """Yield a finding for each of the servers, each called ``name``; errors, of ``code``, only where none answers."""
+    unreached = refusals(servers)
+    for server in servers:
+        if server not in unreached:
+            yield in_order(subject, f"the {name} answers at {server}")
+            continue
+        message = f"no {name} answers at {server}: {unreached[server]}"
+        if len(unreached) == len(servers):
+            yield from broken(subject, RivetError(code, message, remediation=remedy))
+        else:
+            yield doubtful(subject, message, remedy)

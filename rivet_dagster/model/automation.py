@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from rivet_dagster.model.origin import Origin
+from rivet_dagster.model.text_lines import Origin
 
 RUNNING, STOPPED = "RUNNING", "STOPPED"
 

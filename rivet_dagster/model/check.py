@@ -10,7 +10,7 @@ from typing import Any
 from rivet_dagster.entry_points import CHECKS, check_kind, plugins
 from rivet_dagster.errors import Diagnostic, RivetError, nearest
 from rivet_dagster.model import convert
-from rivet_dagster.model.origin import Origin
+from rivet_dagster.model.text_lines import Origin
 
 ASSERTION, AUDIT = "assertion", "audit"
 ERROR, WARN = "error", "warn"

@@ -12,11 +12,11 @@ from typing import Any, Generic, TypeVar, cast
 from rivet_dagster.errors import Diagnostic, RivetError, nearest
 from rivet_dagster.model import convert
 from rivet_dagster.model.check import Check, parse_quality, to_quality, with_distinct_names
-from rivet_dagster.model.landing import LANDING_OPTIONS, wrong_landing
-from rivet_dagster.model.origin import Origin
+from rivet_dagster.model.inputs import LANDING_OPTIONS, wrong_landing
 from rivet_dagster.model.partitions import Partitions, parse_partitions
 from rivet_dagster.model.row_errors import OnError, parse_on_error
 from rivet_dagster.model.step_options import STEP_OPTIONS, step_options
+from rivet_dagster.model.text_lines import Origin
 from rivet_dagster.model.write_strategy import WriteStrategy, parse_write_strategy
 
 SOURCE, SQL, PYTHON, SINK = TYPES = ("source", "sql", "python", "sink")

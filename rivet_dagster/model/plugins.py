@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from rivet_dagster.model.location import Location
 from rivet_dagster.model.relations import ArrowRows, Files, Kinds
+from rivet_dagster.model.target import Location
 
 SPARK = "databricks"
 """sqlglot's name of its Databricks dialect, which reads all of Spark's SQL that sqlglot supports, and a little more."""

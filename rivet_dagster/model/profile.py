@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Any
 
 from rivet_dagster.errors import RivetError
-from rivet_dagster.model.origin import Origin
+from rivet_dagster.model.text_lines import Origin
 from rivet_dagster.secrets.variables import UnsetVariablesError, expand
 
 WORKSPACE = "workspace"

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from rivet_dagster.model.automation import STOPPED
-from rivet_dagster.model.origin import Origin
+from rivet_dagster.model.text_lines import Origin
 
 SWEEP_ENDS = ("failure", "canceled")
 """The run outcomes after which a sweep sensor sweeps: it becomes two sensors, with these suffixes in their names."""

@@ -63,3 +63,13 @@ class Target:
     def is_its_batch(self) -> bool:
         """Whether a run's batch is all rows of the table, so that what holds for the batch holds for the table."""
         return isinstance(self.write, ReplaceAll) and self.partitions is None
+
+
+Location = tuple[str, ...]
+"""The parts of a path, from the storage inwards: a location that begins with another one is inside it.
+
+For a table that is only read, parts may be ``fnmatch`` patterns; other wildcards are escaped in all locations.
+"""
+
+Resolved = Mapping[tuple[str, str], tuple[Location, ...]]
+"""Locations known only on this machine (links, variables), by the names of a catalog and a table in it."""

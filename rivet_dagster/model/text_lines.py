@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from rivet_dagster.errors import Diagnostic
 
 _MOST_CALLS = 3
 """The most calls that a message tells besides that of the template itself."""
@@ -99,3 +101,38 @@ def _note(calls: tuple[MacroCall, ...], file: str | None, first: int | None) -> 
         by = f" by '{calls[number + 1].macro}'" if number + 1 < len(calls) else ""
         shown.append(f"called at {where}{by}")
     return f" ({', '.join(shown)})"
+
+
+@dataclass(frozen=True)
+class Origin:
+    """A file (relative to the project, with forward slashes) and the lines of its keys, counted from 1.
+
+    A key of a mapping under another key is named with a dot between the two.
+    A declaration made in Python has no file.
+    """
+
+    file: str | None = None
+    line: int | None = None
+    lines: Mapping[str, int] = field(default_factory=dict)
+
+    def line_of(self, key: str | None) -> int | None:
+        """Return the line of ``key``, else that of the whole declaration.
+
+        >>> Origin("a.yaml", 1, {"options": 3, "options.retries": 4}).line_of("options.timeout")
+        3
+        """
+        if key is None:
+            return self.line
+        return self.lines.get(key, self.lines.get(key.partition(".")[0], self.line))
+
+    def diagnostic(
+        self,
+        code: str,
+        message: str,
+        *,
+        joint: str | None = None,
+        key: str | None = None,
+        remediation: str | None = None,
+    ) -> Diagnostic:
+        """Return a diagnostic that points at ``key`` of this declaration."""
+        return Diagnostic(code, message, joint, self.file, self.line_of(key), remediation)

@@ -15,12 +15,13 @@ from rivet_dagster.catalogs.capabilities.targets import (
     ErrorTransaction,
     HasErrorTables,
     HasTargets,
+    HasVersions,
     HasWatermarks,
     PlanType,
+    VersionTransaction,
 )
 from rivet_dagster.catalogs.capabilities.transaction import NO_CONTEXT, TableTransaction, WriteContext
 from rivet_dagster.catalogs.capabilities.upkeep import DEAD_AFTER, HasUpkeep, Sweeps, UpkeepReport
-from rivet_dagster.catalogs.capabilities.versions import HasVersions, VersionTransaction
 from rivet_dagster.catalogs.contract import Catalog, NeedsEngine
 from rivet_dagster.catalogs.environments.catalog import EnvironmentStorage, HasEnvironments, StoredEnvironment
 from rivet_dagster.catalogs.environments.state import (
@@ -57,7 +58,6 @@ from rivet_dagster.model.inputs import (
     UnknownPosition,
     VersionPosition,
 )
-from rivet_dagster.model.location import Location
 from rivet_dagster.model.plugins import Wrong
 from rivet_dagster.model.profile import CatalogSpec
 from rivet_dagster.model.relations import ArrowRows, CatalogTable, Files, JdbcTable, Kinds, Relation
@@ -65,6 +65,7 @@ from rivet_dagster.model.row_errors import ERROR_COLUMNS, ERROR_TYPES
 from rivet_dagster.model.schema import Field, Schema
 from rivet_dagster.model.session_needs import SessionNeeds
 from rivet_dagster.model.storage import Base, Provenance, Published, Record, Statistics, StoredRows, Version
+from rivet_dagster.model.target import Location
 from rivet_dagster.model.write_plan import (
     Append,
     AppendNewer,

@@ -16,10 +16,10 @@ from typing import Any
 
 from rivet_dagster.errors import Diagnostic, RivetError, nearest
 from rivet_dagster.model.joint import KEYS, SINK, SOURCE, TYPES, Joint, required_keys
-from rivet_dagster.model.origin import Origin
 from rivet_dagster.model.project import MANIFEST
 from rivet_dagster.model.step_options import STEP_OPTIONS
-from rivet_dagster.project.draft import Draft
+from rivet_dagster.model.text_lines import Origin
+from rivet_dagster.project.known_files import Draft
 from rivet_dagster.project.settings_file import SettingsSection, what
 from rivet_dagster.project.yaml_text import Located, nested_lines, plain
 

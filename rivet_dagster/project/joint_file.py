@@ -14,9 +14,9 @@ from typing import Any
 from rivet_dagster.errors import Diagnostic, nearest
 from rivet_dagster.model.check import ASSERTION, AUDIT, Check, parse_check
 from rivet_dagster.model.joint import KEYS, SQL
-from rivet_dagster.model.origin import Origin
-from rivet_dagster.project.check_text import check_text
-from rivet_dagster.project.draft import Draft, broken_draft, declared_name, inline_checks
+from rivet_dagster.model.text_lines import Origin
+from rivet_dagster.project.known_files import Draft, broken_draft, declared_name, inline_checks
+from rivet_dagster.project.quality import check_text
 from rivet_dagster.project.text_file import TextError, split_lines
 from rivet_dagster.project.yaml_text import Located, YamlError, annotation_value, nested_lines, plain, read_yaml
 

@@ -17,9 +17,8 @@ from rivet_dagster.model.joint import PYTHON, Joint
 from rivet_dagster.model.profile import Profile
 from rivet_dagster.model.project import MANIFEST, MacroFile, Project, PythonFunction, is_of_block
 from rivet_dagster.near_names import NearNames
-from rivet_dagster.project.draft import Draft, broken_draft
 from rivet_dagster.project.joint_file import module_of, python_joint, sql_joint, yaml_joint
-from rivet_dagster.project.known_files import KnownDrafts
+from rivet_dagster.project.known_files import Draft, KnownDrafts, broken_draft
 from rivet_dagster.project.manifest import ProjectManifest, read_manifest
 from rivet_dagster.project.profiles import read_profile
 from rivet_dagster.project.python_function import FunctionError, PythonSources

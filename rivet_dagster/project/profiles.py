@@ -10,8 +10,8 @@ from typing import Any
 from rivet_dagster.errors import Diagnostic, RivetError, nearest
 from rivet_dagster.model import convert
 from rivet_dagster.model.external_assets import DAGSTER
-from rivet_dagster.model.origin import Origin
 from rivet_dagster.model.profile import WORKSPACE, CatalogSpec, EngineSpec, Profile
+from rivet_dagster.model.text_lines import Origin
 from rivet_dagster.project.settings_file import SettingsSection, boolean, located, read_settings, text, texts, what
 from rivet_dagster.project.variables import VARS, read_variables
 from rivet_dagster.project.yaml_text import Located, plain

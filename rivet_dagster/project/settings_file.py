@@ -7,10 +7,9 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from rivet_dagster.errors import Diagnostic, RivetError, nearest
-from rivet_dagster.model.origin import Origin
+from rivet_dagster.model.text_lines import Origin
 from rivet_dagster.project.text_file import UnreadableError, read_text, split_lines
-from rivet_dagster.project.yaml_scalar import written_scalar
-from rivet_dagster.project.yaml_text import Located, YamlError, read_yaml
+from rivet_dagster.project.yaml_text import Located, YamlError, read_yaml, written_scalar
 
 T = TypeVar("T")
 

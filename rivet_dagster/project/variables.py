@@ -8,8 +8,7 @@ from typing import Any
 from rivet_dagster.errors import Diagnostic, RivetError, nearest
 from rivet_dagster.model.project import ProjectVariables
 from rivet_dagster.project.settings_file import SettingsSection
-from rivet_dagster.project.yaml_scalar import written_scalar
-from rivet_dagster.project.yaml_text import annotation_value, plain
+from rivet_dagster.project.yaml_text import annotation_value, plain, written_scalar
 from rivet_dagster.secrets.variables import MalformedReferenceError, references
 
 VARS = "vars"

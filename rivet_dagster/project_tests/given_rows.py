@@ -10,8 +10,7 @@ from typing import Any, TypeVar
 from rivet_dagster.errors import Diagnostic, nearest
 from rivet_dagster.model import convert
 from rivet_dagster.model.spark_type import SparkType, parse_type
-from rivet_dagster.project_tests.declared import GivenRows
-from rivet_dagster.project_tests.placed import LineOfFile, LocatedKeys
+from rivet_dagster.project_tests.declared import GivenRows, LineOfFile, LocatedKeys
 from rivet_dagster.sql.type_names import parse_ddl
 
 T = TypeVar("T")

@@ -22,12 +22,12 @@ from rivet_dagster.project_tests.declared import (
     WARNED,
     GivenRows,
     IncrementalRun,
+    LineOfFile,
+    LocatedKeys,
     ProjectTest,
 )
-from rivet_dagster.project_tests.documents import read_documents
-from rivet_dagster.project_tests.extending import Extended, extended
+from rivet_dagster.project_tests.documents import Extended, extended, read_documents
 from rivet_dagster.project_tests.given_rows import parse_rows
-from rivet_dagster.project_tests.placed import LineOfFile, LocatedKeys
 
 _KEYS = (
     "name", "target", "scope", "inputs", "incremental", "expected", "compare", "tolerance", "options", "checks",

@@ -12,7 +12,6 @@ from rivet_dagster.sql.expression import expression
 from rivet_dagster.sql.from_clause import Columns, Visible, scope_of, values
 from rivet_dagster.sql.nodes import names_of
 from rivet_dagster.sql.scope import ABSENT, NAMELESS, Column, Relation, Scope, relations_of
-from rivet_dagster.sql.unnamed import spark_name
 
 Visit = Callable[[exp.Select, Scope, Sequence[exp.Expr], Callable[[exp.Query], Columns]], None]
 """Called with a SELECT, the scope of its names, and a function that analyzes a query within its expressions.
@@ -185,3 +184,28 @@ def _star(star: exp.Star, alias: str | None, scope: Scope) -> list[Column] | Non
         return None  # a field of a struct, or a column of one table of several
     without = {item.name.lower() for item in excepted}
     return [column for column in columns if column.name.lower() not in without]
+
+
+_AGGREGATES: dict[type[exp.Expr], str] = {exp.Sum: "sum", exp.Min: "min", exp.Max: "max", exp.Count: "count"}
+
+
+def spark_name(item: exp.Expr) -> str | None:
+    """Return the name of the column of ``item``; None where only Spark knows it.
+
+    >>> from rivet_dagster.sql.dialect import parse_expression
+    >>> [spark_name(parse_expression(text)) for text in ("t.s.a", "SUM(t.x)", "count(*)", "1", "x + 1")]
+    ['a', 'sum(x)', 'count(1)', '1', None]
+    """
+    if isinstance(item, exp.Column):
+        return item.name
+    if isinstance(item, exp.Literal) and not item.is_string:
+        return item.name if item.name.isdigit() else None
+    word = _AGGREGATES.get(type(item))
+    if word is None or item.expressions:
+        return None
+    argument = item.this
+    if isinstance(argument, exp.Star) and isinstance(item, exp.Count) and not argument.args.get("except_"):
+        return "count(1)"
+    plain = isinstance(argument, exp.Column) and not isinstance(argument.this, exp.Star)
+    # A qualifier may be a table or a struct, and Spark omits only one of the two from the name.
+    return f"{word}({argument.name})" if plain and len(argument.parts) <= 2 else None

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import date, datetime
 from decimal import Decimal
 from typing import Any
 
+from sqlglot import exp
+
+from rivet_dagster.model.plugins import SPARK
 from rivet_dagster.model.spark_type import SparkType
 from rivet_dagster.sql.dialect import quoted
 
@@ -82,3 +85,19 @@ def _scalar(value: Any) -> str:
         case Decimal():
             return f"{value:f}"
     return str(value)
+
+
+def empty_relation(columns: Iterable[tuple[str, str]]) -> str:
+    """Return the query of no rows with columns of these names and types.
+
+    >>> empty_relation([("id", "bigint"), ("net total", "decimal(10,2)")])
+    'SELECT CAST(NULL AS bigint) AS `id`, CAST(NULL AS decimal(10,2)) AS `net total` WHERE FALSE'
+    """
+    items = [
+        exp.Alias(
+            this=exp.Cast(this=exp.Null(), to=exp.DataType(this=exp.DType.USERDEFINED, kind=type_)),
+            alias=exp.to_identifier(name, quoted=True),
+        )
+        for name, type_ in columns
+    ]
+    return exp.select(*items).where(exp.false()).sql(dialect=SPARK)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 
-from rivet_dagster.sql.balance import in_parentheses
+from rivet_dagster.errors import RivetError
+from rivet_dagster.sql.balance import in_parentheses, refuse_unbalanced
 from rivet_dagster.sql.dialect import quoted
+from rivet_dagster.sql.error import SqlError
 
 
 def fuse(ctes: Sequence[tuple[str, str]], result: str) -> str:
@@ -47,3 +49,74 @@ def locate(ctes: Sequence[tuple[str, str]], line: int) -> tuple[str, int] | None
 def union_by_name(queries: Sequence[str]) -> str:
     """Return a union by column names for display (Spark's SQL has no such clause; its DataFrames have a method)."""
     return "\nUNION ALL BY NAME\n".join(queries)
+
+
+NUMBER = "rivet_query"
+"""The column with the number of the query that a row is of."""
+
+
+def together(queries: Sequence[tuple[Hashable, str]]) -> str:
+    """Return one query for the rows of ``queries``, pairs of a shape and a text, in their order.
+
+    A row has the number of its query, and as an array of one struct the query's own row, in the column of the query's
+    shape; the other columns are NULL. Queries of one shape have the same columns, of the same types.
+
+    >>> print(together([("a", "SELECT 1 AS x"), ("b", "SELECT 2 AS y"), ("a", "SELECT 3 AS x")]))
+    SELECT /*+ COALESCE(1) */ * FROM (
+    SELECT 0 AS rivet_query, array(struct(*)) AS shape_0, NULL AS shape_1 FROM (
+    SELECT 1 AS x
+    )
+    UNION ALL
+    SELECT 1 AS rivet_query, NULL AS shape_0, array(struct(*)) AS shape_1 FROM (
+    SELECT 2 AS y
+    )
+    UNION ALL
+    SELECT 2 AS rivet_query, array(struct(*)) AS shape_0, NULL AS shape_1 FROM (
+    SELECT 3 AS x
+    )
+    )
+    """
+    shapes = list(dict.fromkeys(shape for shape, _ in queries))
+
+    def columns(own: Hashable) -> str:
+        return ", ".join(
+            f"{'array(struct(*))' if shape == own else 'NULL'} AS {_name(shapes, shape)}" for shape in shapes
+        )
+
+    union = "\nUNION ALL\n".join(
+        f"SELECT {number} AS {NUMBER}, {columns(shape)} FROM {in_parentheses(text)}"
+        for number, (shape, text) in enumerate(queries)
+    )
+    # One task: each task of Spark's is sent the whole query.
+    return f"SELECT /*+ COALESCE(1) */ * FROM {in_parentheses(union)}"
+
+
+def columns_of(shapes: Sequence[Hashable]) -> dict[Hashable, str]:
+    """Return the column of each shape.
+
+    >>> columns_of(["a", "b", "a"])
+    {'a': 'shape_0', 'b': 'shape_1'}
+    """
+    distinct = list(dict.fromkeys(shapes))
+    return {shape: _name(distinct, shape) for shape in distinct}
+
+
+def _name(shapes: Sequence[Hashable], shape: Hashable) -> str:
+    return f"shape_{shapes.index(shape)}"
+
+
+def limited_rows(relation: str, limit: int, where: str | None) -> str:
+    r"""Return the query of up to ``limit`` rows of a relation, for which a condition, the user's text, holds.
+
+    Raises RVT-207 for a text that would not stay within its parentheses.
+
+    >>> limited_rows("shown", 3, "id > 1 -- all"), limited_rows("shown", 3, None)
+    ('SELECT * FROM shown WHERE (\nid > 1 -- all\n) LIMIT 3', 'SELECT * FROM shown LIMIT 3')
+    """
+    if where is None:
+        return f"SELECT * FROM {relation} LIMIT {limit}"
+    try:
+        refuse_unbalanced(where)
+    except SqlError as error:
+        raise RivetError("RVT-207", f"the condition {error}", remediation="Correct the condition.") from None
+    return f"SELECT * FROM {relation} WHERE {in_parentheses(where)} LIMIT {limit}"

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from sqlglot import exp
+from itertools import pairwise
+
+from sqlglot import TokenType, exp
+from sqlglot.tokens import Token
 
 from rivet_dagster.model.plugins import SPARK
+from rivet_dagster.sql.dialect import SqlError, tokenize
 
 RUN_STARTED_AT = "run_started_at"
 """The parameter bound to the start time of the run."""
@@ -78,3 +82,41 @@ def greatest_query(relation: str, column: str) -> str:
     value = exp.alias_(exp.Max(this=exp.column(column, quoted=True)), "greatest", quoted=True)
     table = exp.Table(this=exp.to_identifier(relation, quoted=True))
     return exp.select(value).from_(table).sql(dialect=SPARK)
+
+
+_ENDS_A_VALUE = {TokenType.VAR, TokenType.IDENTIFIER, TokenType.R_PAREN, TokenType.R_BRACKET}
+
+
+def parameters(sql: str) -> dict[str, int]:
+    """Return each ``:name`` of ``sql`` with the line, counted from 1, of its first use. Raise SqlError.
+
+    A ``:name`` that directly follows a value is a path into the value, and no parameter.
+
+    >>> parameters("SELECT v:name, ':no' -- :neither\\nFROM t WHERE day >= :partition_start")
+    {'partition_start': 2}
+    """
+    lines: dict[str, int] = {}
+    tokens = tokenize(sql)
+    for before, (colon, word) in zip([None, *tokens], pairwise(tokens), strict=False):
+        if _is_marker(before, colon, word):
+            lines.setdefault(word.text, word.line)
+    return lines
+
+
+def _is_marker(before: Token | None, colon: Token, word: Token) -> bool:
+    if colon.token_type != TokenType.COLON or word.start != colon.end + 1 or not word.text.isidentifier():
+        return False
+    return before is None or before.token_type not in _ENDS_A_VALUE or before.end + 1 != colon.start
+
+
+def line_in_quotes(sql: str, marker: str) -> int | None:
+    """Return the line of the first quoted string or name that contains the parameter ``marker``; None without any.
+
+    >>> line_in_quotes("SELECT *\\nFROM t WHERE at > ':since'", ":since"), line_in_quotes("SELECT :since", ":since")
+    (2, None)
+    """
+    try:
+        # Outside of quotes the colon is a separate token.
+        return next((token.line for token in tokenize(sql) if marker in token.text), None)
+    except SqlError:
+        return None

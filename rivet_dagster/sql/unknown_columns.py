@@ -15,11 +15,10 @@ from sqlglot import exp
 
 from rivet_dagster.errors import nearest
 from rivet_dagster.model.schema import Schema
-from rivet_dagster.sql.columns import may_be_several, output_columns
+from rivet_dagster.sql.columns import may_be_several, output_columns, spark_name
 from rivet_dagster.sql.from_clause import Columns
 from rivet_dagster.sql.nodes import children, names_of
 from rivet_dagster.sql.scope import Column, Scope
-from rivet_dagster.sql.unnamed import spark_name
 
 
 @dataclass(frozen=True)

@@ -19,9 +19,8 @@ from typing import Any
 import pytest
 
 from rivet_dagster.catalogs.capabilities.sources import ListsTables
-from rivet_dagster.catalogs.capabilities.targets import HasTargets
+from rivet_dagster.catalogs.capabilities.targets import HasTargets, HasVersions, VersionTransaction
 from rivet_dagster.catalogs.capabilities.transaction import WriteContext
-from rivet_dagster.catalogs.capabilities.versions import HasVersions, VersionTransaction
 from rivet_dagster.engines.contract import EngineSession
 from rivet_dagster.errors import RivetError
 from rivet_dagster.model.inputs import FilesPosition, VersionPosition

@@ -10,8 +10,7 @@ import pytest
 from rivet_dagster.catalogs.capabilities import capable
 from rivet_dagster.catalogs.capabilities.sources import ListsTables
 from rivet_dagster.catalogs.capabilities.staging import StagedTransaction, StagesForRuns, publishes_together
-from rivet_dagster.catalogs.capabilities.targets import HasTargets, HasWatermarks
-from rivet_dagster.catalogs.capabilities.versions import HasVersions
+from rivet_dagster.catalogs.capabilities.targets import HasTargets, HasVersions, HasWatermarks
 from rivet_dagster.catalogs.environments.catalog import HasEnvironments
 from rivet_dagster.engines.contract import EngineSession
 from rivet_dagster.errors import RivetError

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 import pyarrow as pa
 import pytest
 
-from rivet_dagster.catalogs.capabilities.targets import HasErrorTables, HasTargets
-from rivet_dagster.catalogs.capabilities.versions import HasVersions, VersionTransaction
+from rivet_dagster.catalogs.capabilities.targets import HasErrorTables, HasTargets, HasVersions, VersionTransaction
 from rivet_dagster.catalogs.parquet_rows import no_errors
 from rivet_dagster.engines.contract import EngineSession
 from rivet_dagster.errors import RivetError

@@ -13,9 +13,15 @@ from typing import Any, ClassVar, get_args
 import pyarrow as pa
 
 from rivet_dagster.catalogs.capabilities.sources import ListsTables
-from rivet_dagster.catalogs.capabilities.targets import NO_OPTIONS, ErrorTransaction, HasErrorTables, PlanType
+from rivet_dagster.catalogs.capabilities.targets import (
+    NO_OPTIONS,
+    ErrorTransaction,
+    HasErrorTables,
+    HasVersions,
+    PlanType,
+    VersionTransaction,
+)
 from rivet_dagster.catalogs.capabilities.transaction import NO_CONTEXT, WriteContext
-from rivet_dagster.catalogs.capabilities.versions import HasVersions, VersionTransaction
 from rivet_dagster.catalogs.environments.catalog import HasEnvironments
 from rivet_dagster.catalogs.parquet_rows import no_errors
 from rivet_dagster.catalogs.rewriting.rewrite import Rewritten, rewritten
@@ -39,8 +45,7 @@ from rivet_dagster.model.storage import (
 )
 from rivet_dagster.model.write_plan import WritePlan
 from rivet_dagster.testing.memory_environments import MemoryEnvironments
-from rivet_dagster.testing.memory_store import Errors, StoredTable, store_of
-from rivet_dagster.testing.memory_version import MemoryVersion, arrow_rows
+from rivet_dagster.testing.memory_store import Errors, MemoryVersion, StoredTable, arrow_rows, store_of
 
 _LOCK = Lock()
 

@@ -12,9 +12,8 @@ from rivet_dagster.catalogs.capabilities.staging import (
     StagedTransaction,
     StagesForRuns,
 )
-from rivet_dagster.catalogs.capabilities.targets import ErrorTransaction, HasErrorTables, HasTargets
+from rivet_dagster.catalogs.capabilities.targets import ErrorTransaction, HasErrorTables, HasTargets, HasVersions
 from rivet_dagster.catalogs.capabilities.upkeep import Sweeps
-from rivet_dagster.catalogs.capabilities.versions import HasVersions
 from rivet_dagster.engines.contract import EngineSession
 from rivet_dagster.errors import RivetError
 from rivet_dagster.model.inputs import VersionPosition

@@ -8,7 +8,7 @@ import pytest
 from support.projects import compile_joints, sink, source, sql
 
 from rivet_dagster import DagsterRivetTranslator, RivetError, RivetProject, TranslationContext
-from rivet_dagster.definitions.specs.asset_specs import asset_specs
+from rivet_dagster.definitions.specs.translator import asset_specs
 
 ROOT = Path("/somewhere")
 

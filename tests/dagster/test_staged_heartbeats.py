@@ -8,7 +8,7 @@ from support.tables import catalog, fill
 
 from rivet_dagster.definitions.runs import staged_heartbeats
 from rivet_dagster.errors import RivetError
-from rivet_dagster.execution.staged_tables import StagedTable
+from rivet_dagster.execution.results import StagedTable
 
 ERRORS = (OSError("timeout"), RivetError("RVT-404", "no"), KeyError("of a client"))
 

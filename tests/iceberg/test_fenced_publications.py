@@ -27,7 +27,7 @@ from support.killing import PROCESSES, ended, start
 from support.tables import refused
 from support.torture import TORTURE
 
-from rivet_dagster.catalogs.iceberg.commits import sending
+from rivet_dagster.catalogs.iceberg.commits import committing
 from rivet_dagster.catalogs.iceberg.hadoop.hadoop_catalog import HadoopCatalog
 from rivet_dagster.catalogs.iceberg.writes import staged_table
 from rivet_dagster.errors import RivetError
@@ -200,7 +200,7 @@ def test_a_heartbeat_that_is_old_is_noticed_though_nobody_swept(place, work):
 @pytest.mark.parametrize("work", [APPENDED, ADDED, FIRST])
 def test_a_cancel_while_the_commit_is_under_way(place, monkeypatch, work, errors, patience):
     """The request goes on, and what it publishes is whole; what has not come to its end by then is left to a sweep."""
-    monkeypatch.setattr(sending, "PATIENCE", patience)
+    monkeypatch.setattr(committing, "PATIENCE", patience)
     if work is not FIRST:
         run(place.catalog, OLD, place.root)
     before = ids(place)

@@ -19,7 +19,7 @@ from support.torture import TORTURE, at_length
 
 from rivet_dagster.engines.pyspark import PySparkEngine
 from rivet_dagster.engines.pyspark.class_archive.making import make_archive
-from rivet_dagster.engines.pyspark.class_archive.place import VARIABLE
+from rivet_dagster.engines.pyspark.class_archive.store import VARIABLE
 from rivet_dagster.model.profile import EngineSpec
 
 START = """

@@ -14,8 +14,7 @@ from support.folders import PROFILES, Files, ProjectFolder, sink, source
 
 from rivet_dagster.engines.pyspark import PySparkEngine
 from rivet_dagster.project_tests.parsing import read_tests
-from rivet_dagster.project_tests.rendering import explanation
-from rivet_dagster.project_tests.results import TestResult
+from rivet_dagster.project_tests.results import TestResult, explanation
 from rivet_dagster.project_tests.running import Runner, run_tests
 
 INCREMENTAL = """SELECT id, at FROM events

@@ -183,8 +183,7 @@ def test_one_query_for_each_table(quick_session, sql_executions):
 def test_the_rows_that_differ_are_computed_once(session):
     """The counts and the samples of each kind read them; Spark would else compare the tables for each of these."""
     from rivet_dagster.execution.difference.rows import typed
-    from rivet_dagster.sql.row_difference.columns import compared_columns
-    from rivet_dagster.sql.row_difference.parts import NEW, OLD
+    from rivet_dagster.sql.row_difference.columns import NEW, OLD, compared_columns
     from rivet_dagster.sql.row_difference.query import difference_by_unique_key
 
     spark = session.spark

@@ -10,7 +10,7 @@ from support import object_store_runs
 from support.torture import at_length
 
 from rivet_dagster.catalogs.filesystem.stores.options import spark_needs
-from rivet_dagster.catalogs.filesystem.stores.store_uri import StoreUri
+from rivet_dagster.catalogs.filesystem.stores.store import StoreUri
 
 BUNDLE = ".m2/repository/software/amazon/awssdk/bundle"
 

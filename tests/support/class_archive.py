@@ -9,8 +9,7 @@ from pathlib import Path
 from rivet_dagster.engines.pyspark.class_archive.jvm import SparkJvm
 from rivet_dagster.engines.pyspark.class_archive.making import make_archive
 from rivet_dagster.engines.pyspark.class_archive.options import use_options
-from rivet_dagster.engines.pyspark.class_archive.place import VARIABLE
-from rivet_dagster.engines.pyspark.class_archive.store import Archive, find_archive
+from rivet_dagster.engines.pyspark.class_archive.store import VARIABLE, Archive, find_archive
 from rivet_dagster.engines.pyspark.engine import PySparkEngine
 from rivet_dagster.errors import RivetError
 from rivet_dagster.model.profile import EngineSpec

@@ -19,8 +19,8 @@ from rivet_dagster.catalogs.iceberg import IcebergCatalog
 from rivet_dagster.catalogs.iceberg.settings.connection import connected
 from rivet_dagster.catalogs.registry import traits_of
 from rivet_dagster.compiler.compilation import compile_project
+from rivet_dagster.execution.results import StagedTable
 from rivet_dagster.execution.runtime import Runtime
-from rivet_dagster.execution.staged_tables import StagedTable
 from rivet_dagster.execution.writing.publish_run import RunPublication, publish_run
 from rivet_dagster.model.plugins import EngineTraits, Plugins
 from rivet_dagster.model.profile import CatalogSpec, EngineSpec, Profile

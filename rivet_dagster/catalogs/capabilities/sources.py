@@ -9,8 +9,8 @@ from typing import Any
 
 from rivet_dagster.catalogs.contract import Catalog
 from rivet_dagster.model.inputs import LandedFile
-from rivet_dagster.model.location import Location
 from rivet_dagster.model.relations import Files
+from rivet_dagster.model.target import Location
 
 
 class ListsFiles(Catalog):

@@ -9,10 +9,15 @@ from typing import Any, ClassVar, TypeVar
 from rivet_dagster.catalogs.capabilities import capable
 from rivet_dagster.catalogs.capabilities.sources import HasLandingZones, LandingZone, ListsFiles, ListsTables
 from rivet_dagster.catalogs.capabilities.staging import PublishesTogether, StagedTransaction, StagesForRuns
-from rivet_dagster.catalogs.capabilities.targets import NO_OPTIONS, HasErrorTables, HasTargets, HasWatermarks
+from rivet_dagster.catalogs.capabilities.targets import (
+    NO_OPTIONS,
+    HasErrorTables,
+    HasTargets,
+    HasVersions,
+    HasWatermarks,
+)
 from rivet_dagster.catalogs.capabilities.transaction import TableTransaction
 from rivet_dagster.catalogs.capabilities.upkeep import HasUpkeep, Sweeps, UpkeepReport
-from rivet_dagster.catalogs.capabilities.versions import HasVersions
 from rivet_dagster.catalogs.environments.errors import not_built
 from rivet_dagster.engines.contract import EngineSession
 from rivet_dagster.errors import RivetError

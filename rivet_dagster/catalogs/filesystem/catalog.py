@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from rivet_dagster.catalogs.capabilities.sources import HasLandingZones, ListsFiles, ListsTables, TellsLocations
 from rivet_dagster.catalogs.capabilities.staging import StagesForRuns
-from rivet_dagster.catalogs.capabilities.targets import NO_OPTIONS, HasErrorTables, HasWatermarks
+from rivet_dagster.catalogs.capabilities.targets import NO_OPTIONS, HasErrorTables, HasVersions, HasWatermarks
 from rivet_dagster.catalogs.capabilities.upkeep import Sweeps
-from rivet_dagster.catalogs.capabilities.versions import HasVersions
 from rivet_dagster.catalogs.environments.catalog import HasEnvironments
 from rivet_dagster.catalogs.filesystem.catalog_location import CatalogLocation, MountGuard, is_remote
 from rivet_dagster.catalogs.filesystem.declared import OWN_CATALOG, PUBLISH_WITH_ICEBERG
@@ -20,15 +19,13 @@ from rivet_dagster.catalogs.filesystem.files.local_writing import writing
 from rivet_dagster.catalogs.filesystem.sources import table_files
 from rivet_dagster.catalogs.filesystem.sources.columns import source_columns
 from rivet_dagster.catalogs.filesystem.sources.file_tree import FileTree
-from rivet_dagster.catalogs.filesystem.sources.landing import FilesystemLandingZone
-from rivet_dagster.catalogs.filesystem.sources.listing import source_files
+from rivet_dagster.catalogs.filesystem.sources.landing import FilesystemLandingZone, source_files
 from rivet_dagster.catalogs.filesystem.sources.local_tree import LocalTree
 from rivet_dagster.catalogs.filesystem.sources.source_schema import parquet_in, with_schema
 from rivet_dagster.catalogs.filesystem.sources.table_files import TableFiles
 from rivet_dagster.catalogs.filesystem.stores.options import spark_needs
-from rivet_dagster.catalogs.filesystem.stores.store import Store
+from rivet_dagster.catalogs.filesystem.stores.store import Store, StoreUri, elsewhere
 from rivet_dagster.catalogs.filesystem.stores.store_tree import StoreTree
-from rivet_dagster.catalogs.filesystem.stores.store_uri import StoreUri, elsewhere
 from rivet_dagster.catalogs.filesystem.traits import FilesystemTraits
 from rivet_dagster.catalogs.filesystem.version_folders import VersionFolders
 from rivet_dagster.catalogs.filesystem.versions import lifecycle

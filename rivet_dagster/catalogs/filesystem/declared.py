@@ -9,7 +9,7 @@ from typing import Any
 from rivet_dagster.catalogs.filesystem.catalog_location import is_remote, local_path
 from rivet_dagster.catalogs.filesystem.sources.formats import as_texts, chosen_format
 from rivet_dagster.catalogs.filesystem.sources.table_files import without_braces
-from rivet_dagster.catalogs.filesystem.stores.store_uri import elsewhere
+from rivet_dagster.catalogs.filesystem.stores.store import elsewhere
 from rivet_dagster.catalogs.filesystem.versions.layout import TableLayout
 from rivet_dagster.errors import RivetError, nearest
 from rivet_dagster.model.convert import show

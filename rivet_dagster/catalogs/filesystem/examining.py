@@ -13,7 +13,7 @@ from rivet_dagster.catalogs.filesystem.declared import PUBLISH_WITH_ICEBERG
 from rivet_dagster.catalogs.filesystem.files.file_status import exists, is_folder, looking
 from rivet_dagster.catalogs.filesystem.files.local_writing import writing
 from rivet_dagster.catalogs.filesystem.sources.file_tree import FileTree
-from rivet_dagster.catalogs.filesystem.sources.listing import require_folder
+from rivet_dagster.catalogs.filesystem.sources.landing import require_folder
 from rivet_dagster.catalogs.filesystem.versions.layout import TableLayout
 from rivet_dagster.catalogs.filesystem.versions.lifecycle import UNSUPPORTED
 from rivet_dagster.catalogs.filesystem.versions.sweep import leftovers_of

@@ -16,13 +16,12 @@ from rivet_dagster.catalogs.filesystem.declared import wrong_sink, wrong_source
 from rivet_dagster.catalogs.filesystem.sources.formats import FORMATS
 from rivet_dagster.catalogs.filesystem.sources.table_files import is_glob, without_braces
 from rivet_dagster.catalogs.filesystem.stores.options import wrong_store
-from rivet_dagster.catalogs.filesystem.stores.store_uri import StoreUri
+from rivet_dagster.catalogs.filesystem.stores.store import StoreUri
 from rivet_dagster.entry_points import is_unexpanded
 from rivet_dagster.errors import RivetError, nearest
 from rivet_dagster.model.convert import show
-from rivet_dagster.model.location import Location
 from rivet_dagster.model.plugins import Wrong
-from rivet_dagster.model.target import PUBLISH
+from rivet_dagster.model.target import PUBLISH, Location
 from rivet_dagster.model.write_plan import WritePlan
 
 

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 from rivet_dagster.catalogs.capabilities.sources import ListsTables, TellsLocations
 from rivet_dagster.catalogs.capabilities.staging import PublishesTogether, StagedTransaction, StagesForRuns
-from rivet_dagster.catalogs.capabilities.targets import NO_OPTIONS, HasErrorTables, HasWatermarks
+from rivet_dagster.catalogs.capabilities.targets import NO_OPTIONS, HasErrorTables, HasVersions, HasWatermarks
 from rivet_dagster.catalogs.capabilities.upkeep import HasUpkeep, Sweeps, UpkeepReport
-from rivet_dagster.catalogs.capabilities.versions import HasVersions
 from rivet_dagster.catalogs.environments.catalog import EnvironmentStorage, HasEnvironments
 from rivet_dagster.catalogs.iceberg import examining
 from rivet_dagster.catalogs.iceberg.access import NessieAccess, TableAccess, access_to
@@ -181,7 +180,7 @@ class IcebergCatalog(
         from rivet_dagster.catalogs.iceberg.metadata.last_publication import error_tables
         from rivet_dagster.catalogs.iceberg.metadata.same_rows import current_version, facts_of
         from rivet_dagster.catalogs.iceberg.metadata.summary import DATA_SNAPSHOT
-        from rivet_dagster.catalogs.iceberg.writes.evicting import remove_versions
+        from rivet_dagster.catalogs.iceberg.writes.sweeping import remove_versions
 
         opened = self.access.open(published.table)
         storage = self.environment_storage

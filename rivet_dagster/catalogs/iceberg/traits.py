@@ -13,9 +13,9 @@ from rivet_dagster.catalogs.iceberg.names import wrong_name
 from rivet_dagster.catalogs.iceberg.settings.options import NESSIE, OPTIONS, uri, warehouse, wrong_options
 from rivet_dagster.catalogs.iceberg.sources import wrong_source
 from rivet_dagster.entry_points import is_unexpanded
-from rivet_dagster.model.location import Location
 from rivet_dagster.model.plugins import Wrong
 from rivet_dagster.model.relations import CatalogTable, Kinds
+from rivet_dagster.model.target import Location
 from rivet_dagster.model.write_plan import WritePlan
 
 

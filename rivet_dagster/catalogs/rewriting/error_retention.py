@@ -10,12 +10,12 @@ from rivet_dagster.model.relations import Relation
 from rivet_dagster.model.row_errors import ERROR_TYPES
 from rivet_dagster.model.write_plan import Append, AppendNewer, Refresh, ReplaceAll, WritePlan
 from rivet_dagster.sql.write_strategies.alignment import projection
-from rivet_dagster.sql.write_strategies.error_keys import key_columns
-from rivet_dagster.sql.write_strategies.error_retention import (
+from rivet_dagster.sql.write_strategies.error_keys import (
     ERRORS,
     NEW_ERRORS,
     PLACED,
     by_key,
+    key_columns,
     placed,
     unplaced_once,
 )

@@ -7,15 +7,14 @@ from datetime import UTC, datetime
 
 from rivet_dagster.catalogs.capabilities.transaction import WriteContext
 from rivet_dagster.catalogs.rewriting import history
-from rivet_dagster.catalogs.rewriting.columns import table_columns
-from rivet_dagster.catalogs.rewriting.refusals import refuse_ambiguous, refuse_unplaced
+from rivet_dagster.catalogs.rewriting.history import refuse_ambiguous, refuse_unplaced
+from rivet_dagster.catalogs.rewriting.version import table_columns
 from rivet_dagster.engines.contract import EngineSession, Frame
 from rivet_dagster.model.relations import Relation
 from rivet_dagster.model.storage import Base
 from rivet_dagster.model.write_plan import AppendNewer, History, Upsert
 from rivet_dagster.sql.write_strategies.alignment import plain_columns, projection, without_rows
-from rivet_dagster.sql.write_strategies.merge import decided, merged, repeats, undecided
-from rivet_dagster.sql.write_strategies.newer import newer
+from rivet_dagster.sql.write_strategies.merge import decided, merged, newer, repeats, undecided
 from rivet_dagster.sql.write_strategies.relations import BATCH, TARGET, Columns, without_value
 
 _BATCH, _BASE, _DECIDED = "rivet_batch", "rivet_base", "rivet_decided"

@@ -8,10 +8,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from rivet_dagster.catalogs.capabilities.transaction import WriteContext
-from rivet_dagster.catalogs.rewriting.columns import fitted
 from rivet_dagster.catalogs.rewriting.incoming import Transforming, incoming, no_rows
 from rivet_dagster.catalogs.rewriting.intervals import EVERYTHING, NOTHING, REPLACED, Affected, affected
-from rivet_dagster.catalogs.rewriting.version import RewritableVersion
+from rivet_dagster.catalogs.rewriting.version import RewritableVersion, fitted
 from rivet_dagster.catalogs.rewriting.window import WindowOfTable
 from rivet_dagster.engines.contract import EngineSession, Frame, QueryPlan
 from rivet_dagster.errors import RivetError
@@ -21,8 +20,8 @@ from rivet_dagster.model.storage import Base, Record, StoredRows
 from rivet_dagster.model.write_plan import History, Refresh, ReplaceAll, Upsert, WritePlan
 from rivet_dagster.sql.write_strategies.alignment import projection
 from rivet_dagster.sql.write_strategies.layout import PART, parted
+from rivet_dagster.sql.write_strategies.merge import survivors
 from rivet_dagster.sql.write_strategies.relations import INCOMING, REST, Columns, distinct_values
-from rivet_dagster.sql.write_strategies.survivors import survivors
 
 _BASE = "rivet_base"
 

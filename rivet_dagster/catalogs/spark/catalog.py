@@ -9,8 +9,7 @@ from typing import Any, ClassVar
 
 from rivet_dagster.catalogs.capabilities.sources import TellsLocations
 from rivet_dagster.catalogs.capabilities.staging import StagesForRuns
-from rivet_dagster.catalogs.capabilities.targets import HasWatermarks, PlanType
-from rivet_dagster.catalogs.capabilities.versions import HasVersions
+from rivet_dagster.catalogs.capabilities.targets import HasVersions, HasWatermarks, PlanType
 from rivet_dagster.catalogs.contract import NeedsEngine
 from rivet_dagster.catalogs.filesystem.catalog_location import scheme, shown_from
 from rivet_dagster.catalogs.filesystem.declared import wrong_writer_options
@@ -26,15 +25,14 @@ from rivet_dagster.engines.contract import EngineSession
 from rivet_dagster.entry_points import refuse_wrong_options
 from rivet_dagster.errors import NotFound, RivetError
 from rivet_dagster.machine.disk import amount, free_space, little_space, try_to_write
-from rivet_dagster.machine.server import servers_in
-from rivet_dagster.machine.server_findings import any_server
+from rivet_dagster.machine.server import any_server, servers_in
 from rivet_dagster.model.finding import Finding, broken, in_order
-from rivet_dagster.model.location import Location
 from rivet_dagster.model.plugins import Wrong
 from rivet_dagster.model.profile import CatalogSpec
 from rivet_dagster.model.relations import CatalogTable, Files, Kinds
 from rivet_dagster.model.schema import Field, Schema
 from rivet_dagster.model.session_needs import SessionNeeds
+from rivet_dagster.model.target import Location
 from rivet_dagster.model.write_plan import Append, AppendNewer, Refresh, ReplaceAll, ReplacePartitions
 
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from rivet_dagster.cli.compile.mermaid import plan_mermaid
-from rivet_dagster.cli.compile.text import plan_text
+from rivet_dagster.cli.compile.outline import plan_text
 from rivet_dagster.cli.compiled import compiled
 from rivet_dagster.cli.console import has_colors, print_plain, show, show_changes, terminal_width
 from rivet_dagster.cli.error_text import show_diagnostics

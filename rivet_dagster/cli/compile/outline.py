@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from textwrap import wrap
 from typing import NamedTuple
 
 from rivet_dagster.cli.compile.reasons import Boundaries
@@ -193,3 +194,42 @@ def _incremental(joint: str, later: Incremental) -> str:
     """Return the name of a joint that reads less from the second run on, and what limits its rows."""
     uses = ["watermark"] * later.watermark + ["rows"] * later.this
     return f"{joint} (by the {' and '.join(uses)} of {later.sink})" if uses else joint
+
+
+KEY_WIDTH = 8
+_GROUP, _LINE = 2, 4
+_INDENT = " " * _LINE
+_LEAST = 24
+"""The least columns for text: on a narrower terminal lines are longer than it is wide."""
+
+
+def plan_text(assembly: CompiledAssembly, names: Sequence[str] = (), width: int | None = None) -> str:
+    """Return the plan as text; with ``names``, only the groups of those joints.
+
+    Lines are broken at ``width``, and never without one: then each key of a group is one line.
+    """
+    outline = plan_outline(assembly, names)
+    lines = _broken(outline.head, 0, width)
+    for section in outline.sections:
+        lines += ["", section.title]
+        for block in section.blocks:
+            lines += _broken(f"{block.name}  {block.note}", _GROUP, width)
+            for line in block.lines:
+                lines += _of_line(line, width)
+    return "\n".join(lines)
+
+
+def _of_line(line: Line, width: int | None) -> list[str]:
+    text = "".join([text for text, _ in line.parts])
+    if width is None:
+        return [f"{_INDENT}{line.key:<{KEY_WIDTH}}{text}"]
+    broken = _broken(text, 0, width - _LINE - KEY_WIDTH)
+    return [f"{_INDENT}{'' if number else line.key:<{KEY_WIDTH}}{part}" for number, part in enumerate(broken)]
+
+
+def _broken(text: str, indent: int, width: int | None) -> list[str]:
+    before = " " * indent
+    if width is None or len(text) <= width - indent:
+        return [before + text]
+    lines = wrap(text, max(width - indent, _LEAST), break_long_words=False, break_on_hyphens=False)
+    return [before + line for line in lines]

@@ -9,8 +9,7 @@ from rich.table import Table
 from rich.text import Text
 from rich.tree import Tree
 
-from rivet_dagster.cli.compile.outline import ASIDE, Block, plan_outline
-from rivet_dagster.cli.compile.text import KEY_WIDTH
+from rivet_dagster.cli.compile.outline import ASIDE, KEY_WIDTH, Block, plan_outline
 from rivet_dagster.compiler.plan import CompiledAssembly
 
 

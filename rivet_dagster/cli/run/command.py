@@ -5,14 +5,19 @@ from __future__ import annotations
 import json
 import os
 import sys
-from contextlib import closing
+from contextlib import AbstractContextManager, closing, suppress
 from pathlib import Path
+from threading import Thread
 
 from rivet_dagster.cli.compiled import compiled
-from rivet_dagster.cli.run.early_start import start_early
 from rivet_dagster.cli.run.request import RunRequest
 from rivet_dagster.cli.screen.terminal import screen_on
 from rivet_dagster.cli.stdout import stdout_kept_for_the_report
+from rivet_dagster.compiler.plan import CompiledAssembly
+from rivet_dagster.engines.contract import Engine
+from rivet_dagster.engines.registry import engine_class
+from rivet_dagster.errors import RivetError
+from rivet_dagster.execution.runtime import Runtime
 from rivet_dagster.project.environment_name import environment_name
 
 
@@ -34,3 +39,31 @@ def run_command(root: Path, profile: str | None, request: RunRequest, as_json: b
 
         show_report(report, assembly, root, environment)
     return report.exit_code
+
+
+THREAD = "rivet-early-start"
+
+
+def start_early(assembly: CompiledAssembly, root: Path) -> None:
+    """Begin to start the engine of a plan in a thread, if it is the only one and runs on this machine.
+
+    The sessions of the run find it running, or wait until it does.
+    """
+    engines = assembly.engines
+    if not (assembly.fused_groups and len(engines) == 1 and engine_class(engines[0].type).on_this_machine(engines[0])):
+        return
+    with _told_by_the_run():
+        engine = Runtime(assembly, root).engine(engines[0].name)
+        # Here, since two threads that import at once take turns, and the longer import would hold up the start.
+        engine.import_packages()
+        Thread(target=_start, args=(engine,), name=THREAD, daemon=True).start()
+
+
+def _start(engine: Engine) -> None:
+    with _told_by_the_run():
+        engine.session().close()
+
+
+def _told_by_the_run() -> AbstractContextManager[None]:
+    """Drop an error: the first session of the run fails for the same reason, and the run reports it."""
+    return suppress(RivetError)

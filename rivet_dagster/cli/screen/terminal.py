@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import os
+import select
+import sys
+import threading
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from io import UnsupportedOperation
 from threading import RLock
@@ -16,9 +19,7 @@ from rich.table import Column
 from rich.text import Text
 
 from rivet_dagster.cli.console import console_on, moves_cursor
-from rivet_dagster.cli.screen.contract import AGAIN, CANCELED, DONE, NOT_STARTED, RUNNING, WAITS, Screen, Verdict
-from rivet_dagster.cli.screen.lines import Lines
-from rivet_dagster.cli.screen.own_output import OwnOutput
+from rivet_dagster.cli.screen.contract import AGAIN, CANCELED, DONE, NOT_STARTED, RUNNING, WAITS, Lines, Screen, Verdict
 from rivet_dagster.engines.contract import Progress
 
 _STYLES = {DONE: "green", NOT_STARTED: "yellow", CANCELED: "yellow", WAITS: "yellow", AGAIN: "yellow"}
@@ -176,3 +177,42 @@ def screen_on(stream: TextIO) -> Screen:
     from rivet_dagster.cli.screen.terminal import Terminal
 
     return Terminal(stream)
+
+
+_STDOUT, _TERMINAL = 1, 2
+_DRAINED = 0.5
+"""The most seconds to wait for the last lines."""
+
+
+class OwnOutput:
+    """Passes each line that is written to stdout and stderr to ``show``, until ``close``.
+
+    Spark's JVM writes to the descriptors that it inherits: in the midst of a bar, if these were the terminal's.
+    """
+
+    def __init__(self, show: Callable[[str], None]) -> None:
+        self._show = show
+        self._saved = {descriptor: os.dup(descriptor) for descriptor in (_STDOUT, _TERMINAL)}
+        self._read, write = os.pipe()
+        for descriptor in self._saved:
+            os.dup2(write, descriptor)
+        os.close(write)
+        # A daemon thread: the JVM keeps the pipe open for as long as it runs.
+        threading.Thread(target=self._pass_on, name="rivet-own-output", daemon=True).start()
+
+    def close(self) -> None:
+        """Give the process its outputs back; what a child writes later is still shown."""
+        sys.stdout.flush()
+        sys.stderr.flush()
+        for descriptor, saved in self._saved.items():
+            os.dup2(saved, descriptor)
+            os.close(saved)
+        self._saved.clear()
+        deadline = time.monotonic() + _DRAINED
+        while select.select([self._read], [], [], 0)[0] and time.monotonic() < deadline:
+            time.sleep(0.01)
+
+    def _pass_on(self) -> None:
+        with os.fdopen(os.dup(self._read), encoding="utf-8", errors="replace") as lines:
+            for line in lines:
+                self._show(line.rstrip("\n"))

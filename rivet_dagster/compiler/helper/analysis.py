@@ -10,7 +10,7 @@ from rivet_dagster.compiler.graph import Graph
 from rivet_dagster.compiler.helper.partner import Partner
 from rivet_dagster.compiler.helper.portions import portions
 from rivet_dagster.compiler.helper.share import Share
-from rivet_dagster.compiler.known_columns import Known, KnownColumns
+from rivet_dagster.compiler.lineage import Known, KnownColumns
 from rivet_dagster.compiler.quality import compile_checks
 from rivet_dagster.compiler.schemas import batch_of
 from rivet_dagster.model.joint import SQL, Joint
@@ -18,8 +18,8 @@ from rivet_dagster.model.project import Project
 from rivet_dagster.project.templating import is_template
 from rivet_dagster.sql.dialect import SqlError
 from rivet_dagster.sql.error import Unreadable
-from rivet_dagster.sql.freed_tree import free_tree
 from rivet_dagster.sql.known_query import KnownQuery, know_query
+from rivet_dagster.sql.nodes import free_tree
 
 
 def analyze(share: Share, cache: CompileCache, numbers: Iterable[int], partner: Partner) -> None:

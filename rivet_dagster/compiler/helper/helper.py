@@ -15,12 +15,11 @@ from rivet_dagster.compiler.helper.partner import Partner
 from rivet_dagster.compiler.helper.portions import Numbers, portions, taken
 from rivet_dagster.compiler.helper.process import Process
 from rivet_dagster.compiler.helper.share import Share, plain_share, share_of
-from rivet_dagster.model.introspection import Introspection
 from rivet_dagster.model.profile import Profile
 from rivet_dagster.model.project import Project
+from rivet_dagster.model.schema import Introspection
 from rivet_dagster.project.cache_file import part, values_in
-from rivet_dagster.project.draft import Draft
-from rivet_dagster.project.known_files import KnownDrafts
+from rivet_dagster.project.known_files import Draft, KnownDrafts
 from rivet_dagster.project.load import read_drafts
 
 LEAST_FILES = 3_000

@@ -10,12 +10,11 @@ from typing import Any
 from rivet_dagster.compiler.graph import levels, topological
 from rivet_dagster.compiler.quality import shows_row_values
 from rivet_dagster.entry_points import is_own_kind
-from rivet_dagster.model.introspection import Introspection
 from rivet_dagster.model.joint import SINK, SOURCE, SQL, Joint
-from rivet_dagster.model.origin import Origin
 from rivet_dagster.model.profile import Profile
 from rivet_dagster.model.project import Project
-from rivet_dagster.model.schema import Field
+from rivet_dagster.model.schema import Field, Introspection
+from rivet_dagster.model.text_lines import Origin
 from rivet_dagster.project.known_files import plain_checks, read_checks
 from rivet_dagster.project.templating import is_template
 

@@ -20,8 +20,7 @@ from rivet_dagster.compiler.quality import compile_checks
 from rivet_dagster.model.profile import Profile
 from rivet_dagster.model.project import Project
 from rivet_dagster.project.cache_file import part
-from rivet_dagster.project.draft import Draft
-from rivet_dagster.project.known_files import KnownDrafts
+from rivet_dagster.project.known_files import Draft, KnownDrafts
 from rivet_dagster.project.load import read_drafts
 
 _PAUSE = 0.001

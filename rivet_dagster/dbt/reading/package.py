@@ -20,15 +20,16 @@ from rivet_dagster.dbt.declared import (
     Package,
     Properties,
 )
-from rivet_dagster.dbt.reading.file_config import file_config, python_config
-from rivet_dagster.dbt.reading.files import IGNORE_FILE, PackageFiles, ignored, read_ignored, template_of
-from rivet_dagster.dbt.reading.folder_config import (
+from rivet_dagster.dbt.reading.file_config import (
+    file_config,
     folder_configs,
     is_used,
     located_config,
     merge_configs,
+    python_config,
     rendered_config,
 )
+from rivet_dagster.dbt.reading.files import IGNORE_FILE, PackageFiles, ignored, read_ignored, template_of
 from rivet_dagster.dbt.reading.project_file import ProjectFile
 from rivet_dagster.dbt.reading.properties import FileProperties, PropertiesReader
 from rivet_dagster.dbt.reading.versions import files_of_versions

@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
-from rivet_dagster.project.yaml_scalar import yaml_scalar
+from rivet_dagster.dbt.declared import DbtNode, DbtPlace, SourceTable
+from rivet_dagster.project.yaml_text import yaml_scalar
 
 _BARE = re.compile(r"[A-Za-z_][A-Za-z0-9_./-]*(?: [A-Za-z0-9_./-]+)*")
 
@@ -56,3 +58,32 @@ def yaml_lines(value: Mapping[str, Any], indent: int = 0, depth: int = 3) -> str
         else:
             lines.append(f"{space}{name}: {scalar(item)}\n")
     return "".join(lines)
+
+
+WAREHOUSE, SEEDS, SESSION = "warehouse", "seeds", "session"
+"""The catalogs of the new project: published tables, seeds, and the tables that were there before."""
+
+
+@dataclass
+class JointDraft:
+    """A joint to be: its file, its keys in order, its text, what it reads, and what is told of it.
+
+    ``left_out`` says why there is no such joint. ``phase`` is that of its checks. ``lines`` are those that the lines of
+    the query had in the model's file. ``freshness`` is a source's check of its newest row.
+    """
+
+    node: DbtNode | SourceTable
+    joint: str
+    path: str
+    place: DbtPlace
+    keys: dict[str, Any] = field(default_factory=dict)
+    body: str | None = None
+    refs: tuple[str, ...] = ()
+    reasons: list[str] = field(default_factory=list)
+    status: str | None = None
+    left_out: list[str] = field(default_factory=list)
+    phase: str = "assertion"
+    copied: tuple[str, str | None] | None = None
+    problem_place: DbtPlace | None = None
+    lines: list[int] = field(default_factory=list)
+    freshness: dict[str, Any] | None = None

@@ -8,8 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from rivet_dagster.dbt.declared import Config, DataTest, DbtNode, DbtPlace, Macro
-from rivet_dagster.dbt.macros.rendering import CheckRenderer, literal
-from rivet_dagster.dbt.macros.scope import DBT, MacroScope
+from rivet_dagster.dbt.macros.scope import DBT, CheckRenderer, MacroScope, literal
 from rivet_dagster.dbt.template import applied
 from rivet_dagster.dbt.translation.annotations import scalar
 from rivet_dagster.dbt.translation.names import Names

@@ -5,17 +5,17 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from graphlib import CycleError, TopologicalSorter
 from typing import Any
 
 from rivet_dagster.dbt.declared import TEST, DataTest, DbtNode, DbtPlace, DbtProject, SourceTable
 from rivet_dagster.dbt.macros.scope import MacroScope
-from rivet_dagster.dbt.reading.folder_config import folder_configs, merge_configs, rendered_config
+from rivet_dagster.dbt.reading.file_config import folder_configs, merge_configs, rendered_config
 from rivet_dagster.dbt.reading.project import target_values
 from rivet_dagster.dbt.report import CHANGED, LEFT_OUT, ReportEntry, disabled
+from rivet_dagster.dbt.translation.annotations import JointDraft
 from rivet_dagster.dbt.translation.checks import CheckTranslator, TranslatedCheck
-from rivet_dagster.dbt.translation.draft import JointDraft
 from rivet_dagster.dbt.translation.names import Names
-from rivet_dagster.dbt.translation.order import ancestors
 from rivet_dagster.dbt.translation.strategy import LeftOutError
 from rivet_dagster.dbt.translation.translator import Translator
 from rivet_dagster.dbt.translation.variables import DbtVariables
@@ -209,3 +209,49 @@ def _check(table: SourceTable) -> dict[str, Any]:
         raise LeftOutError("freshness is left out: a check of the newest row has no filter")
     age = f"{count}{unit[0]}"
     return {"type": "freshness", "column": table.loaded_at_field, "max_age": age, "severity": "warn"}
+
+
+def in_order(refs: Mapping[str, Iterable[str]]) -> tuple[list[str], dict[str, list[str]]]:
+    """Return the joints in an order, the least name first of those that are ready, and those in cycles with the cycle.
+
+    >>> in_order({"b": ["a"], "a": [], "c": ["d"], "d": ["c"]})
+    (['a', 'b'], {'c': ['c', 'd', 'c'], 'd': ['c', 'd', 'c']})
+    """
+    left = {name: [ref for ref in read if ref in refs] for name, read in refs.items()}
+    cycles: dict[str, list[str]] = {}
+    while True:
+        sorter = TopologicalSorter(left)
+        try:
+            sorter.prepare()
+            break
+        except CycleError as error:
+            found: list[str] = error.args[1]
+            start = min(found)
+            at = found.index(start)
+            cycle = [*found[at:-1], *found[:at], start][::-1]
+            for name in set(found):
+                cycles[name] = cycle
+                del left[name]
+            left = {name: [ref for ref in read if ref in left] for name, read in left.items()}
+    order: list[str] = []
+    while sorter.is_active():
+        ready = sorted(sorter.get_ready())
+        order += ready
+        sorter.done(*ready)
+    return order, dict(sorted(cycles.items()))
+
+
+def ancestors(name: str, refs: Mapping[str, Iterable[str]]) -> set[str]:
+    """Return what a joint is computed from, however far before it.
+
+    >>> sorted(ancestors("c", {"c": ["b"], "b": ["a"]}))
+    ['a', 'b']
+    """
+    reached: set[str] = set()
+    waiting = [name]
+    while waiting:
+        for ref in refs.get(waiting.pop(), ()):
+            if ref not in reached:
+                reached.add(ref)
+                waiting.append(ref)
+    return reached

@@ -9,12 +9,11 @@ from typing import Any
 
 from rivet_dagster.dbt.declared import Config, DbtNode, DbtProject, DeclaredColumn, Owner, SourceTable
 from rivet_dagster.dbt.template import applied, lines_of
+from rivet_dagster.dbt.translation.annotations import SEEDS, SESSION, WAREHOUSE, JointDraft
 from rivet_dagster.dbt.translation.compiled_text import CompiledTexts
-from rivet_dagster.dbt.translation.draft import SEEDS, SESSION, WAREHOUSE, JointDraft
 from rivet_dagster.dbt.translation.names import Names
 from rivet_dagster.dbt.translation.seeds import read_seed
-from rivet_dagster.dbt.translation.snapshots import history_of
-from rivet_dagster.dbt.translation.strategy import LeftOutError, Strategy, strategy_of, unknown_keys
+from rivet_dagster.dbt.translation.strategy import LeftOutError, Strategy, history_of, strategy_of, unknown_keys
 from rivet_dagster.dbt.translation.template_text import TemplateProblem
 from rivet_dagster.dbt.translation.translator import Translator
 from rivet_dagster.dbt.yaml_file import read_file

@@ -8,22 +8,25 @@ from pathlib import Path
 from typing import Any
 
 from rivet_dagster.dbt.declared import MODEL, SEED, SNAPSHOT, DbtNode, DbtProject, Other, SourceTable
-from rivet_dagster.dbt.macros.rendering import CheckRenderer
-from rivet_dagster.dbt.macros.scope import MacroScope
+from rivet_dagster.dbt.macros.scope import CheckRenderer, MacroScope
 from rivet_dagster.dbt.report import CHANGED, LEFT_OUT, UNCHANGED, Refused, Report, ReportEntry, Translation, disabled
 from rivet_dagster.dbt.template import TEST as TEST_BLOCK
-from rivet_dagster.dbt.translation.compiled_text import CompiledTexts
-from rivet_dagster.dbt.translation.data_tests import DataTests, MovedTest, with_freshness
-from rivet_dagster.dbt.translation.draft import JointDraft
-from rivet_dagster.dbt.translation.joint_files import origin, write_joint
+from rivet_dagster.dbt.translation.annotations import JointDraft
+from rivet_dagster.dbt.translation.compiled_text import CompiledTexts, hidden_refs, names_in_place_of_values
+from rivet_dagster.dbt.translation.data_tests import DataTests, MovedTest, in_order, with_freshness
 from rivet_dagster.dbt.translation.joints import JointTranslator
-from rivet_dagster.dbt.translation.macro_files import macro_files, macro_lines
 from rivet_dagster.dbt.translation.names import name_joints
-from rivet_dagster.dbt.translation.order import in_order
-from rivet_dagster.dbt.translation.project_files import FOLDERS, secrets_of, settings_files
-from rivet_dagster.dbt.translation.snapshots import history_of, reads_dbts_columns, with_dbts_columns
+from rivet_dagster.dbt.translation.project_files import (
+    FOLDERS,
+    macro_files,
+    macro_lines,
+    origin,
+    secrets_of,
+    settings_files,
+    write_joint,
+)
+from rivet_dagster.dbt.translation.strategy import history_of, reads_dbts_columns, with_dbts_columns
 from rivet_dagster.dbt.translation.translator import Translator
-from rivet_dagster.dbt.translation.unsupported_queries import hidden_refs, names_in_place_of_values
 from rivet_dagster.dbt.translation.variables import DbtVariables, is_bound
 from rivet_dagster.dbt.values import UnknownValueError
 

@@ -3,12 +3,25 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import PurePosixPath
 from typing import Any
 
-from rivet_dagster.dbt.declared import DbtProject
-from rivet_dagster.dbt.translation.annotations import scalar, yaml_lines
-from rivet_dagster.dbt.translation.draft import SEEDS, SESSION, WAREHOUSE, JointDraft
+from rivet_dagster.dbt.declared import DbtProject, Macro
+from rivet_dagster.dbt.macros.scope import DBT, MacroScope
+from rivet_dagster.dbt.report import CHANGED, LEFT_OUT, UNCHANGED, ReportEntry
+from rivet_dagster.dbt.template import TEST, DbtTemplate, DbtTemplateError, read_template
+from rivet_dagster.dbt.translation.annotations import (
+    SEEDS,
+    SESSION,
+    WAREHOUSE,
+    JointDraft,
+    annotation_lines,
+    scalar,
+    yaml_lines,
+)
+from rivet_dagster.dbt.translation.data_tests import MovedTest
+from rivet_dagster.dbt.translation.translator import Translator
 from rivet_dagster.secrets.names import names_secret
 
 FOLDERS = ("sources", "joints", "sinks")
@@ -93,3 +106,131 @@ def _variable(key: str) -> str:
 
 def _text(value: Any) -> str:
     return (str(value).lower() if isinstance(value, bool) else str(value)).replace("${", "$${")
+
+
+def write_joint(
+    draft: JointDraft, checks: Sequence[MovedTest], files: dict[str, str], lines: dict[tuple[str, int], tuple[str, str]]
+) -> None:
+    """Add the files of a joint and of its ``checks`` to ``files``, and the checks to ``lines``, by file and line.
+
+    The line is 0 for all lines of a file.
+    """
+    own = [test for test in checks if test.check is not None and test.check.options is not None]
+    kind = "audit" if draft.phase == "audit" else "assert"
+    for test in checks:
+        if test.check is not None and test.check.options is None:
+            path = f"quality/{draft.joint}/{test.final}.sql"
+            files[path] = test.check.file(draft.phase)
+            lines[path, 0] = (draft.joint, test.final)
+    if draft.body is None:
+        keys = dict(draft.keys)
+        entries = [test.check.entry() for test in own if test.check is not None]
+        entries += [draft.freshness] if draft.freshness is not None else []
+        if entries:
+            keys["quality"] = {f"{draft.phase}s": entries}
+        files[draft.path] = yaml_lines(keys)
+        listed = [n for n, line in enumerate(files[draft.path].splitlines(), 1) if line.startswith("    - {")]
+        lines.update({(draft.path, n): (draft.joint, t.final) for n, t in zip(listed, own, strict=False)})
+        return
+    head = [(key, value) for key, value in draft.keys.items() if key != "write_strategy"]
+    head += [("write_strategy", draft.keys["write_strategy"])] if "write_strategy" in draft.keys else []
+    for test in own:
+        assert test.check is not None
+        lines[draft.path, len(head) + 1] = (draft.joint, test.final)
+        head.append((kind, test.check.annotation()))
+    text = annotation_lines(head)
+    files[draft.path] = f"{text}\n{draft.body}\n" if text else f"{draft.body}\n"
+
+
+def origin(draft: JointDraft, text: str) -> tuple[int, str, Sequence[int]]:
+    """Return on which line of a joint's file its query begins, and from where the lines of that came."""
+    if draft.body is None or not draft.lines:
+        return 0, "", ()
+    first = text[: len(text) - len(draft.body) - 1].count("\n") + 1
+    return first, draft.place.file, draft.lines
+
+
+FOLDER = "macros"
+
+_OF_DBT = frozenset(
+    ("generate_schema_name", "generate_alias_name", "generate_database_name", "ref", "source", "config")
+)
+
+
+def macro_files(
+    project: DbtProject, scope: MacroScope, translator: Translator, used: Iterable[Macro]
+) -> tuple[dict[str, str], list[ReportEntry]]:
+    """Return the files of the macros that joints use and of the project's own, and what became of the latter."""
+    wanted = {_key(macro): macro for macro in used if macro.block.kind != TEST}
+    entries = []
+    for macro in project.root.macros:
+        if macro.block.kind == TEST:
+            continue
+        within = [macro, *translator.reached(translator.of_macro(macro))]
+        problems = [str(p) for each in within for p in translator.of_macro(each).problems]
+        problems += map(str, translator.refusals(within))
+        if _key(macro) not in wanted:
+            if macro.name in _OF_DBT or problems:
+                own = ["it replaces a function of dbt's own"] if macro.name in _OF_DBT else []
+                entries.append(ReportEntry(macro.name, macro.place, LEFT_OUT, reasons=(*own, *problems), kind="macro"))
+                continue
+            wanted |= {_key(each): each for each in within if each.block.kind != TEST}
+        changes = list(translator.of_macro(macro).changes)
+        name = scope.name_of(macro)
+        changes += [f"it is '{name}'"] if name != macro.name else []
+        entries.append(
+            ReportEntry(
+                macro.name, macro.place, CHANGED if changes else UNCHANGED, reasons=tuple(changes), kind="macro"
+            )
+        )
+    by_file: dict[str, list[Macro]] = {}
+    for macro in wanted.values():
+        by_file.setdefault(_path(project, macro), []).append(macro)
+    return {path: _yaml_text(macros, translator) for path, macros in by_file.items()}, entries
+
+
+def macro_lines(text: str) -> dict[int, str]:
+    """Return the names of the macros of a file by the lines on which they begin."""
+    try:
+        template = read_template(text)
+    except DbtTemplateError:
+        return {}
+    return {template.line(block.start): block.name for block in template.blocks()}
+
+
+def _key(macro: Macro) -> tuple[str, str]:
+    return macro.package, macro.name
+
+
+def _path(project: DbtProject, macro: Macro) -> str:
+    if macro.package == DBT:
+        return f"{FOLDER}/dbt.sql"
+    package = next(package for package in project.packages if package.name == macro.package)
+    own = PurePosixPath(macro.file.removeprefix(f"{package.folder}/") if package.folder else macro.file)
+    below = own.parts[1:] if len(own.parts) > 1 else own.parts
+    return "/".join((FOLDER, *((package.name,) if package.folder else ()), *below))
+
+
+def _yaml_text(macros: list[Macro], translator: Translator) -> str:
+    """Return the text of a file: its macros in order, each with the comments before it."""
+    parts = []
+    for macro in sorted(macros, key=lambda each: each.block.start):
+        parts.append(f"{_comments(macro)}{translator.text_of_macro(macro)}")
+    return "\n\n".join(part.strip() for part in parts) + "\n"
+
+
+def _comments(macro: Macro) -> str:
+    """Return the comments of Jinja that stand before a macro."""
+    template = macro.template
+    before = max((block.end for block in template.blocks() if block.end <= macro.block.start), default=0)
+    return "".join(_comments_in(template, before, macro.block.start))
+
+
+def _comments_in(template: DbtTemplate, start: int, end: int) -> Iterator[str]:
+    position = start
+    while (opening := template.text.find("{#", position, end)) >= 0:
+        closing = template.text.find("#}", opening, end)
+        if closing < 0:
+            return
+        yield f"{template.text[opening : closing + 2]}\n"
+        position = closing + 2

@@ -11,7 +11,7 @@ import dagster as dg
 
 from rivet_dagster.compiler.plan import CompiledJoint, FusedGroup
 from rivet_dagster.definitions.assets.error_tables import error_table_events, published_error_table, shown_errors
-from rivet_dagster.definitions.checks.check_results import asset_check_result
+from rivet_dagster.definitions.checks.source_checks import asset_check_result
 from rivet_dagster.definitions.metadata.error_metadata import table_metadata
 from rivet_dagster.definitions.metadata.materialization_metadata import (
     PARTITION_ROW_COUNT,
@@ -23,11 +23,8 @@ from rivet_dagster.definitions.project import RivetProject
 from rivet_dagster.definitions.resources.engines import open_runtime
 from rivet_dagster.definitions.runs.environment import enter_environment, environment_metadata
 from rivet_dagster.definitions.runs.event_log import data_version, read_since
-from rivet_dagster.definitions.runs.fail_fast import refuse_after_failure
-from rivet_dagster.definitions.runs.failure import failure, rivet_failures, step_failures
-from rivet_dagster.definitions.runs.full_refresh import full_refresh_metadata
-from rivet_dagster.definitions.runs.identity import run_identity, step_name
-from rivet_dagster.definitions.runs.lossy_refresh import enter_full_refresh
+from rivet_dagster.definitions.runs.failure import failure, refuse_after_failure, rivet_failures, step_failures
+from rivet_dagster.definitions.runs.identity import enter_full_refresh, full_refresh_metadata, run_identity, step_name
 from rivet_dagster.definitions.runs.staged_heartbeats import keep_staged
 from rivet_dagster.definitions.runs.staged_rows import staged_in_run, staged_metadata, staged_table
 from rivet_dagster.errors import RivetError

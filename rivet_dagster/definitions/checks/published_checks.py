@@ -15,15 +15,14 @@ from rivet_dagster.definitions.automation.conditions import published_condition
 from rivet_dagster.definitions.project import RivetProject
 from rivet_dagster.definitions.resources.engines import engine_keys, open_runtime
 from rivet_dagster.definitions.runs.environment import environment_of, mark_run
-from rivet_dagster.definitions.runs.fail_fast import refuse_after_failure
-from rivet_dagster.definitions.runs.failure import failure, rivet_failures
+from rivet_dagster.definitions.runs.failure import failure, refuse_after_failure, rivet_failures
 from rivet_dagster.definitions.runs.identity import step_name
 from rivet_dagster.definitions.runs.staged_heartbeats import keep_staged
 from rivet_dagster.definitions.runs.staged_rows import staged_in_run, staged_of
 from rivet_dagster.definitions.specs.selection import LAST_STEP
 from rivet_dagster.errors import Conflict, RivetError, StagedRowsGone
+from rivet_dagster.execution.results import StagedTable, is_published
 from rivet_dagster.execution.runtime import Runtime
-from rivet_dagster.execution.staged_tables import StagedTable, is_published
 from rivet_dagster.execution.writing.publish_run import RunPublication, publish_run
 
 ONE_COMMIT, NOT_ONE_COMMIT = "in one commit", "one table after another: this is not one commit"

@@ -25,12 +25,10 @@ from rivet_dagster.compiler.plan import CompiledAssembly, CompiledJoint
 from rivet_dagster.definitions.assets.groups import RivetGroupRun
 from rivet_dagster.definitions.assets.rivet_assets import StepSettings
 from rivet_dagster.definitions.block import refuse_problems
-from rivet_dagster.definitions.component.scaffolder import RivetProjectScaffolder
-from rivet_dagster.definitions.component.state import read_state, write_state
+from rivet_dagster.definitions.component.state import RivetProjectScaffolder, read_state, write_state
 from rivet_dagster.definitions.load import GENERATED, build_definitions
 from rivet_dagster.definitions.project import RivetProject
-from rivet_dagster.definitions.specs.context import TranslationContext
-from rivet_dagster.definitions.specs.translator import DagsterRivetTranslator
+from rivet_dagster.definitions.specs.translator import DagsterRivetTranslator, TranslationContext
 from rivet_dagster.errors import RivetError
 from rivet_dagster.loading import compile_directory
 from rivet_dagster.model.check_plan import CompiledCheck

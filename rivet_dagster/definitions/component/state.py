@@ -5,8 +5,12 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from dagster.components import Scaffolder, ScaffoldRequest, scaffold_component
+from pydantic import BaseModel, Field
+
 from rivet_dagster.compiler.plan import CompiledAssembly
 from rivet_dagster.compiler.plan_json import fingerprint
+from rivet_dagster.errors import RivetError
 from rivet_dagster.version import __version__
 
 _MADE_BY = f"rivet_dagster {__version__} {fingerprint(CompiledAssembly)}"
@@ -33,3 +37,27 @@ def read_state(path: Path | None, profile: str) -> CompiledAssembly | None:
         return None
     assembly = CompiledAssembly.from_json(text)
     return assembly if assembly.profile == profile else None
+
+
+class RivetProjectScaffoldParams(BaseModel):
+    """The parameters of ``dg scaffold defs rivet_dagster.RivetProjectComponent``."""
+
+    project_path: str = Field(description="The directory of the project, in which its rivet.yaml lies.")
+
+
+class RivetProjectScaffolder(Scaffolder[RivetProjectScaffoldParams]):
+    """The scaffolder that writes a defs.yaml for a project."""
+
+    @classmethod
+    def get_scaffold_params(cls) -> type[RivetProjectScaffoldParams]:
+        """Return the class of the parameters."""
+        return RivetProjectScaffoldParams
+
+    def scaffold(self, request: ScaffoldRequest[RivetProjectScaffoldParams]) -> None:
+        """Write defs.yaml, with the project's path relative to the Dagster project. Raises RVT-101."""
+        path = Path(request.params.project_path).resolve()
+        if not (path / "rivet.yaml").is_file():
+            raise RivetError("RVT-101", f"there is no rivet.yaml in '{path}'")
+        root = (request.project_root or Path.cwd()).resolve()
+        relative = Path(os.path.relpath(path, root)).as_posix()
+        scaffold_component(request, {"project": "{{ context.project_root }}/" + relative})

@@ -38,7 +38,7 @@ from dagster._core.execution.plan.plan import ExecutionPlan
 from dagster._core.execution.plan.step import ExecutionStep
 from dagster._utils.error import serializable_error_info_from_exc_info
 
-from rivet_dagster.definitions.runs.interrupts import interrupt
+from rivet_dagster.definitions.runs.failure import interrupt
 
 POLL_SECONDS = 0.1
 GRACE_SECONDS = 15.0

@@ -14,7 +14,8 @@ from rivet_dagster.definitions.resources.engines import ENGINE_TAG, engine_keys,
 from rivet_dagster.definitions.runs.environment import environment_tags
 from rivet_dagster.definitions.runs.failure import rivet_failures
 from rivet_dagster.errors import RivetError
-from rivet_dagster.execution.clean_up import UpkeptTable, errors_of, own_tables, upkeep
+from rivet_dagster.execution.clean_up import UpkeptTable, errors_of, own_tables, sweep_patiently, upkeep
+from rivet_dagster.execution.runtime import Runtime
 
 JOB, STEP = "upkeep", "upkeep_of_tables"
 UPKEEP = "rivet/upkeep"
@@ -88,3 +89,31 @@ def _table(tables: Sequence[UpkeptTable]) -> dg.TableMetadataValue:
     return dg.MetadataValue.table(
         [dg.TableRecord({name: report[name] for name in _COLUMNS}) for report in reports], dg.TableSchema(columns)
     )
+
+
+SWEEP_JOB = "sweep"
+
+
+@lru_cache(maxsize=8)
+def sweep_job(project: RivetProject) -> dg.JobDefinition:
+    """Return the job, the same object with each call for a project: Dagster refuses two jobs of one name."""
+
+    @dg.op(description="Removes the leftovers of dead runs from the catalogs; live runs are not affected.")
+    def sweep_catalogs(context: dg.OpExecutionContext) -> None:
+        runtime = Runtime(project.assembly, project.root)
+        with rivet_failures():
+            swept = sweep_patiently(runtime.catalog(spec.name) for spec in project.assembly.catalogs)
+            for name in swept.names:
+                context.log.info(f"removed {name}")
+            context.add_output_metadata({"rivet/swept": len(swept.names)})
+            swept.raise_errors()
+
+    @dg.job(
+        name=SWEEP_JOB,
+        tags=environment_tags(project),
+        description="Removes the leftovers of dead runs, and abandoned environments, from the catalogs.",
+    )
+    def sweep() -> None:
+        sweep_catalogs()
+
+    return sweep

@@ -14,12 +14,12 @@ import dagster as dg
 from rivet_dagster.compiler.plan import CompiledAssembly
 from rivet_dagster.compiler.plan_json import read, write
 from rivet_dagster.definitions.project import RivetProject
-from rivet_dagster.definitions.runs.interrupts import raise_if_interrupted
+from rivet_dagster.definitions.runs.failure import raise_if_interrupted
 from rivet_dagster.engines.registry import engine_class
 from rivet_dagster.errors import RivetError
 from rivet_dagster.execution.progress import ProgressListener
+from rivet_dagster.execution.results import StagedBy
 from rivet_dagster.execution.runtime import Runtime, reached
-from rivet_dagster.execution.staged_tables import StagedBy
 from rivet_dagster.model.profile import EngineSpec
 
 ENGINE_TAG = "rivet/engine"

@@ -22,8 +22,8 @@ from rivet_dagster.execution.environments import use_environment
 from rivet_dagster.execution.reading.error_tables import errors_reference
 from rivet_dagster.execution.reading.inputs import reference
 from rivet_dagster.execution.reading.refs import MaterializedRef
+from rivet_dagster.execution.results import StagedTable
 from rivet_dagster.execution.runtime import Runtime
-from rivet_dagster.execution.staged_tables import StagedTable
 from rivet_dagster.execution.writing.external_assets import external_reference, store_external_asset
 from rivet_dagster.model.external_assets import Part, external_table
 from rivet_dagster.model.partitions import Window

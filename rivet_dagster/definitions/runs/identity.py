@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from typing import Any
 
 import dagster as dg
 
 from rivet_dagster.compiler.plan import CompiledAssembly
-from rivet_dagster.definitions.runs.continued import continued_run, is_automatic_retry
-from rivet_dagster.definitions.runs.full_refresh import is_full_refresh
+from rivet_dagster.definitions.project import RivetProject
+from rivet_dagster.errors import RivetError
+from rivet_dagster.execution.full_refresh import refuse_lossy_refresh
+from rivet_dagster.execution.runtime import Runtime
 
 
 def run_identity(run: dg.DagsterRun, instance: dg.DagsterInstance, step: str) -> str:
@@ -40,3 +44,81 @@ def step_name(assembly: CompiledAssembly, *parts: str) -> str:
     'shop_2__eu__observe__raw'
     """
     return re.sub(r"[^A-Za-z0-9_]", "_", "__".join([*assembly.dagster.key_prefix, *parts]))
+
+
+_PARTIAL = "dagster/is_asset_resume_retry"
+_AUTOMATIC = "dagster/retry_number"
+
+
+def is_automatic_retry(run: dg.DagsterRun) -> bool:
+    """Return whether Dagster itself has begun the run, since another one had failed."""
+    return _AUTOMATIC in run.tags
+
+
+def continues_parent(run: dg.DagsterRun) -> bool:
+    """Return whether a run with a parent executes again only a part of that, or is its automatic retry."""
+    return is_automatic_retry(run) or run.step_keys_to_execute is not None or _PARTIAL in run.tags
+
+
+def continued_run(run: dg.DagsterRun, instance: dg.DagsterInstance) -> dg.DagsterRun | None:
+    """Return the run that ``run`` continues; None if it continues none, or if that is not known any more."""
+    if run.parent_run_id is None or not continues_parent(run):
+        return None
+    return instance.get_run_by_id(run.parent_run_id)
+
+
+FULL_REFRESH = "rivet/full_refresh"
+"""The tag of a run that replaces its targets as a first run would, and the key in the metadata of these."""
+
+_VALUES = {"true": True, "false": False}
+
+
+def full_refresh_tags(asked: bool) -> dict[str, str]:
+    """Return the tags of a run, which is a full refresh if ``asked``."""
+    return {FULL_REFRESH: "true"} if asked else {}
+
+
+def full_refresh_metadata(asked: bool) -> dict[str, Any]:
+    """Return the metadata of a materialization."""
+    return {FULL_REFRESH: True} if asked else {}
+
+
+def is_full_refresh(run: dg.DagsterRun, instance: dg.DagsterInstance) -> bool:
+    """Return whether a run is a full refresh, by its tag, or else by that of the run that it continues.
+
+    Dagster copies the tags of a run that is re-executed in the UI, but not of one that is re-executed from Python.
+    Raises RVT-104 if the tag is neither true nor false.
+    """
+    continued: dg.DagsterRun | None = run
+    while continued is not None and FULL_REFRESH not in continued.tags:
+        continued = continued_run(continued, instance)
+    value = continued.tags[FULL_REFRESH] if continued is not None else "false"
+    if value.lower() not in _VALUES:
+        raise RivetError("RVT-104", f"the tag `{FULL_REFRESH}` of a run is true or false, not '{value}'")
+    return _VALUES[value.lower()]
+
+
+def enter_full_refresh(
+    project: RivetProject, runtime: Runtime, run: dg.DagsterRun, instance: dg.DagsterInstance
+) -> bool:
+    """Return whether the run is a full refresh; refuse one that could not be carried out, or would lose rows.
+
+    Raises RVT-104, RVT-413, RVT-525.
+    """
+    if not is_full_refresh(run, instance):
+        return False
+    if FULL_REFRESH not in run.tags:
+        instance.add_run_tags(run.run_id, full_refresh_tags(True))
+    names = (project.joints[key] for key in _keys(run, instance) if key is not None and key in project.joints)
+    refuse_lossy_refresh(runtime, {project.assembly.joint(name).group for name in names})
+    return True
+
+
+def _keys(run: dg.DagsterRun, instance: dg.DagsterInstance) -> Iterator[dg.AssetKey | None]:
+    """Yield the assets that the run is to refresh, and those that it has refreshed before, as the run it continues."""
+    kind: dg.DagsterEventType = dg.DagsterEventType.ASSET_MATERIALIZATION_PLANNED
+    found: dg.DagsterRun | None = run
+    while found is not None and is_full_refresh(found, instance):
+        records = instance.all_logs(found.run_id, of_type=kind)
+        yield from (record.dagster_event.asset_key for record in records if record.dagster_event)
+        kind, found = dg.DagsterEventType.ASSET_MATERIALIZATION, continued_run(found, instance)

@@ -13,8 +13,8 @@ import dagster as dg
 
 from rivet_dagster.catalogs.capabilities.staging import StagesForRuns
 from rivet_dagster.catalogs.heartbeat_thread import SECONDS
+from rivet_dagster.execution.results import StagedTable
 from rivet_dagster.execution.runtime import Runtime
-from rivet_dagster.execution.staged_tables import StagedTable
 
 AHEAD_SECONDS = 3600.0
 """How much longer than a heartbeat the rows of a run stay that is not in one process."""

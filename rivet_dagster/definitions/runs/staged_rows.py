@@ -8,9 +8,8 @@ from typing import Any
 
 import dagster as dg
 
-from rivet_dagster.definitions.runs.continued import continued_run
-from rivet_dagster.execution.results import GroupResult
-from rivet_dagster.execution.staged_tables import StagedTable
+from rivet_dagster.definitions.runs.identity import continued_run
+from rivet_dagster.execution.results import GroupResult, StagedTable
 
 STAGED = "rivet/staged"
 """The metadata of a materialization whose rows the last step of the run publishes."""

@@ -7,10 +7,12 @@ from collections.abc import Mapping, Sequence
 import dagster as dg
 
 from rivet_dagster.compiler.sensors import wrong_observation
+from rivet_dagster.definitions.jobs.upkeep import upkeep_config
 from rivet_dagster.definitions.project import RivetProject
 from rivet_dagster.definitions.runs.environment import environment_tags
 from rivet_dagster.definitions.schedules.materialization import refusals
 from rivet_dagster.errors import RivetError
+from rivet_dagster.model.automation import SweepSchedule, UpkeepSchedule
 
 
 def build_observation_schedule(
@@ -55,3 +57,28 @@ def _checked(project: RivetProject, names: Sequence[str]) -> Sequence[str]:
     if why is not None:
         raise RivetError("RVT-117", why)
     return names
+
+
+def upkeep_schedule(declared: UpkeepSchedule, job: dg.JobDefinition) -> dg.ScheduleDefinition:
+    """Return the schedule of the ``job`` that does the upkeep. Raises RVT-104."""
+    with refusals(declared.name):
+        return dg.ScheduleDefinition(
+            name=declared.name,
+            job=job,
+            cron_schedule=declared.cron_schedule,
+            execution_timezone=declared.execution_timezone,
+            default_status=dg.DefaultScheduleStatus[declared.default_status],
+            run_config=upkeep_config(declared.catalogs),
+        )
+
+
+def sweep_schedule(declared: SweepSchedule, job: dg.JobDefinition) -> dg.ScheduleDefinition:
+    """Return the schedule of the ``job`` that sweeps. Raises RVT-104."""
+    with refusals(declared.name):
+        return dg.ScheduleDefinition(
+            name=declared.name,
+            job=job,
+            cron_schedule=declared.cron_schedule,
+            execution_timezone=declared.execution_timezone,
+            default_status=dg.DefaultScheduleStatus[declared.default_status],
+        )

@@ -14,8 +14,8 @@ from rivet_dagster.compiler.joints import SourceJoint
 from rivet_dagster.compiler.sensors import BY_VERSION, not_listed
 from rivet_dagster.definitions.project import RivetProject
 from rivet_dagster.definitions.runs.failure import secrets_redacted
-from rivet_dagster.definitions.sensors.mistakes import Mistakes
 from rivet_dagster.definitions.sensors.requests import (
+    Mistakes,
     cursor,
     find_source,
     find_whole_target,
@@ -29,7 +29,7 @@ from rivet_dagster.execution.reading.landing import version_of
 from rivet_dagster.execution.reading.sources import data_version, source_files
 from rivet_dagster.execution.runtime import Runtime
 from rivet_dagster.model.inputs import LandedFile
-from rivet_dagster.model.origin import Origin
+from rivet_dagster.model.text_lines import Origin
 
 KIND = "files"
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import dagster as dg
@@ -14,7 +15,8 @@ from rivet_dagster.compiler.sensors import wrong_source
 from rivet_dagster.definitions.jobs.target import JobTarget, find_target
 from rivet_dagster.definitions.project import RivetProject
 from rivet_dagster.definitions.runs.environment import environment_tags
-from rivet_dagster.errors import RivetError
+from rivet_dagster.errors import Diagnostic, RivetError
+from rivet_dagster.model.text_lines import Origin
 
 DATA_VERSION = "dagster/data_version"
 """Dagster's tag for the data version of an event."""
@@ -76,3 +78,28 @@ def run_key(context: dg.SensorEvaluationContext, cause: Any) -> str:
     """
     before = context.cursor or context.last_run_key or ""
     return hashlib.sha256(json.dumps([before, cause], sort_keys=True).encode()).hexdigest()[:32]
+
+
+class Mistakes:
+    """The errors of the sensor ``name``, which is declared at ``origin``, or in Python."""
+
+    def __init__(self, name: str, origin: Origin | None) -> None:
+        self._name = name
+        self._origin = origin or Origin()
+        self._diagnostics: list[Diagnostic] = []
+
+    @contextmanager
+    def of(self, key: str) -> Iterator[None]:
+        """Collect a RivetError of the block, which then ends, as an error of the argument ``key``."""
+        try:
+            yield
+        except RivetError as error:
+            for problem in error.diagnostics:
+                message = f"sensor '{self._name}': `{key}`: {problem.message}"
+                diagnostic = self._origin.diagnostic(problem.code, message, key=key, remediation=problem.remediation)
+                self._diagnostics.append(diagnostic)
+
+    def raise_all(self) -> None:
+        """Raise one RivetError with all diagnostics, if there are any."""
+        if self._diagnostics:
+            raise RivetError.of(self._diagnostics)

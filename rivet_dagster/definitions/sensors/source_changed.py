@@ -8,8 +8,8 @@ import dagster as dg
 
 from rivet_dagster.definitions.project import RivetProject
 from rivet_dagster.definitions.runs.failure import secrets_redacted
-from rivet_dagster.definitions.sensors.mistakes import Mistakes
 from rivet_dagster.definitions.sensors.requests import (
+    Mistakes,
     cursor,
     find_source,
     find_whole_target,
@@ -21,7 +21,7 @@ from rivet_dagster.definitions.sensors.requests import (
 from rivet_dagster.errors import Diagnostic, RivetError
 from rivet_dagster.execution.reading.sources import data_version
 from rivet_dagster.execution.runtime import Runtime
-from rivet_dagster.model.origin import Origin
+from rivet_dagster.model.text_lines import Origin
 
 KIND = "source_changed"
 

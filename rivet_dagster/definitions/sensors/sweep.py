@@ -4,7 +4,7 @@
 
 import dagster as dg
 
-from rivet_dagster.definitions.jobs.sweeping import JOB, sweep_job
+from rivet_dagster.definitions.jobs.upkeep import SWEEP_JOB, sweep_job
 from rivet_dagster.definitions.project import RivetProject
 from rivet_dagster.model.sensors import SWEEP_ENDS
 
@@ -42,7 +42,7 @@ def _after(
     )
     def after(context: dg.RunStatusSensorContext) -> dg.RunRequest | dg.SkipReason:
         run = context.dagster_run
-        if run.job_name == JOB:
+        if run.job_name == SWEEP_JOB:
             return dg.SkipReason("it was a sweep itself")
         return dg.RunRequest(run_key=run.run_id, tags={"rivet/sweeps_after": run.run_id})
 

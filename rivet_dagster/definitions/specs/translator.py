@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import dagster as dg
@@ -13,12 +16,17 @@ from rivet_dagster.compiler.joints import FunctionJoint, QueryJoint, SourceJoint
 from rivet_dagster.compiler.plan import CompiledAssembly, CompiledJoint
 from rivet_dagster.definitions.beta import beta_accepted
 from rivet_dagster.definitions.metadata.error_metadata import COLUMNS
-from rivet_dagster.definitions.metadata.lineage import column_lineage, lineage_table
 from rivet_dagster.definitions.metadata.materialization_metadata import sql_markdown
-from rivet_dagster.definitions.metadata.table_metadata import column_schema, enforced, table_name
+from rivet_dagster.definitions.metadata.table_metadata import (
+    column_lineage,
+    column_schema,
+    enforced,
+    lineage_table,
+    table_name,
+)
 from rivet_dagster.definitions.partitions import partitions_definition
-from rivet_dagster.definitions.specs.context import TranslationContext
 from rivet_dagster.model.check_plan import CompiledCheck
+from rivet_dagster.model.external_assets import is_external, key_path
 from rivet_dagster.model.joint import SOURCE
 from rivet_dagster.model.row_errors import SUFFIX
 
@@ -179,3 +187,85 @@ def _code_references(joint: CompiledJoint, project_dir: Path) -> dg.CodeReferenc
                 for file, line in reversed(files.items())
             ]
         )
+
+
+@dataclass(frozen=True)
+class TranslationContext:
+    """The read-only view of a project that is passed to the methods of a translator.
+
+    ``assembly`` is the plan, ``root`` the absolute path of the project's directory. ``asset_keys`` are the keys known
+    so far: for a joint those of the joints before it, which include its upstream; for a check those of all joints.
+    """
+
+    assembly: CompiledAssembly
+    root: Path
+    asset_keys: Mapping[str, dg.AssetKey]
+
+    def key(self, joint: str) -> dg.AssetKey:
+        """Return the asset key of a joint; for a source that is an external asset, the key of that asset.
+
+        Raises RVT-306 if no joint has that name, KeyError if the joint has not been translated yet.
+        """
+        return self.asset_keys[self.assembly.joint(joint).name]
+
+    def keys(self, joints: Iterable[str]) -> list[dg.AssetKey]:
+        """Return the asset keys of joints, in their order. Raises as ``key`` does."""
+        return [self.key(joint) for joint in joints]
+
+
+@dataclass(frozen=True, eq=False)
+class AssetSpecs:
+    """The Dagster specs of a plan.
+
+    ``keys`` are the asset keys of all joints by name. ``joints`` are the specs, in topological order, of those joints
+    that are assets of the project: all but the sources that are external assets. ``errors`` are those of error tables,
+    by the joint beside whose table they are published. ``checks`` are the specs of all checks, by the names of joint
+    and check.
+    """
+
+    keys: Mapping[str, dg.AssetKey]
+    joints: Mapping[str, dg.AssetSpec]
+    errors: Mapping[str, dg.AssetSpec]
+    checks: Mapping[tuple[str, str], dg.AssetCheckSpec]
+
+    @cached_property
+    def joints_by_key(self) -> Mapping[dg.AssetKey, str]:
+        """The names of the joints that are assets of the project, by asset key, in topological order."""
+        return {spec.key: name for name, spec in self.joints.items()}
+
+    @cached_property
+    def errors_by_key(self) -> Mapping[dg.AssetKey, str]:
+        """The joints whose error table an asset is, by asset key."""
+        return {spec.key: name for name, spec in self.errors.items()}
+
+
+def asset_specs(assembly: CompiledAssembly, root: Path, translator: DagsterRivetTranslator) -> AssetSpecs:
+    """Return the specs that ``translator`` makes for a plan; ``root`` is the project's directory.
+
+    A joint is translated after the joints that it reads, so that their keys are known.
+    """
+    ordered = list(_in_order(assembly))
+    keys = {joint.name: dg.AssetKey(key_path(str(joint.table))) for joint in ordered if is_external(joint)}
+    context = TranslationContext(assembly, root, MappingProxyType(keys))
+    joints: dict[str, dg.AssetSpec] = {}
+    for joint in ordered:
+        if not is_external(joint):
+            joints[joint.name] = translator.get_asset_spec(joint, context)
+            keys[joint.name] = joints[joint.name].key
+    errors = {
+        joint.name: translator.get_errors_asset_spec(joint, joints[joint.name], context)
+        for joint in ordered
+        if (target := assembly.target(joint.name)) is not None and target.errors is not None
+    }
+    checks = {
+        (joint.name, check.name): translator.get_asset_check_spec(check, joint, context)
+        for joint in ordered
+        for check in joint.checks
+    }
+    return AssetSpecs(keys, joints, errors, checks)
+
+
+def _in_order(assembly: CompiledAssembly) -> Iterator[CompiledJoint]:
+    """Yield the joints in topological order."""
+    for group in assembly.execution_order:
+        yield from map(assembly.joint, assembly.group(group).joints)

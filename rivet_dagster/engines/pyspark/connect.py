@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from rivet_dagster.engines.contract import QueryPlan
 from rivet_dagster.engines.pyspark.adapter import SparkAdapter
-from rivet_dagster.engines.pyspark.plans import plan_requested
 from rivet_dagster.engines.pyspark.progress import StageListener, stages_received
+from rivet_dagster.engines.pyspark.results import plan_requested
 from rivet_dagster.errors import RivetError
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from rivet_dagster.engines.contract import DagsterResource, Engine
-from rivet_dagster.engines.pyspark.class_archive.place import archive_folder
+from rivet_dagster.engines.pyspark.class_archive.store import archive_folder
 from rivet_dagster.engines.pyspark.config import (
     LOCAL,
     OPTIONS,

@@ -21,8 +21,7 @@ from rivet_dagster.engines.pyspark.server.starting import ServerSpec
 from rivet_dagster.engines.pyspark.spark_home import distribution, refuse_unfit_home, refuse_unfit_server, spark_version
 from rivet_dagster.errors import RivetError
 from rivet_dagster.machine.disk import amount, free_space, little_space, try_to_write
-from rivet_dagster.machine.server import Server, servers_in, web_servers
-from rivet_dagster.machine.server_findings import any_server
+from rivet_dagster.machine.server import Server, any_server, servers_in, web_servers
 from rivet_dagster.model.finding import Finding, broken, doubtful, in_order
 
 _UNITS = {"k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}

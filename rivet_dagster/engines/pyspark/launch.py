@@ -23,9 +23,8 @@ from rivet_dagster.engines.pyspark.iceberg_runtime import refuse_unfit_runtime
 from rivet_dagster.engines.pyspark.jars import not_present, refuse_missing_jars, unfetched
 from rivet_dagster.engines.pyspark.java import Java, find_java, prepare_java
 from rivet_dagster.engines.pyspark.messages import summary
-from rivet_dagster.engines.pyspark.plans import plan_of_execution
 from rivet_dagster.engines.pyspark.progress import StageListener, stages_polled
-from rivet_dagster.engines.pyspark.results import arrow_schema
+from rivet_dagster.engines.pyspark.results import arrow_schema, plan_of_execution
 from rivet_dagster.engines.pyspark.spark_home import (
     refuse_unfit_client,
     refuse_unfit_home,

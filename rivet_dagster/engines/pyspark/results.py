@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import threading
+import time
+import uuid
+from collections.abc import Callable
+from concurrent.futures import Future
 from datetime import UTC
 from inspect import signature
 from typing import TYPE_CHECKING, Any
 
+from rivet_dagster.engines.contract import QueryPlan
+from rivet_dagster.engines.pyspark.waiting import THREAD_PREFIX
 from rivet_dagster.model.spark_type import field_name
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import DataType, StructType
 
 
@@ -61,3 +68,41 @@ def arrow_schema(schema: StructType) -> pa.Schema:
     # From Spark 4.2 on the time zone must be named; before, it is UTC, and the parameter does not exist.
     zone: dict[str, Any] = {"timezone": "UTC"} if "timezone" in signature(to_arrow_schema).parameters else {}
     return to_arrow_schema(schema, **zone)
+
+
+_LATEST = 20
+_SECONDS = 1.0
+
+
+def plan_of_execution(spark: SparkSession, tag: str) -> QueryPlan:
+    """Return the final plan of the query that ran under ``tag``, and the URL of its page in Spark's UI."""
+    context: Any = spark.sparkContext
+    jobs = set(context._jsc.sc().statusTracker().getJobIdsForTag(tag))
+    store = spark._jsparkSession.sharedState().statusStore()
+    deadline = time.monotonic() + _SECONDS  # the store is filled a moment after the query ran
+    while True:
+        count = store.executionsCount()
+        for position in range(count - 1, max(count - 1 - _LATEST, -1), -1):
+            execution = store.executionsList(position, 1).apply(0)
+            if any(execution.jobs().contains(job) for job in jobs):
+                page = f"{context.uiWebUrl}/SQL/execution/?id={execution.executionId()}" if context.uiWebUrl else None
+                return QueryPlan(execution.physicalPlanDescription().strip(), page)
+        if time.monotonic() > deadline:
+            return QueryPlan("Spark has not recorded the plan", context.uiWebUrl)
+        time.sleep(0.02)
+
+
+def plan_requested(spark: SparkSession, frame: DataFrame) -> Callable[[], QueryPlan]:
+    """Request the plan of ``frame`` in a thread of its own; the returned function waits for it."""
+    plan: Future[str] = Future()
+
+    def work() -> None:
+        view = f"rivet_{uuid.uuid4().hex}"
+        try:
+            frame.createTempView(view)
+            plan.set_result(spark.sql(f"EXPLAIN FORMATTED SELECT * FROM {view}").collect()[0][0])
+        except Exception as error:
+            plan.set_exception(error)
+
+    threading.Thread(target=work, name=f"{THREAD_PREFIX}explain", daemon=True).start()
+    return lambda: QueryPlan(plan.result().strip())

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from rivet_dagster.compiler.changed_tables import ColumnChange
+from rivet_dagster.compiler.diff import ColumnChange
 
 Value = str | int | float | bool | None
 """A value of a sample: numbers and booleans as they are, all other values as texts."""

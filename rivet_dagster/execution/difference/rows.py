@@ -20,8 +20,17 @@ from rivet_dagster.model.convert import shortened
 from rivet_dagster.model.target import Target
 from rivet_dagster.model.write_plan import DeleteInsert, History, Upsert
 from rivet_dagster.secrets.redaction import redacted
-from rivet_dagster.sql.row_difference.columns import TypedColumn, compared_columns, not_compared, typed_columns
-from rivet_dagster.sql.row_difference.parts import ADDED, CHANGED, NEW, OLD, REMOVED
+from rivet_dagster.sql.row_difference.columns import (
+    ADDED,
+    CHANGED,
+    NEW,
+    OLD,
+    REMOVED,
+    TypedColumn,
+    compared_columns,
+    not_compared,
+    typed_columns,
+)
 from rivet_dagster.sql.row_difference.query import COUNTS, difference, difference_by_unique_key, some_rows
 
 SAMPLES = 10

@@ -7,7 +7,7 @@ from contextlib import ExitStack
 
 from rivet_dagster.catalogs.environments.catalog import HasEnvironments
 from rivet_dagster.catalogs.environments.state import BuiltTable
-from rivet_dagster.compiler.changed_tables import ColumnChange, changed_columns, changed_logic
+from rivet_dagster.compiler.diff import ColumnChange, changed_columns, changed_logic
 from rivet_dagster.engines.contract import EngineSession, Frame
 from rivet_dagster.errors import RivetError
 from rivet_dagster.execution.difference.results import (
@@ -19,8 +19,8 @@ from rivet_dagster.execution.difference.results import (
 from rivet_dagster.execution.difference.rows import SAMPLES, candidate_keys, difference_of_rows, rows_of_new_table
 from rivet_dagster.execution.error_location import locating_errors
 from rivet_dagster.execution.quality.judging import check_published
-from rivet_dagster.execution.quality.row_values import error_without_values
 from rivet_dagster.execution.results import CheckResult
+from rivet_dagster.execution.row_error import error_without_values
 from rivet_dagster.execution.runtime import Runtime
 from rivet_dagster.model.storage import Published
 

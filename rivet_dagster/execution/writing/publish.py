@@ -10,9 +10,8 @@ from dataclasses import dataclass, replace
 
 from rivet_dagster.catalogs.capabilities import capable
 from rivet_dagster.catalogs.capabilities.staging import StagedTransaction, StagesForRuns
-from rivet_dagster.catalogs.capabilities.targets import HasTargets
+from rivet_dagster.catalogs.capabilities.targets import HasTargets, VersionTransaction
 from rivet_dagster.catalogs.capabilities.transaction import TableTransaction
-from rivet_dagster.catalogs.capabilities.versions import VersionTransaction
 from rivet_dagster.catalogs.parquet_rows import rows_by_partition
 from rivet_dagster.compiler.joints import ComputedJoint
 from rivet_dagster.compiler.plan import FusedGroup

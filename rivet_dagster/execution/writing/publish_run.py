@@ -14,8 +14,8 @@ from rivet_dagster.catalogs.capabilities import capable
 from rivet_dagster.catalogs.capabilities.staging import StagedTransaction, StagesForRuns, publishes_together
 from rivet_dagster.errors import Conflict, RivetError, StagedRowsGone
 from rivet_dagster.execution.clean_up import archive_read_files
+from rivet_dagster.execution.results import StagedTable, swept
 from rivet_dagster.execution.runtime import Runtime
-from rivet_dagster.execution.staged_tables import StagedTable, swept
 from rivet_dagster.model.storage import Published
 
 Waiting = tuple[StagedTable, StagedTransaction]

@@ -9,7 +9,7 @@ from jinja2 import Undefined
 
 from rivet_dagster.project.templating.limits import LONGEST
 from rivet_dagster.project.templating.words import TemplateError
-from rivet_dagster.project.yaml_scalar import WrittenFloat
+from rivet_dagster.project.yaml_text import WrittenFloat
 
 
 class Function:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from sqlglot import exp
 
-from rivet_dagster.sql.row_difference.comparable import comparable, is_comparable
 from rivet_dagster.sql.write_strategies.alignment import wider
 from rivet_dagster.sql.write_strategies.trees import plain_column
 
@@ -81,3 +81,151 @@ def not_compared(old: Sequence[TypedColumn], new: Sequence[TypedColumn]) -> tupl
         for now in new
         if (was := before.get(now.name.lower())) is not None and was.type == now.type and not is_comparable(now.kind)
     )
+
+
+_PLAIN = re.compile(
+    r"(boolean|byte|short|integer|long|float|double|decimal\(.*\)|(string|char|varchar)\b.*|binary|date"
+    r"|timestamp|timestamp_ntz|time\(\d+\)|interval .+)\Z"
+)
+"""The names of types whose values Spark compares, groups and orders; ``interval`` alone is none of them."""
+
+_VARIANT = "variant"
+
+
+def is_comparable(kind: Any) -> bool:
+    """Return whether two values of a type can be compared, if need be by what ``comparable`` makes of them.
+
+    >>> is_comparable("long"), is_comparable("variant"), is_comparable("interval"), is_comparable("geometry(4326)")
+    (True, True, False, False)
+    """
+    if isinstance(kind, str):
+        return kind == _VARIANT or _PLAIN.match(kind) is not None
+    match kind.get("type"):
+        case "struct":
+            return all(is_comparable(field["type"]) for field in kind["fields"])
+        case "array":
+            return is_comparable(kind["elementType"])
+        case "map":
+            return is_comparable(kind["keyType"]) and is_comparable(kind["valueType"])
+    return False
+
+
+def comparable(value: exp.Expr, kind: Any, depth: int = 0) -> exp.Expr:
+    """Return ``value`` as one that Spark compares; two of them are equal if and only if the values are.
+
+    A map is the list of its entries, ordered by key, wherever in the value it is, and a variant is its JSON text.
+    ``depth`` is the number of lambda functions around it.
+
+    >>> column = exp.column("c", quoted=True)
+    >>> comparable(column, "double").sql("spark")
+    '`c`'
+    >>> comparable(column, {"type": "map", "keyType": "string", "valueType": "variant"}).sql("spark")
+    'ARRAY_SORT(TRANSFORM(MAP_ENTRIES(`c`), e0 -> STRUCT(e0.key AS key, TO_JSON(e0.value) AS value)))'
+    """
+    if not _needs_change(kind):
+        return value
+    if kind == _VARIANT:
+        return _call("TO_JSON", value)
+    inner = f"e{depth}"
+    match kind["type"]:
+        case "array":
+            return _transformed(value, inner, comparable(_name(inner), kind["elementType"], depth + 1))
+        case "map":
+            entry = [
+                _named(comparable(_field(_name(inner), "key"), kind["keyType"], depth + 1), "key"),
+                _named(comparable(_field(_name(inner), "value"), kind["valueType"], depth + 1), "value"),
+            ]
+            entries = _transformed(_call("MAP_ENTRIES", value), inner, exp.Struct(expressions=entry))
+            return _call("ARRAY_SORT", entries)
+    fields = [
+        _named(comparable(_field(value, field["name"], quoted=True), field["type"], depth), f"f{number}")
+        for number, field in enumerate(kind["fields"])
+    ]
+    is_null = exp.Is(this=value.copy(), expression=exp.Null())
+    return exp.If(this=is_null, true=exp.Null(), false=exp.Struct(expressions=fields))
+
+
+def _needs_change(kind: Any) -> bool:
+    if isinstance(kind, str):
+        return kind == _VARIANT
+    match kind["type"]:
+        case "struct":
+            return any(_needs_change(field["type"]) for field in kind["fields"])
+        case "array":
+            return _needs_change(kind["elementType"])
+    return True
+
+
+def _transformed(value: exp.Expr, inner: str, by: exp.Expr) -> exp.Expr:
+    return _call("TRANSFORM", value, exp.Lambda(this=by, expressions=[exp.to_identifier(inner)]))
+
+
+def _call(function: str, *arguments: exp.Expr) -> exp.Expr:
+    return exp.Anonymous(this=function, expressions=list(arguments))
+
+
+def _name(inner: str) -> exp.Expr:
+    return exp.Column(this=exp.to_identifier(inner))
+
+
+def _field(value: exp.Expr, name: str, quoted: bool = False) -> exp.Expr:
+    return exp.Dot(this=value.copy(), expression=exp.to_identifier(name, quoted=quoted))
+
+
+def _named(value: exp.Expr, name: str) -> exp.Alias:
+    return exp.Alias(this=value, alias=exp.to_identifier(name))
+
+
+OLD, NEW = "rivet_old", "rivet_new"
+"""The relations that the query reads."""
+
+OLD_ROWS, NEW_ROWS = "old_rows", "new_rows"
+"""Their compared columns, as ``c0``, ``c1``, ..."""
+
+FOUND = "found"
+"""The relation of what is counted and sampled.
+
+Its columns are those of the key, or all without one; ``old`` and ``new``, structs of ``c0``, ``c1``, ..., NULL where
+the version has no such row, and both NULL for equal rows; and ``copy``, how many rows one of its rows stands for.
+"""
+
+OLD_ROW, NEW_ROW, COPY = "old", "new", "copy"
+
+ADDED, REMOVED, CHANGED = "added", "removed", "changed"
+"""Kinds of rows that differ."""
+
+
+def is_kind(kind: str) -> exp.Expr:
+    """Return the condition that a row of ``found`` is of a kind."""
+    has_old, has_new = (exp.not_(exp.Is(this=plain_column(name), expression=exp.Null())) for name in (OLD_ROW, NEW_ROW))
+    if kind == ADDED:
+        return exp.and_(exp.not_(has_old), has_new)
+    if kind == REMOVED:
+        return exp.and_(has_old, exp.not_(has_new))
+    return exp.and_(has_old, has_new)
+
+
+def rows_where(condition: exp.Expr) -> exp.Expr:
+    """Return the number of rows for which ``found`` stands where a condition holds."""
+    total = exp.Filter(this=exp.Sum(this=plain_column(COPY)), expression=exp.Where(this=condition))
+    return exp.Coalesce(this=total, expressions=[exp.Literal.number(0)])
+
+
+def once() -> exp.Expr:
+    """Return a column for which Spark computes a CTE once, however often it is read: no deterministic one has it."""
+    return exp.Alias(this=exp.Anonymous(this="MONOTONICALLY_INCREASING_ID"), alias=exp.to_identifier("once"))
+
+
+def columns_of(names: Sequence[str]) -> list[exp.Expr]:
+    """Return the columns ``names``."""
+    return [plain_column(name) for name in names]
+
+
+def alias(name: str) -> exp.TableAlias:
+    """Return the alias of a subquery."""
+    return exp.TableAlias(this=exp.to_identifier(name, quoted=True))
+
+
+def one() -> exp.Expr:
+    """Return 1 in the type of a sum."""
+    return exp.Cast(this=exp.Literal.number(1), to=exp.DataType(this=exp.DType.BIGINT))

@@ -13,10 +13,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 from sqlglot import exp
 
-from rivet_dagster.sql.row_difference.cancelling import cancelled
-from rivet_dagster.sql.row_difference.columns import ComparedColumn
-from rivet_dagster.sql.row_difference.matching import matched, were_unique
-from rivet_dagster.sql.row_difference.parts import (
+from rivet_dagster.sql.row_difference.columns import (
     ADDED,
     CHANGED,
     COPY,
@@ -28,12 +25,16 @@ from rivet_dagster.sql.row_difference.parts import (
     OLD_ROW,
     OLD_ROWS,
     REMOVED,
+    ComparedColumn,
+    alias,
     columns_of,
     is_kind,
+    once,
+    one,
     rows_where,
 )
 from rivet_dagster.sql.trees import limited, named
-from rivet_dagster.sql.write_strategies.trees import plain_column, plain_relation, same, sql_text
+from rivet_dagster.sql.write_strategies.trees import over, plain_column, plain_relation, row_of, same, sql_text
 
 COUNTS = "counts"
 """The value of the result's column ``kind`` in the row that has the counts; the others are samples, of a kind each."""
@@ -138,3 +139,119 @@ def _samples(kind: str, order: Sequence[str], samples: int) -> exp.Select:
         rows.from_(plain_relation(FOUND)).where(is_kind(kind)).order_by(*columns_of([*order, OLD_ROW, NEW_ROW])),
         samples,
     )
+
+
+_BOTH, _DIFFERING, _COPIES, _NUMBERED, _PAIRS = "both_versions", "differing", "copies", "numbered", "pairs"
+_SIDE, _NET, _IS_NEW, _NUMBER, _TIME = "side", "net", "is_new", "number", "time"
+
+
+def cancelled(names: Sequence[str], keys: Sequence[str]) -> dict[str, exp.Query]:
+    """Return the queries that lead to ``found``, by name; without ``keys`` no row is changed."""
+    queries: dict[str, exp.Query] = {_BOTH: _both(names), _DIFFERING: _differing(names)}
+    return queries | (_paired(names, keys) if keys else {FOUND: _as_multiset(names)})
+
+
+def _both(names: Sequence[str]) -> exp.Query:
+    up = exp.select(*columns_of(names), named(exp.Literal.number(1), _SIDE)).from_(plain_relation(NEW_ROWS))
+    down = exp.select(*columns_of(names), named(exp.Neg(this=exp.Literal.number(1)), _SIDE)).from_(
+        plain_relation(OLD_ROWS)
+    )
+    return exp.Union(this=up, expression=down, distinct=False)
+
+
+def _differing(names: Sequence[str]) -> exp.Select:
+    """Return the query of each row that one version has more often, and of how much more often the newer one has it."""
+    net = exp.Sum(this=plain_column(_SIDE))
+    rows = exp.select(*columns_of(names), named(net, _NET)).from_(plain_relation(_BOTH))
+    return rows.group_by(*columns_of(names)).having(exp.NEQ(this=net.copy(), expression=exp.Literal.number(0)))
+
+
+def _as_multiset(names: Sequence[str]) -> exp.Select:
+    is_new = exp.GT(this=plain_column(_NET), expression=exp.Literal.number(0))
+    row = row_of(names) if names else exp.true()
+    return exp.select(
+        *columns_of(names),
+        named(exp.If(this=is_new, true=exp.Null(), false=row), OLD_ROW),
+        named(exp.If(this=is_new.copy(), true=row.copy(), false=exp.Null()), NEW_ROW),
+        named(exp.Abs(this=plain_column(_NET)), COPY),
+        once(),
+    ).from_(plain_relation(_DIFFERING))
+
+
+def _paired(names: Sequence[str], keys: Sequence[str]) -> dict[str, exp.Query]:
+    times = exp.Anonymous(this="SEQUENCE", expressions=[one(), exp.Abs(this=plain_column(_NET))])
+    is_new = exp.GT(this=plain_column(_NET), expression=exp.Literal.number(0))
+    copies = exp.select(*columns_of(names), named(is_new, _IS_NEW), named(exp.Explode(this=times), _TIME))
+    others = [name for name in names if name not in keys]
+    number = over(exp.RowNumber(), [*columns_of(keys), plain_column(_IS_NEW)], *columns_of(others or keys))
+    numbered = exp.select(*columns_of(names), plain_column(_IS_NEW), named(number, _NUMBER))
+    pairs = exp.select(*columns_of(keys), _of_side(names, False, OLD_ROW), _of_side(names, True, NEW_ROW))
+    found = exp.select(*columns_of([*keys, OLD_ROW, NEW_ROW]), named(one(), COPY), once())
+    return {
+        _COPIES: copies.from_(plain_relation(_DIFFERING)),
+        _NUMBERED: numbered.from_(plain_relation(_COPIES)),
+        _PAIRS: pairs.from_(plain_relation(_NUMBERED)).group_by(*columns_of(keys), plain_column(_NUMBER)),
+        FOUND: found.from_(plain_relation(_PAIRS)),
+    }
+
+
+def _of_side(names: Sequence[str], is_new: bool, name: str) -> exp.Expr:
+    """Return the aggregate of the one row of a pair that belongs to one version, NULL where it has none."""
+    belongs = plain_column(_IS_NEW) if is_new else exp.not_(plain_column(_IS_NEW))
+    first = exp.Filter(this=exp.First(this=row_of(names)), expression=exp.Where(this=belongs))
+    return named(first, name)
+
+
+_MATCHED, _GROUPED, _PRESENT = "matched", "grouped", "present"
+
+
+def matched(names: Sequence[str], keys: Sequence[str]) -> dict[str, exp.Query]:
+    """Return the queries that lead to ``found``, by name."""
+    key_values = [
+        named(exp.Coalesce(this=plain_column(key, NEW_ROW), expressions=[plain_column(key, OLD_ROW)]), key)
+        for key in keys
+    ]
+    rows = exp.select(*columns_of([OLD_ROW, NEW_ROW]), named(exp.Count(this=exp.Star(), big_int=True), COPY))
+    return {
+        _MATCHED: _joined(names, keys),
+        _GROUPED: rows.from_(plain_relation(_MATCHED)).group_by(*columns_of([OLD_ROW, NEW_ROW])),
+        FOUND: exp.select(*key_values, *columns_of([OLD_ROW, NEW_ROW, COPY]), once()).from_(plain_relation(_GROUPED)),
+    }
+
+
+def were_unique(keys: Sequence[str]) -> exp.Expr:
+    """Return the condition, over all of ``found``, that rows were matched as keys without repeats and NULL are."""
+    added, removed = is_kind(ADDED), is_kind(REMOVED)
+    has_null = exp.or_(*[exp.Is(this=plain_column(key), expression=exp.Null()) for key in keys])
+    of_new = exp.EQ(this=rows_where(exp.not_(exp.paren(removed))), expression=_number_of(NEW_ROWS))
+    of_old = exp.EQ(this=rows_where(exp.not_(exp.paren(added))), expression=_number_of(OLD_ROWS))
+    null_in_both = exp.and_(
+        *[
+            exp.GT(this=exp.CountIf(this=exp.and_(kind.copy(), has_null.copy())), expression=exp.Literal.number(0))
+            for kind in (added, removed)
+        ]
+    )
+    return exp.and_(of_new, of_old, exp.not_(exp.paren(null_in_both)))
+
+
+def _joined(names: Sequence[str], keys: Sequence[str]) -> exp.Select:
+    """Return the query of all pairs; of equal rows both are NULL."""
+    sides = {side: _side(names, rows, side) for side, rows in (("n", NEW_ROWS), ("o", OLD_ROWS))}
+    others = [name for name in names if name not in keys]
+    equal = exp.and_(plain_column(_PRESENT, "n"), plain_column(_PRESENT, "o"), same(others, ["o"], ["n"]))
+    values = []
+    for side, name in (("o", OLD_ROW), ("n", NEW_ROW)):
+        lacks = exp.Is(this=plain_column(_PRESENT, side), expression=exp.Null())
+        none = exp.or_(exp.paren(equal.copy()), lacks)
+        values.append(named(exp.If(this=none, true=exp.Null(), false=row_of(names, side)), name))
+    on = same(keys, ["n"], ["o"], never_null=keys)
+    return exp.select(*values).from_(sides["n"]).join(exp.Join(this=sides["o"], side="FULL", kind="OUTER", on=on))
+
+
+def _side(names: Sequence[str], rows: str, side: str) -> exp.Subquery:
+    marked = exp.select(*columns_of(names), named(exp.true(), _PRESENT)).from_(plain_relation(rows))
+    return exp.Subquery(this=marked, alias=alias(side))
+
+
+def _number_of(rows: str) -> exp.Subquery:
+    return exp.Subquery(this=exp.select(exp.Count(this=exp.Star(), big_int=True)).from_(plain_relation(rows)))

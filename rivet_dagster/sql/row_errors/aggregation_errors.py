@@ -7,8 +7,7 @@ from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
-from rivet_dagster.sql.row_errors.aggregate_calls import aggregates
-from rivet_dagster.sql.row_errors.aggregates import Aggregate
+from rivet_dagster.sql.row_errors.aggregates import Aggregate, aggregates
 from rivet_dagster.sql.row_errors.clauses import conjuncts
 from rivet_dagster.sql.row_errors.code import Edit, edited, on_one_line
 from rivet_dagster.sql.row_errors.conditions import site_of
@@ -16,8 +15,7 @@ from rivet_dagster.sql.row_errors.error_query import error_query, json_of
 from rivet_dagster.sql.row_errors.expression_text import ExpressionText
 from rivet_dagster.sql.row_errors.overflows import Overflow, or_overflowing, overflow_of
 from rivet_dagster.sql.row_errors.projection_errors import only_where, operator_of_rows
-from rivet_dagster.sql.row_errors.raising import any_of, literal, raises, true_or_false, value_or_null
-from rivet_dagster.sql.row_errors.refusal import RefusedError
+from rivet_dagster.sql.row_errors.raising import RefusedError, any_of, literal, raises, true_or_false, value_or_null
 from rivet_dagster.sql.row_errors.select_rewrite import Given, Operator, SelectRewrite, WhereConditions, refuse_inside
 from rivet_dagster.sql.row_errors.site import fill
 from rivet_dagster.sql.row_errors.sites import Fallible, FoundSite

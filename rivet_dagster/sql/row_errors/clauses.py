@@ -8,7 +8,7 @@ from sqlglot import TokenType, exp
 
 from rivet_dagster.sql.dialect import parse_item
 from rivet_dagster.sql.row_errors.code import Code, Range
-from rivet_dagster.sql.row_errors.refusal import RefusedError
+from rivet_dagster.sql.row_errors.raising import RefusedError
 
 _WORDS: dict[TokenType, str] = {
     TokenType.FROM: "from",

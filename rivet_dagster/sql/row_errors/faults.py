@@ -8,10 +8,11 @@ from collections.abc import Callable, Sequence
 from sqlglot import exp
 
 from rivet_dagster.sql.row_errors.arithmetic import OUT_OF_RANGE
-from rivet_dagster.sql.row_errors.parameters import Reason, decimal_text
 from rivet_dagster.sql.row_errors.site import UNNAMED, constant_raises, literal
 from rivet_dagster.sql.row_errors.strings import (
     CAST_INVALID_INPUT,
+    Reason,
+    decimal_text,
     fails_to_cast,
     is_other_constant,
     is_string,

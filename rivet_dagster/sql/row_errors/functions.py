@@ -55,10 +55,8 @@ from rivet_dagster.sql.row_errors.faults import (
     written,
     zones,
 )
-from rivet_dagster.sql.row_errors.parameters import Reason, cast_of, casts_of, parameters
-from rivet_dagster.sql.row_errors.reasons import site_for
-from rivet_dagster.sql.row_errors.site import UNNAMED, Site, Unclassified, constant_raises
-from rivet_dagster.sql.row_errors.strings import is_string, text_of
+from rivet_dagster.sql.row_errors.site import UNNAMED, Site, Unclassified, constant_raises, site_for
+from rivet_dagster.sql.row_errors.strings import Reason, cast_of, casts_of, is_string, parameters, text_of
 
 
 def function_site(name: str, operands: Operands) -> Site | Unclassified | None:

@@ -11,8 +11,7 @@ from rivet_dagster.model.row_errors import ComparedTypes, Proof
 from rivet_dagster.sql.row_errors.clauses import ReadRelation, conjuncts
 from rivet_dagster.sql.row_errors.code import Edit, Range
 from rivet_dagster.sql.row_errors.expression_text import ExpressionText
-from rivet_dagster.sql.row_errors.raising import literal, value_or_null
-from rivet_dagster.sql.row_errors.refusal import RefusedError
+from rivet_dagster.sql.row_errors.raising import RefusedError, literal, value_or_null
 from rivet_dagster.sql.row_errors.select_rewrite import Operator, SelectRewrite, refuse_inside
 from rivet_dagster.sql.row_errors.site import fill, shown, type_of
 from rivet_dagster.sql.row_errors.sites import Fallible, FoundSite

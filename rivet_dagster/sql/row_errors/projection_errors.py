@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from rivet_dagster.sql.row_errors.aggregate_calls import windows
+from rivet_dagster.sql.row_errors.aggregates import windows
 from rivet_dagster.sql.row_errors.clauses import conjuncts
 from rivet_dagster.sql.row_errors.code import Edit, on_one_line
 from rivet_dagster.sql.row_errors.overflows import or_overflowing, overflow_of, with_attempts
-from rivet_dagster.sql.row_errors.raising import any_of, true_or_false
-from rivet_dagster.sql.row_errors.refusal import RefusedError
+from rivet_dagster.sql.row_errors.raising import RefusedError, any_of, true_or_false
 from rivet_dagster.sql.row_errors.select_rewrite import Given, Operator, SelectRewrite, WhereConditions, refuse_inside
 from rivet_dagster.sql.row_errors.sites import Fallible
 

@@ -57,3 +57,12 @@ def literal(value: str | int | None) -> str:
     if value is None:
         return "NULL"
     return rendered(exp.Literal.string(value) if isinstance(value, str) else exp.Literal.number(value))
+
+
+class RefusedError(Exception):
+    """A construct with an expression in it that can fail, on a line of the query, whose errors cannot be told apart."""
+
+    def __init__(self, construct: str, line: int) -> None:
+        super().__init__(construct)
+        self.construct = construct
+        self.line = line

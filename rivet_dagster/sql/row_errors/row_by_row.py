@@ -16,13 +16,12 @@ from rivet_dagster.model.row_errors import RowByRow
 from rivet_dagster.sql.determinism import is_deterministic
 from rivet_dagster.sql.dialect import quoted, read_query
 from rivet_dagster.sql.error import Unreadable
-from rivet_dagster.sql.row_errors.aggregate_calls import aggregates
+from rivet_dagster.sql.row_errors.aggregates import aggregates
 from rivet_dagster.sql.row_errors.clauses import Item, select_of
 from rivet_dagster.sql.row_errors.code import Code, on_one_line
 from rivet_dagster.sql.row_errors.error_query import QueryLocation, errors_in_full, json_of
 from rivet_dagster.sql.row_errors.projection_errors import conditions, failing_expressions
-from rivet_dagster.sql.row_errors.raising import any_of, true_or_false, value_or_null
-from rivet_dagster.sql.row_errors.refusal import RefusedError
+from rivet_dagster.sql.row_errors.raising import RefusedError, any_of, true_or_false, value_or_null
 from rivet_dagster.sql.row_errors.select_rewrite import SelectRewrite, WhereConditions
 from rivet_dagster.sql.row_errors.sites import Fallible, generates
 

@@ -15,14 +15,14 @@ from sqlglot import TokenType
 from rivet_dagster.model.row_errors import ComparedTypes, NotSeparable, Proof, RowErrors
 from rivet_dagster.sql.dialect import read_query
 from rivet_dagster.sql.error import Unreadable
-from rivet_dagster.sql.row_errors.aggregate_calls import aggregates, windows
+from rivet_dagster.sql.row_errors.aggregates import aggregates, windows
 from rivet_dagster.sql.row_errors.aggregation_errors import aggregation_operators
 from rivet_dagster.sql.row_errors.clauses import ReadRelation, select_of
 from rivet_dagster.sql.row_errors.code import Code, Edit, Range, edited, on_one_line
 from rivet_dagster.sql.row_errors.error_query import QueryLocation, number_of_sites
 from rivet_dagster.sql.row_errors.join_errors import compared_types, join_operators
 from rivet_dagster.sql.row_errors.projection_errors import conditions, projection_operators, window_operators
-from rivet_dagster.sql.row_errors.refusal import RefusedError
+from rivet_dagster.sql.row_errors.raising import RefusedError
 from rivet_dagster.sql.row_errors.select_rewrite import Operator, SelectRewrite
 from rivet_dagster.sql.row_errors.sites import shown_site
 

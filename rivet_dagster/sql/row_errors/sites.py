@@ -15,8 +15,7 @@ from rivet_dagster.sql.row_errors.calls import call_of
 from rivet_dagster.sql.row_errors.code import Edit, edited, on_one_line
 from rivet_dagster.sql.row_errors.conditions import site_of
 from rivet_dagster.sql.row_errors.expression_text import ExpressionText
-from rivet_dagster.sql.row_errors.raising import any_of, raises, true_or_false, value_or_null
-from rivet_dagster.sql.row_errors.refusal import RefusedError
+from rivet_dagster.sql.row_errors.raising import RefusedError, any_of, raises, true_or_false, value_or_null
 from rivet_dagster.sql.row_errors.site import Site, Unclassified, fill
 
 _SHOWN = frozenset("/ % div pmod cast to_date to_timestamp date [] element_at".split())

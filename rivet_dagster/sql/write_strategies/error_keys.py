@@ -11,9 +11,11 @@ from collections.abc import Mapping, Sequence
 from sqlglot import exp
 
 from rivet_dagster.model.partitions import Partitions
+from rivet_dagster.model.row_errors import ERROR_COLUMNS
 from rivet_dagster.model.write_plan import ReplaceAll, WritePlan
-from rivet_dagster.sql.trees import as_written, text
-from rivet_dagster.sql.write_strategies.trees import row_of
+from rivet_dagster.sql.trees import as_written, named, text
+from rivet_dagster.sql.write_strategies.relations import BATCH, joined
+from rivet_dagster.sql.write_strategies.trees import plain_column, plain_relation, row_of, same, sql_text
 
 _OPTIONS = {
     "ignoreNullFields": "false",
@@ -63,3 +65,71 @@ def _json(struct: exp.Expr) -> exp.Expr:
     options = [exp.Literal.string(part) for option in _OPTIONS.items() for part in option]
     to_map = exp.Anonymous(this="MAP", expressions=options)
     return exp.Anonymous(this="TO_JSON", expressions=[struct, to_map])
+
+
+ERRORS, NEW_ERRORS = "errors", "new_errors"
+"""The relations of the errors of earlier versions and of those of this run, with ERROR_COLUMNS."""
+
+PLACED = "placed_errors"
+"""The relation of errors with the value of the partition column."""
+
+_SAME_ERROR = ("joint", "code", "expression", "file", "row")
+_REPLACED, _ERROR = "replaced", "rivet_error"
+
+
+def by_key(columns: Sequence[str]) -> str:
+    """Return the ``errors`` whose key neither a row of ``batch`` nor one of ``new_errors`` has.
+
+    ``columns`` are those of the key. An error without a key is outdated by the same error of the same row.
+
+    >>> print(by_key(["id"]))
+    WITH `replaced` AS (SELECT TO_JSON(...) AS `key` FROM `batch` UNION ALL SELECT `key` FROM `new_errors`)
+    SELECT `errors`.`joint` AS `joint`, ..., `errors`.`found_at` AS `found_at` FROM `errors`
+      LEFT ANTI JOIN `replaced` ON `errors`.`key` = `replaced`.`key`
+      LEFT ANTI JOIN `new_errors` ON `errors`.`key` IS NULL AND (`errors`.`joint` IS NOT DISTINCT FROM ...
+    """
+    has_key = exp.EQ(this=plain_column("key", ERRORS), expression=plain_column("key", _REPLACED))
+    query = exp.select(*_error_columns(ERRORS)).from_(plain_relation(ERRORS))
+    query = joined(query, _REPLACED, "ANTI", has_key)
+    query = joined(query, NEW_ERRORS, "ANTI", _repeated(plain_column("key", ERRORS), ERRORS))
+    of_batch = exp.select(named(key_of(columns, BATCH), "key")).from_(plain_relation(BATCH))
+    of_errors = exp.select(plain_column("key")).from_(plain_relation(NEW_ERRORS))
+    replaced = exp.Union(this=of_batch, expression=of_errors, distinct=False)
+    return sql_text(query.with_(plain_relation(_REPLACED).this, as_=replaced))
+
+
+def placed(partition_column: str, kind: str) -> str:
+    """Return the ``errors``, each as a struct, with the value of the partition column by its key, of type ``kind``.
+
+    >>> placed("day", "date")
+    "SELECT STRUCT(...) AS `rivet_error`, FROM_JSON(`key`, '`day` date').`day` AS `day` FROM `errors`"
+    """
+    name = exp.to_identifier(partition_column, quoted=True)
+    schema = exp.Literal.string(f"{sql_text(name)} {kind}")
+    fields = exp.Anonymous(this="FROM_JSON", expressions=[plain_column("key"), schema])
+    value = exp.Dot(this=fields, expression=name.copy())
+    error = named(row_of(ERROR_COLUMNS), _ERROR)
+    return sql_text(exp.select(error, named(value, partition_column)).from_(plain_relation(ERRORS)))
+
+
+def unplaced_once(partition_column: str) -> str:
+    """Return the errors of ``placed_errors``, but those without a value that are among ``new_errors``, too.
+
+    >>> print(unplaced_once("day"))
+    SELECT `placed_errors`.`rivet_error`.`joint` AS `joint`, ... FROM `placed_errors`
+      LEFT ANTI JOIN `new_errors` ON `placed_errors`.`day` IS NULL AND (`placed_errors`.`rivet_error`.`joint` IS NOT ...
+    """
+    query = exp.select(*_error_columns(PLACED, _ERROR)).from_(plain_relation(PLACED))
+    return sql_text(
+        joined(query, NEW_ERRORS, "ANTI", _repeated(plain_column(partition_column, PLACED), PLACED, _ERROR))
+    )
+
+
+def _repeated(key: exp.Expr, *within: str) -> exp.Expr:
+    """Return the condition that an error has no ``key``, and is one of this run, too."""
+    missing = exp.Is(this=key, expression=exp.Null())
+    return exp.and_(missing, same(_SAME_ERROR, within, [NEW_ERRORS]))
+
+
+def _error_columns(*within: str) -> list[exp.Expr]:
+    return [named(plain_column(name, *within), name) for name in ERROR_COLUMNS]

@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from sqlglot import exp
 
 from rivet_dagster.sql.trees import limited, named
-from rivet_dagster.sql.write_strategies.duplicates import conflicts, latest
 from rivet_dagster.sql.write_strategies.relations import (
     BATCH,
+    INCOMING,
+    REST,
     TARGET,
     Columns,
     count,
@@ -17,7 +18,51 @@ from rivet_dagster.sql.write_strategies.relations import (
     same_values,
     selected,
 )
-from rivet_dagster.sql.write_strategies.trees import plain_column, plain_relation, same, sql_text
+from rivet_dagster.sql.write_strategies.trees import over, plain_column, plain_relation, row_of, same, sql_text
+
+SHOWN = 10
+"""The number of ambiguous keys that are shown."""
+
+
+def latest(source: str, keys: Sequence[exp.Expr], order_by: Sequence[str], columns: Sequence[str]) -> exp.Select:
+    """Return the query of ``columns``, one row for each value of ``keys``, which are expressions over ``source``.
+
+    The result is deterministic if ``conflicts`` returns no rows.
+
+    >>> from rivet_dagster.sql.write_strategies.trees import sql_text
+    >>> print(sql_text(latest("batch", [plain_column("id")], ["at"], ["id", "at"])))
+    SELECT `row`.`id` AS `id`, `row`.`at` AS `at` FROM
+      (SELECT STRUCT(`id` AS `id`, `at` AS `at`) AS `row`,
+         ROW_NUMBER() OVER (PARTITION BY `id` ORDER BY `at` DESC) AS `place` FROM `batch`) AS ranked
+      WHERE `place` = 1
+    """
+    return _greatest(exp.RowNumber(), source, keys, order_by, columns)
+
+
+def conflicts(source: str, keys: Sequence[exp.Expr], order_by: Sequence[str], columns: Sequence[str]) -> exp.Select:
+    """Return the query of up to SHOWN ambiguous ``keys``, under their aliases: unequal rows have the greatest order."""
+    rivals = _greatest(exp.Rank(), source, keys, order_by, columns).distinct().subquery("rivals")
+    several = exp.GT(this=exp.Count(this=exp.Star(), big_int=True), expression=exp.Literal.number(1))
+    shown = [key.copy() for key in keys]
+    return limited(exp.select(*shown).from_(rivals).group_by(*_plain(keys)).having(several), SHOWN)
+
+
+def _greatest(
+    rank: exp.Expr, source: str, keys: Sequence[exp.Expr], order_by: Sequence[str], columns: Sequence[str]
+) -> exp.Select:
+    """Return the rows of each key whose ``rank`` is 1, by descending order; without an order all rows are equal."""
+    descending = [exp.Ordered(this=plain_column(name), desc=True, nulls_first=False) for name in order_by]
+    place = over(rank, _plain(keys), *(descending or _plain(keys)))
+    # As a struct, so that no column of the source can be confused with `place`.
+    ranked = exp.select(named(row_of(columns), "row"), named(place, "place")).from_(plain_relation(source))
+    first = exp.EQ(this=plain_column("place"), expression=exp.Literal.number(1))
+    values = [named(plain_column(name, "row"), name) for name in columns]
+    return exp.select(*values).from_(ranked.subquery("ranked")).where(first)
+
+
+def _plain(keys: Sequence[exp.Expr]) -> list[exp.Expr]:
+    return [key.unalias().copy() for key in keys]
+
 
 _MATCHED, _PRESENT = "matched", "rivet_there"
 
@@ -64,3 +109,39 @@ def undecided(name: str, columns: Columns, keys: Sequence[str], order_by: Sequen
 def decided(name: str, columns: Columns, keys: Sequence[str], order_by: Sequence[str]) -> str:
     """Return the query of one row of the relation ``name`` for each key, the greatest by ``order_by``."""
     return sql_text(latest(name, [plain_column(key) for key in keys], order_by, [c for c, _ in columns]))
+
+
+_NEWEST = "newest"
+
+
+def newer(columns: Columns, watermark: str) -> str:
+    """Return the rows of ``batch`` whose ``watermark`` is greater than its max in the target; all if there is none.
+
+    >>> print(newer([("at", "date")], "at"))
+    SELECT `batch`.`at` FROM `batch` CROSS JOIN (SELECT MAX(`at`) AS `newest` FROM `target`) AS `target`
+      WHERE `target`.`newest` IS NULL OR `batch`.`at` > `target`.`newest`
+    """
+    greatest = exp.select(named(exp.Max(this=plain_column(watermark)), _NEWEST)).from_(plain_relation(TARGET))
+    target = exp.Subquery(this=greatest, alias=exp.TableAlias(this=exp.to_identifier(TARGET, quoted=True)))
+    newest = plain_column(_NEWEST, TARGET)
+    first = exp.Is(this=newest, expression=exp.Null())
+    later = exp.GT(this=plain_column(watermark, BATCH), expression=newest.copy())
+    return sql_text(selected(columns, BATCH).join(exp.Join(this=target, kind="CROSS")).where(exp.or_(first, later)))
+
+
+def survivors(columns: Columns, identity: Sequence[str], equal_stay: bool = False) -> str:
+    """Return the rows of ``rest`` whose ``identity`` no row of ``incoming`` has; without an identity all of them.
+
+    With ``equal_stay`` a row is removed only if an incoming row of the same identity differs from it.
+
+    >>> print(survivors([("id", "int"), ("day", "date")], ["day"]))
+    SELECT `rest`.`id`, `rest`.`day` FROM `rest`
+      LEFT ANTI JOIN `incoming` ON `rest`.`day` IS NOT DISTINCT FROM `incoming`.`day`
+    """
+    query = selected(columns, REST)
+    if not identity:
+        return sql_text(query)
+    replaced = same(identity, [REST], [INCOMING])
+    if equal_stay:
+        replaced = exp.and_(replaced, exp.not_(same_values(columns, REST, INCOMING)))
+    return sql_text(joined(query, INCOMING, "ANTI", replaced))

@@ -15,15 +15,78 @@ Spark cannot compare maps: a batch with a map column is refused when the query i
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 from sqlglot import exp
 
 from rivet_dagster.model.write_plan import History
 from rivet_dagster.sql.trees import named
-from rivet_dagster.sql.write_strategies import duplicates
-from rivet_dagster.sql.write_strategies.history import HistoryColumns, history_of
+from rivet_dagster.sql.write_strategies import merge
 from rivet_dagster.sql.write_strategies.relations import BATCH, TARGET, without_value
 from rivet_dagster.sql.write_strategies.trees import over, plain_column, plain_relation, row_of, same, sql_text
+
+VERSION_COLUMNS = {"valid_from": "timestamp", "valid_to": "timestamp", "is_current": "boolean"}
+"""The fields of a write plan that name the columns that a history adds to the batch's, with their types."""
+
+
+@dataclass(frozen=True)
+class HistoryColumns:
+    """The names of the columns, in the table's spelling, and the other options of the strategy."""
+
+    columns: tuple[str, ...]
+    values: tuple[str, ...]
+    """The columns of the batch."""
+    keys: tuple[str, ...]
+    tracked: tuple[str, ...]
+    effective_at: str | None
+    order_by: tuple[str, ...]
+    valid_from: str
+    valid_to: str
+    is_current: str
+    close_missing: bool
+
+    @property
+    def untracked(self) -> tuple[str, ...]:
+        """The columns that a row may overwrite in the current version without adding a new version."""
+        return without(self.values, (*self.keys, *self.tracked, self.effective_at))
+
+
+def history_of(columns: Sequence[str], plan: History) -> HistoryColumns:
+    """Return the history of a table or batch with ``columns``, as the write plan describes it.
+
+    >>> columns = ["ID", "net", "From", "valid_to", "is_current"]
+    >>> history = history_of(columns, History(keys=("id",), valid_from="from"))
+    >>> history.keys, history.tracked, history.valid_from
+    (('ID',), ('net',), 'From')
+    """
+    spelled = {name.lower(): name for name in columns}
+
+    def given(*names: str) -> tuple[str, ...]:
+        return tuple(spelled.get(name.lower(), name) for name in names)
+
+    own = given(plan.valid_from, plan.valid_to, plan.is_current)
+    values = without(columns, own)
+    keys = given(*plan.keys)
+    effective_at = given(plan.effective_at)[0] if plan.effective_at is not None else None
+    return HistoryColumns(
+        columns=tuple(columns),
+        values=values,
+        keys=keys,
+        tracked=without(values, (*keys, effective_at)) if plan.tracked is None else given(*plan.tracked),
+        effective_at=effective_at,
+        order_by=given(*plan.order_by),
+        valid_from=own[0],
+        valid_to=own[1],
+        is_current=own[2],
+        close_missing=plan.close_missing,
+    )
+
+
+def without(names: Iterable[str], others: Iterable[str | None]) -> tuple[str, ...]:
+    """Return ``names`` in their order, without ``others``."""
+    left_out = set(others)
+    return tuple(name for name in names if name not in left_out)
+
 
 CHANGE = "rivet_change"
 """The column of ``changes`` with the kind of change of a row: INSERT or UPDATE."""
@@ -37,7 +100,7 @@ _TIMESTAMP = exp.DType.TIMESTAMPTZ
 def conflicts(columns: Sequence[str], plan: History) -> str:
     """Return the query of up to 10 ambiguous keys, with their effective time, for which the batch's rows differ."""
     names = history_of(columns, plan)
-    return sql_text(duplicates.conflicts(BATCH, _identity(names), names.order_by, names.values))
+    return sql_text(merge.conflicts(BATCH, _identity(names), names.order_by, names.values))
 
 
 def unplaced(effective_at: str) -> str:
@@ -95,7 +158,7 @@ def _moments(names: HistoryColumns) -> exp.Query:
         named(exp.cast(exp.Null(), _TIMESTAMP), "until"),
         named(exp.cast(exp.Null(), _TIMESTAMP), "bound"),
         named(row_of(names.values), "row"),
-    ).from_(duplicates.latest(BATCH, _identity(names), names.order_by, names.values).subquery("incoming"))
+    ).from_(merge.latest(BATCH, _identity(names), names.order_by, names.values).subquery("incoming"))
     return exp.union(known, incoming, distinct=False)
 
 

@@ -15,8 +15,8 @@ from rivet_dagster.catalogs.filesystem import FilesystemCatalog
 from rivet_dagster.catalogs.filesystem.versions import heartbeat
 from rivet_dagster.catalogs.filesystem.writes.transaction import FilesystemTransaction
 from rivet_dagster.compiler.compilation import compile_project
+from rivet_dagster.execution.results import StagedTable
 from rivet_dagster.execution.runtime import Runtime
-from rivet_dagster.execution.staged_tables import StagedTable
 from rivet_dagster.execution.writing.publish_run import publish_run
 from rivet_dagster.model.profile import EngineSpec
 from rivet_dagster.model.project import Project

@@ -19,8 +19,8 @@ from support.tables import refused
 
 from rivet_dagster.catalogs.filesystem import FilesystemCatalog
 from rivet_dagster.catalogs.filesystem.stores import store, store_tree
+from rivet_dagster.catalogs.filesystem.stores.store import StoreUri
 from rivet_dagster.catalogs.filesystem.stores.store_tree import explained
-from rivet_dagster.catalogs.filesystem.stores.store_uri import StoreUri
 from rivet_dagster.catalogs.registry import open_catalog
 from rivet_dagster.model.finding import FAIL, OK
 from rivet_dagster.model.inputs import LandedFile

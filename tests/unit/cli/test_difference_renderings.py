@@ -5,10 +5,9 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 
-from rivet_dagster.cli.difference.as_markdown import LONGEST, difference_markdown
-from rivet_dagster.cli.difference.as_text import difference_text
+from rivet_dagster.cli.difference.as_text import LONGEST, difference_markdown, difference_text
 from rivet_dagster.cli.difference.command import difference_json
-from rivet_dagster.compiler.changed_tables import ColumnChange
+from rivet_dagster.compiler.diff import ColumnChange
 from rivet_dagster.execution.difference.results import (
     ChangedRow,
     EnvironmentDifference,

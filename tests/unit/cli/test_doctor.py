@@ -14,8 +14,8 @@ from support.folders import PROFILES, ProjectFolder, sink, source
 from support.tables import catalog, fill, publish, tree
 
 from rivet_dagster.catalogs.filesystem import FilesystemCatalog
-from rivet_dagster.cli.doctor import environment
-from rivet_dagster.cli.doctor.environment import packages
+from rivet_dagster.cli.doctor import command
+from rivet_dagster.cli.doctor.command import packages
 from rivet_dagster.cli.doctor.places import catalogs, engines, variables
 from rivet_dagster.engines.pyspark import PySparkEngine, examining
 from rivet_dagster.engines.pyspark.examining import examine as examine_spark
@@ -47,14 +47,14 @@ def failures(findings) -> list[Finding]:
 def versions(monkeypatch) -> dict[str, str | None]:
     """Override the installed versions by name; others are the real ones."""
     fake: dict[str, str | None] = {}
-    real = environment.installed
-    monkeypatch.setattr(environment, "installed", lambda name: fake[name] if name in fake else real(name))
+    real = command.installed
+    monkeypatch.setattr(command, "installed", lambda name: fake[name] if name in fake else real(name))
     declared = [
         "dagster<1.14,>=1.13.4", "pyspark<5,>=4.0", "pandas<3,>=2.2; extra == 'pandas'",
         "pyspark<4.2,>=4.0; extra == 'iceberg'", "ruff<1; extra == 'dev'",
         "tomli>=9; python_version < '3'",
     ]  # fmt: skip
-    monkeypatch.setattr(environment, "requires", lambda name: declared)
+    monkeypatch.setattr(command, "requires", lambda name: declared)
     return fake
 
 

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from rivet_dagster.cli.run import early_start
+from rivet_dagster.cli.run import command
 from rivet_dagster.compiler.plan import CompiledAssembly, FusedGroup
 from rivet_dagster.errors import RivetError
 from rivet_dagster.model.profile import EngineSpec
@@ -31,14 +31,14 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     def engine(name: str) -> SimpleNamespace:
         return SimpleNamespace(import_packages=lambda: calls.append("imports"), session=lambda: session(name))
 
-    monkeypatch.setattr(early_start, "Runtime", lambda assembly, root: SimpleNamespace(engine=engine))
+    monkeypatch.setattr(command, "Runtime", lambda assembly, root: SimpleNamespace(engine=engine))
     return calls
 
 
 def start(*engines: EngineSpec, groups: tuple[FusedGroup, ...] = GROUPS) -> None:
-    early_start.start_early(CompiledAssembly(profile="default", engines=engines, fused_groups=groups), Path("."))
+    command.start_early(CompiledAssembly(profile="default", engines=engines, fused_groups=groups), Path("."))
     for thread in threading.enumerate():
-        if thread.name == early_start.THREAD:
+        if thread.name == command.THREAD:
             thread.join()
 
 

@@ -23,7 +23,7 @@ from support.tables import catalog, fill
 
 from rivet_dagster.catalogs.filesystem import FilesystemCatalog
 from rivet_dagster.cli.main import main
-from rivet_dagster.compiler.changed_tables import ColumnChange
+from rivet_dagster.compiler.diff import ColumnChange
 from rivet_dagster.engines.pyspark.java import Java
 from rivet_dagster.engines.pyspark.server.record import ServerRecord
 from rivet_dagster.execution.difference.results import (
@@ -186,8 +186,8 @@ def _pretend(patch: pytest.MonkeyPatch, home: Path) -> None:
     patch.setattr(f"{module}._made", lambda folder, jvm: SimpleNamespace(size=170_000_000))
     patch.setattr("rivet_dagster.engines.pyspark.examining.find_java", lambda _: Java(Path("/java"), 17))
     patch.setattr("rivet_dagster.engines.pyspark.examining.spark_version", lambda: "4.1.4")
-    patch.setattr("rivet_dagster.cli.doctor.environment.installed", lambda name: "1.2.3")
-    patch.setattr("rivet_dagster.cli.doctor.environment.requires", lambda name: [])
+    patch.setattr("rivet_dagster.cli.doctor.command.installed", lambda name: "1.2.3")
+    patch.setattr("rivet_dagster.cli.doctor.command.requires", lambda name: [])
     patch.setattr("platform.python_version", lambda: "3.99.9")
     patch.setattr("platform.machine", lambda: "x86_64")
     patch.setattr("platform.system", lambda: "Linux")

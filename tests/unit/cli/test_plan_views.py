@@ -9,7 +9,7 @@ from support.random_projects import RandomProject, projects
 from support.terminal import COLUMNS, terminal
 from support.torture import examples
 
-from rivet_dagster.cli.compile.text import plan_text
+from rivet_dagster.cli.compile.outline import plan_text
 from rivet_dagster.cli.console import show
 from rivet_dagster.compiler.plan import CompiledAssembly
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from support.projects import compile_joints, sink, source, sql
 
-from rivet_dagster.compiler.changed_tables import ColumnChange, changed_columns, changed_logic
+from rivet_dagster.compiler.diff import ColumnChange, changed_columns, changed_logic
 
 
 def plan():

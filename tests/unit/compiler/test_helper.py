@@ -20,11 +20,10 @@ from support.torture import some
 from rivet_dagster.compiler.helper import helper, portions, process
 from rivet_dagster.compiler.helper.share import plain_share, read_share, share_of
 from rivet_dagster.loading import compile_directory
-from rivet_dagster.model.introspection import Introspection
 from rivet_dagster.model.joint import Joint
 from rivet_dagster.model.profile import Profile
 from rivet_dagster.model.project import Project
-from rivet_dagster.model.schema import Field
+from rivet_dagster.model.schema import Field, Introspection
 from rivet_dagster.project import load
 from rivet_dagster.project.cache_file import read_cache
 from rivet_dagster.sql import known_query

@@ -10,15 +10,14 @@ import pytest
 from support.projects import compile_joints, groups, python, reasons, sink, source, sql
 
 from rivet_dagster.cli.compile.mermaid import plan_mermaid
-from rivet_dagster.cli.compile.text import plan_text
+from rivet_dagster.cli.compile.outline import plan_text
 from rivet_dagster.compiler.diff import ChangedJoint, diff_plans
 from rivet_dagster.compiler.plan import CompiledAssembly
 from rivet_dagster.errors import RivetError
 from rivet_dagster.model.joint import Joint
 from rivet_dagster.model.partitions import Partitions, Window, parse_partitions
-from rivet_dagster.sql.parameters import parameters
-from rivet_dagster.sql.partition_counts import rows_by_key
-from rivet_dagster.sql.partition_filter import rows_in_window
+from rivet_dagster.sql.partition_filter import rows_by_key, rows_in_window
+from rivet_dagster.sql.target import parameters
 
 DAILY = {"type": "daily", "column": "day", "start": "2024-01-01"}
 REGIONS = {"type": "static", "column": "region", "values": ["eu", "us"]}

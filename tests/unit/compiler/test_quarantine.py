@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 from support.projects import PLUGINS, codes, groups, profile, python, reasons, sink, source, sql
 
-from rivet_dagster.cli.compile.text import plan_text
+from rivet_dagster.cli.compile.outline import plan_text
 from rivet_dagster.compiler.compilation import compile_project
 from rivet_dagster.compiler.diagnostics import Diagnostics
 from rivet_dagster.compiler.graph import Graph
@@ -17,10 +17,10 @@ from rivet_dagster.compiler.plan import CompiledAssembly, FusedGroup
 from rivet_dagster.compiler.quarantine import check_quarantine
 from rivet_dagster.model.check_plan import ByErrors
 from rivet_dagster.model.joint import Joint
-from rivet_dagster.model.origin import Origin
 from rivet_dagster.model.project import Project, PythonFunction
 from rivet_dagster.model.row_errors import ErrorTable, MaxErrors, NotSeparable, RowErrors
 from rivet_dagster.model.target import Target
+from rivet_dagster.model.text_lines import Origin
 
 ABLE = replace(PLUGINS, catalogs={"filesystem": replace(PLUGINS.catalogs["filesystem"], error_tables=True)})
 UNABLE = replace(PLUGINS, catalogs={"filesystem": replace(PLUGINS.catalogs["filesystem"], error_tables=False)})

@@ -7,7 +7,7 @@ from rivet_dagster.compiler.diff import diff_plans
 from rivet_dagster.compiler.group_query import Cte, Incremental
 from rivet_dagster.compiler.plan import CompiledAssembly
 from rivet_dagster.model.joint import Joint
-from rivet_dagster.model.origin import Origin
+from rivet_dagster.model.text_lines import Origin
 
 MERGE = {"mode": "merge", "key_columns": ["id"], "watermark_column": "at"}
 BY_ID = {"mode": "merge", "key_columns": ["id"]}

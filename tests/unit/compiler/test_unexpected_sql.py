@@ -9,7 +9,7 @@ from support.projects import compile_joints, sink, source, sql
 from rivet_dagster.compiler.plan import CompiledAssembly
 from rivet_dagster.model.check import Check
 from rivet_dagster.model.joint import Joint
-from rivet_dagster.model.origin import Origin
+from rivet_dagster.model.text_lines import Origin
 
 ROWS = source("raw", options={"schema": "id BIGINT, net DOUBLE"})
 RAISED = (

@@ -7,7 +7,7 @@ import pytest
 from support.projects import compile_joints, python, sink, source, sql
 
 from rivet_dagster.model.joint import Joint
-from rivet_dagster.model.origin import Origin
+from rivet_dagster.model.text_lines import Origin
 
 RAW = source("raw", options={"schema": "id BIGINT, name STRING, net DOUBLE, at STRUCT<day: DATE>"})
 FAR = source("far")

@@ -4,8 +4,7 @@ import duckdb
 import pytest
 from support.dbt import model, translated
 
-from rivet_dagster.dbt.macros.rendering import CheckRenderer
-from rivet_dagster.dbt.macros.scope import builtin_macros
+from rivet_dagster.dbt.macros.scope import CheckRenderer, builtin_macros
 
 PACKAGE = {
     "dbt_packages/tools/dbt_project.yml": "name: tools",

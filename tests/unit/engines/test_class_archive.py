@@ -10,13 +10,19 @@ import pytest
 
 from rivet_dagster.cli.main import main
 from rivet_dagster.engines.pyspark.class_archive import making as making_module
-from rivet_dagster.engines.pyspark.class_archive import place, starting, store
+from rivet_dagster.engines.pyspark.class_archive import starting, store
 from rivet_dagster.engines.pyspark.class_archive.jvm import SparkJvm
 from rivet_dagster.engines.pyspark.class_archive.making import make_archive, may_make_itself
 from rivet_dagster.engines.pyspark.class_archive.options import options_set
-from rivet_dagster.engines.pyspark.class_archive.place import archive_folder, writable_by_others
 from rivet_dagster.engines.pyspark.class_archive.starting import archive_options, examine_archive
-from rivet_dagster.engines.pyspark.class_archive.store import Archive, NoArchive, find_archive, log_of
+from rivet_dagster.engines.pyspark.class_archive.store import (
+    Archive,
+    NoArchive,
+    archive_folder,
+    find_archive,
+    log_of,
+    writable_by_others,
+)
 from rivet_dagster.engines.pyspark.config import session_config, wrong_options
 from rivet_dagster.engines.pyspark.java import Java
 from rivet_dagster.errors import RivetError
@@ -329,7 +335,7 @@ def test_the_doctor_tells_of_the_archive(folder, jvm, java, spark):
 
 def test_the_variable_is_the_one_that_the_documentation_names():
     text = (Path(__file__).parents[3] / "docs" / "spark-start.md").read_text()
-    assert f"`{place.VARIABLE}`" in text
+    assert f"`{store.VARIABLE}`" in text
     assert "`class_archive`" in text
 
 
@@ -338,7 +344,7 @@ def test_without_a_project_an_archive_is_made_for_spark_alone(tmp_path, folder, 
 
     def make(place: Path, jvm: SparkJvm) -> Archive:
         made.append(jvm)
-        return added(place, jvm)
+        return added(store, jvm)
 
     monkeypatch.setattr("rivet_dagster.engines.pyspark.java.find_java", lambda environ: java)
     monkeypatch.setattr("rivet_dagster.cli.spark_command.make_archive", make)

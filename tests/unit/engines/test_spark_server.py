@@ -20,14 +20,13 @@ from support.fake_spark import fake_java, fake_spark
 
 from rivet_dagster.cli.main import main
 from rivet_dagster.engines.pyspark.examining import examine_own_server
-from rivet_dagster.engines.pyspark.server import stopping
+from rivet_dagster.engines.pyspark.server import record
 from rivet_dagster.engines.pyspark.server.command import PORT, TOKEN
 from rivet_dagster.engines.pyspark.server.connecting import UsedServer, _channel_to, connected_to
 from rivet_dagster.engines.pyspark.server.files import ServerFiles
 from rivet_dagster.engines.pyspark.server.ports import listener_of
-from rivet_dagster.engines.pyspark.server.record import ServerRecord, process_state, running, write_record
+from rivet_dagster.engines.pyspark.server.record import ServerRecord, process_state, running, stop_running, write_record
 from rivet_dagster.engines.pyspark.server.starting import ServerSpec, ensure_server
-from rivet_dagster.engines.pyspark.server.stopping import stop_running
 from rivet_dagster.errors import RivetError
 
 SECONDS = 30.0
@@ -287,10 +286,10 @@ def test_a_server_that_was_killed_says_so_and_the_next_one_starts(spec):
 
 
 def test_a_server_that_does_not_end_is_killed(spec, monkeypatch):
-    monkeypatch.setattr(stopping, "GRACE_SECONDS", 0.3)
-    record, _ = ensure_server(with_settings(spec, fake_stubborn="true"))
-    assert stop_running(spec.files) == record
-    assert not record.is_running
+    monkeypatch.setattr(record, "GRACE_SECONDS", 0.3)
+    stubborn, _ = ensure_server(with_settings(spec, fake_stubborn="true"))
+    assert stop_running(spec.files) == stubborn
+    assert not stubborn.is_running
 
 
 def test_the_doctor_says_whether_it_runs_or_could_start(spec):

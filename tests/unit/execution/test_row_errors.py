@@ -15,9 +15,8 @@ from rivet_dagster.catalogs.parquet_rows import no_errors
 from rivet_dagster.compiler.joints import SinkJoint
 from rivet_dagster.errors import Diagnostic, RivetError
 from rivet_dagster.execution.quality.row_errors import errors_result, published_errors, published_result
-from rivet_dagster.execution.quality.row_values import error_without_values
 from rivet_dagster.execution.results import RowErrorCounts, SiteErrors
-from rivet_dagster.execution.row_error import RowError, SiteDiagnostic
+from rivet_dagster.execution.row_error import RowError, SiteDiagnostic, error_without_values
 from rivet_dagster.model.check_plan import ByErrors, CheckQueries, CompiledCheck
 from rivet_dagster.model.relations import ArrowRows
 from rivet_dagster.model.row_errors import ErrorTable, MaxErrors

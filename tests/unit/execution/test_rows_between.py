@@ -5,7 +5,7 @@ from support.projects import sink, sql
 from support.rows_between import ARCHIVED, NEW, NUMBERS, ZONE, Shop
 from support.tables import refused
 
-from rivet_dagster.execution.staged_tables import StagedTable
+from rivet_dagster.execution.results import StagedTable
 from rivet_dagster.execution.writing import publish as publishing
 from rivet_dagster.execution.writing.publish_run import publish_run
 

@@ -15,7 +15,7 @@ from rivet_dagster.compiler.plan import CompiledAssembly
 from rivet_dagster.loading import compile_directory
 from rivet_dagster.model.joint import SOURCE
 from rivet_dagster.model.partitions import parse_partitions
-from rivet_dagster.sql.parameters import parameters
+from rivet_dagster.sql.target import parameters
 
 EXAMPLE = Path(__file__).parents[3] / "example_repo"
 DAYS = parse_partitions({"type": "daily", "column": "day", "start": "2024-01-01"})

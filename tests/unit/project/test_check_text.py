@@ -1,6 +1,6 @@
 import pytest
 
-from rivet_dagster.project.check_text import check_text
+from rivet_dagster.project.quality import check_text
 
 
 @pytest.mark.parametrize(

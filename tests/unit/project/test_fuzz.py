@@ -14,11 +14,11 @@ from support.torture import examples
 
 from rivet_dagster.cache import CompileCache
 from rivet_dagster.errors import Diagnostic, RivetError
-from rivet_dagster.project.check_text import check_text
-from rivet_dagster.project.draft import Draft
 from rivet_dagster.project.joint_file import python_joint, sql_joint, yaml_joint
+from rivet_dagster.project.known_files import Draft
 from rivet_dagster.project.load import load_project
 from rivet_dagster.project.python_function import FunctionError, PythonSources
+from rivet_dagster.project.quality import check_text
 
 from .conftest import MANIFEST, PROFILES
 from .test_joint_files import FULL_YAML

@@ -3,8 +3,8 @@
 import pytest
 
 from rivet_dagster.errors import RivetError
-from rivet_dagster.model.origin import Origin
 from rivet_dagster.model.sensors import AfterSuccessSensor, FilesSensor, Sensors, SourceChangedSensor, SweepSensor
+from rivet_dagster.model.text_lines import Origin
 from rivet_dagster.project.load import load_project
 
 from .conftest import MANIFEST, Load, Write

@@ -16,8 +16,7 @@ from rivet_dagster.errors import RivetError
 from rivet_dagster.model.spark_type import parse_type
 from rivet_dagster.project_tests.arrow_rows import Table
 from rivet_dagster.project_tests.comparing import compare
-from rivet_dagster.project_tests.declared import GivenRows, ProjectTest
-from rivet_dagster.project_tests.placed import LineOfFile
+from rivet_dagster.project_tests.declared import GivenRows, LineOfFile, ProjectTest
 from rivet_dagster.project_tests.results import Difference
 
 PLACE = LineOfFile("tests/t.test.yaml", 1)

@@ -7,8 +7,7 @@ import math
 from datetime import UTC, date, datetime
 from decimal import Decimal
 
-from rivet_dagster.project_tests.rendering import explanation
-from rivet_dagster.project_tests.results import Difference, NearRow, SchemaDifference, TestResult
+from rivet_dagster.project_tests.results import Difference, NearRow, SchemaDifference, TestResult, explanation
 
 
 def result(difference: Difference, message: str = "rows differ") -> TestResult:

@@ -38,8 +38,7 @@ from rivet_dagster.catalogs.environments.state import (
     StateOfEnvironment,
     refuse_wrong_name,
 )
-from rivet_dagster.catalogs.filesystem.files.damage import damage
-from rivet_dagster.catalogs.filesystem.files.file_status import exists, is_folder, names_in, status
+from rivet_dagster.catalogs.filesystem.files.file_status import damage, exists, is_folder, names_in, status
 from rivet_dagster.catalogs.filesystem.files.local_writing import replace_file, sync
 from rivet_dagster.catalogs.filesystem.versions.layout import HOMES, TableLayout, is_table_name
 from rivet_dagster.catalogs.filesystem.versions.lifecycle import sync_entry

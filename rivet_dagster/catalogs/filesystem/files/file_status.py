@@ -11,7 +11,7 @@ import os
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import PurePath
+from pathlib import Path, PurePath
 
 from rivet_dagster.errors import RivetError
 
@@ -71,3 +71,19 @@ def names_in(folder: PurePath) -> list[str]:
         if error.errno in MISSING:
             return []
         raise
+
+
+@contextmanager
+def damage(file: Path, remedy: str) -> Iterator[None]:
+    """Turn errors of the block, which parses the JSON in ``file``, into RVT-407 with ``remedy`` as remediation.
+
+    >>> with damage(Path("orders.json"), "Move it away."):
+    ...     {}["version"]
+    Traceback (most recent call last):
+    rivet_dagster.errors.RivetError: RVT-407 orders.json is damaged: KeyError('version')
+        Move it away.
+    """
+    try:
+        yield
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        raise RivetError("RVT-407", f"{file} is damaged: {error!r}", remediation=remedy) from error

@@ -10,8 +10,14 @@ from typing import Any
 from rivet_dagster.catalogs.capabilities.sources import LandingZone
 from rivet_dagster.catalogs.filesystem.sources.file_tree import FileStatus, FileTree, is_ignored
 from rivet_dagster.catalogs.filesystem.sources.formats import chosen_format, format_of, reader_options
-from rivet_dagster.catalogs.filesystem.sources.listing import listed, require_folder
-from rivet_dagster.catalogs.filesystem.sources.table_files import fixed_folder, is_glob, matches, without_braces
+from rivet_dagster.catalogs.filesystem.sources.table_files import (
+    fixed_folder,
+    hint,
+    is_glob,
+    matches,
+    roots,
+    without_braces,
+)
 from rivet_dagster.errors import RivetError
 from rivet_dagster.model.inputs import LandedFile
 from rivet_dagster.model.relations import Files
@@ -107,3 +113,42 @@ class FilesystemLandingZone(LandingZone):
 
 def _folders_in(tree: FileTree, folder: PurePath) -> list[PurePath]:
     return [path for name in tree.names_in(folder) if tree.is_folder(path := folder / name)]
+
+
+def source_files(tree: FileTree, table: str, default_format: str) -> tuple[LandedFile, ...]:
+    """Return the files of a source that is not a landing zone. Raises RVT-403."""
+    return listed(tree, table, lambda: roots(tree, table, default_format))
+
+
+def listed(tree: FileTree, table: str, find_roots: Callable[[], tuple[PurePath, ...]]) -> tuple[LandedFile, ...]:
+    """Return all files at and below the roots of ``table``, in order, but those that engines ignore.
+
+    None if there are no roots yet but the folder that would contain them exists. Raises RVT-403.
+    """
+    path = tree.join(table)
+    # A failed listing must not look like an empty one: files that are not listed are forgotten as consumed.
+    with tree.looking(path, "listed"):
+        paths = find_roots()
+        if not paths:
+            require_folder(tree, fixed_folder(tree, table) if is_glob(table) else path.parent)
+        files = {described(tree, file) for file in tree.data_files(paths)}
+    return tuple(sorted(file for file in files if file is not None))
+
+
+def require_folder(tree: FileTree, folder: PurePath) -> None:
+    """Raise RVT-403 if there is no such folder where folders exist by themselves, and OSError if it cannot be listed.
+
+    In an object store a folder without files is as good as one that nobody has made.
+    """
+    if tree.keeps_folders and not tree.is_folder(folder):
+        raise RivetError("RVT-403", f"{tree.shown(folder)} does not exist{hint(tree, folder)}")
+    tree.names_in(folder)
+
+
+def described(tree: FileTree, path: PurePath) -> LandedFile | None:
+    """Return the file at ``path``; None if it does not exist or is a broken link."""
+    status = tree.status(path)
+    if status is None:
+        return None
+    inside = path.is_relative_to(tree.folder)
+    return LandedFile(str(path.relative_to(tree.folder) if inside else path), status.size, status.mtime_ns)

@@ -11,7 +11,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from rivet_dagster.catalogs.filesystem.catalog_location import is_remote
-from rivet_dagster.catalogs.filesystem.stores.store_uri import OPTIONS, StoreUri
+from rivet_dagster.catalogs.filesystem.stores.store import OPTIONS, StoreUri
 from rivet_dagster.entry_points import is_unexpanded
 from rivet_dagster.errors import nearest
 from rivet_dagster.model.convert import show

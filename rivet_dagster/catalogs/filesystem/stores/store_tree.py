@@ -12,8 +12,7 @@ from typing import Any
 
 from rivet_dagster.catalogs.filesystem.catalog_location import scheme
 from rivet_dagster.catalogs.filesystem.sources.file_tree import FileStatus, FileTree, is_ignored
-from rivet_dagster.catalogs.filesystem.stores.store import Store
-from rivet_dagster.catalogs.filesystem.stores.store_uri import StoreUri
+from rivet_dagster.catalogs.filesystem.stores.store import Store, StoreUri
 from rivet_dagster.secrets.redaction import redacted
 
 _FOLDER = FileStatus(0, 0, is_folder=True)

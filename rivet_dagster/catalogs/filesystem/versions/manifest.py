@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from rivet_dagster.catalogs.filesystem.files.damage import damage
+from rivet_dagster.catalogs.filesystem.files.file_status import damage
 from rivet_dagster.catalogs.inputs_json import inputs_from_json, landed_as_json, positions_as_json
 from rivet_dagster.errors import RivetError
 from rivet_dagster.model.inputs import Inputs

@@ -12,7 +12,7 @@ from datetime import UTC
 from pathlib import Path
 from typing import Any
 
-from rivet_dagster.catalogs.filesystem.files.damage import damage
+from rivet_dagster.catalogs.filesystem.files.file_status import damage
 from rivet_dagster.catalogs.filesystem.files.footers import parquet_files
 from rivet_dagster.catalogs.filesystem.files.local_writing import replace_file
 from rivet_dagster.catalogs.filesystem.versions import lifecycle

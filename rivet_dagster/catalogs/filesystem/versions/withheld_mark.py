@@ -6,8 +6,7 @@ import json
 import secrets
 from dataclasses import asdict, dataclass, replace
 
-from rivet_dagster.catalogs.filesystem.files.damage import damage
-from rivet_dagster.catalogs.filesystem.files.file_status import exists
+from rivet_dagster.catalogs.filesystem.files.file_status import damage, exists
 from rivet_dagster.catalogs.filesystem.files.local_writing import replace_file
 from rivet_dagster.catalogs.filesystem.versions.layout import TableLayout
 from rivet_dagster.catalogs.filesystem.versions.manifest import UNKNOWN

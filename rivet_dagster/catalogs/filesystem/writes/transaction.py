@@ -8,9 +8,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from rivet_dagster.catalogs.capabilities.staging import StagedTransaction
-from rivet_dagster.catalogs.capabilities.targets import ErrorTransaction
+from rivet_dagster.catalogs.capabilities.targets import ErrorTransaction, VersionTransaction
 from rivet_dagster.catalogs.capabilities.transaction import NO_CONTEXT, WriteContext
-from rivet_dagster.catalogs.capabilities.versions import VersionTransaction
 from rivet_dagster.catalogs.filesystem.files.copy_on_write import keep_permissions, share
 from rivet_dagster.catalogs.filesystem.files.data_files import FileStamp, Footers, stamp_of
 from rivet_dagster.catalogs.filesystem.files.file_status import exists, looking

@@ -10,11 +10,11 @@ import random
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from threading import Event, Thread
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from rivet_dagster.catalogs.iceberg.commits.sending import is_refusal, send
 from rivet_dagster.catalogs.iceberg.reaching import first_line
-from rivet_dagster.errors import RivetError
+from rivet_dagster.errors import NotFound, NotWritable, RivetError
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from pyiceberg.table.update import TableRequirement, TableUpdate
 
     from rivet_dagster.catalogs.iceberg.commits.snapshots import SnapshotWriter
+
 
 _TRIES, _PAUSE = 12, 0.1
 _OVERTAKEN = "older than last sequence number"
@@ -208,3 +209,67 @@ def _discard(refused: Sequence[Changes], load: Callable[[], Table]) -> None:
     for writer in writers:
         if known.isdisjoint(writer.written):
             writer.discard()
+
+
+PATIENCE = 10.0
+"""Seconds that an interrupt, as of a cancelled run, waits for a request that was sent."""
+
+T = TypeVar("T")
+
+
+class CommitRefusedError(OSError):
+    """A commit was not carried out, and will not be."""
+
+
+def send(request: Callable[[], T]) -> T:
+    """Return the answer to a request, which is sent in another thread, so that an interrupt finds it answered or not.
+
+    An interrupt waits for the answer for PATIENCE seconds at most, and is raised after that. Raises what ``request``
+    raises.
+
+    >>> send(lambda: "done")
+    'done'
+    """
+    answers: list[T] = []
+    errors: list[BaseException] = []
+    ended = Event()
+
+    def work() -> None:
+        try:
+            answers.append(request())
+        except BaseException as error:
+            errors.append(error)
+        finally:
+            ended.set()
+
+    # A daemon thread: a server that does not answer must not keep the process from ending.
+    Thread(target=work, name="rivet-commit", daemon=True).start()
+    try:
+        ended.wait()
+    except BaseException:  # KeyboardInterrupt, or what Dagster raises for a cancel
+        ended.wait(PATIENCE)
+        raise
+    if errors:
+        raise errors[0]
+    return answers[0]
+
+
+def is_refusal(error: Exception) -> bool:
+    """Return whether an error of a commit says that it is not carried out, now or later."""
+    from pydantic import ValidationError
+    from pyiceberg import exceptions as iceberg
+    from requests import ConnectTimeout, RequestException
+    from urllib3.exceptions import NewConnectionError
+
+    if isinstance(error, RivetError):  # of an environment that was dropped, whose table is removed again
+        return not isinstance(error, NotFound | NotWritable)
+    unknown = (iceberg.CommitStateUnknownException, iceberg.ServerError, iceberg.ServiceUnavailableError)
+    if isinstance(error, (*unknown, ValidationError)):  # the latter: the answer was cut off
+        return False
+    if isinstance(error, RequestException):
+        reason = getattr(error.args[0], "reason", None) if error.args else None
+        return isinstance(error, ConnectTimeout) or isinstance(reason, NewConnectionError)
+    if type(error).__module__ == iceberg.__name__:
+        return True
+    of_this_process = (CommitRefusedError, ValueError, NotImplementedError, PermissionError, FileNotFoundError)
+    return isinstance(error, of_this_process)

@@ -8,8 +8,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from rivet_dagster.catalogs.capabilities.targets import HasTargets
-from rivet_dagster.catalogs.capabilities.versions import VersionTransaction
+from rivet_dagster.catalogs.capabilities.targets import HasTargets, VersionTransaction
 from rivet_dagster.catalogs.environments.catalog import EnvironmentStorage
 from rivet_dagster.catalogs.environments.tables_over_base import EnvironmentTables
 from rivet_dagster.catalogs.iceberg.access import TableAccess

@@ -27,7 +27,7 @@ from pyiceberg.table.metadata import TableMetadata, TableMetadataUtil, new_table
 from pyiceberg.table.sorting import UNSORTED_SORT_ORDER, SortOrder
 from pyiceberg.typedef import EMPTY_DICT, Identifier, Properties
 
-from rivet_dagster.catalogs.iceberg.commits.sending import CommitRefusedError
+from rivet_dagster.catalogs.iceberg.commits.committing import CommitRefusedError
 from rivet_dagster.catalogs.iceberg.hadoop.catalog_of_folders import (
     CatalogOfFolders,
     delete_file,

@@ -6,8 +6,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from typing import Any
 
-from rivet_dagster.catalogs.iceberg.commits.committing import OutcomeUnknownError, look_for
-from rivet_dagster.catalogs.iceberg.commits.sending import is_refusal, send
+from rivet_dagster.catalogs.iceberg.commits.committing import OutcomeUnknownError, is_refusal, look_for, send
 from rivet_dagster.catalogs.iceberg.nessie.nessie_catalog import NessieCatalog
 from rivet_dagster.catalogs.iceberg.nessie.server import (
     TABLE,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from rivet_dagster.catalogs.iceberg.commits.definition import Definition
 from rivet_dagster.catalogs.iceberg.commits.snapshots import new_snapshot_id, refuse_later_format
+from rivet_dagster.catalogs.iceberg.commits.updates import Definition
 from rivet_dagster.catalogs.iceberg.heartbeat import Heartbeat
 from rivet_dagster.catalogs.iceberg.metadata.history import publication_for, published
 from rivet_dagster.catalogs.iceberg.metadata.last_publication import last_publication
@@ -16,8 +16,7 @@ from rivet_dagster.catalogs.iceberg.metadata.summary import ERRORS
 from rivet_dagster.catalogs.iceberg.metadata.types import sql_columns
 from rivet_dagster.catalogs.iceberg.nessie.rest_endpoint import refuse_nessie
 from rivet_dagster.catalogs.iceberg.opened import OpenedTable, Opener
-from rivet_dagster.catalogs.iceberg.writes.begun import Beginning, ExistingVersion
-from rivet_dagster.catalogs.iceberg.writes.errors import StagedErrors, errors_of_rows
+from rivet_dagster.catalogs.iceberg.writes.errors import Beginning, ExistingVersion, StagedErrors, errors_of_rows
 from rivet_dagster.catalogs.iceberg.writes.staged_branch import StagedBranch, begin_branch
 from rivet_dagster.catalogs.iceberg.writes.staged_for_run import heartbeat_of
 from rivet_dagster.catalogs.iceberg.writes.staged_table import StagingTable, place_of

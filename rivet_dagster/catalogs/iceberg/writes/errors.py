@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from rivet_dagster.catalogs.iceberg.commits.committing import Changes, Outcome, commit
-from rivet_dagster.catalogs.iceberg.commits.definition import Definition
 from rivet_dagster.catalogs.iceberg.commits.snapshots import new_snapshot_id
-from rivet_dagster.catalogs.iceberg.commits.updates import MAIN, branch_is_at, set_branch
+from rivet_dagster.catalogs.iceberg.commits.updates import MAIN, Definition, branch_is_at, set_branch
 from rivet_dagster.catalogs.iceberg.heartbeat import Heartbeat
 from rivet_dagster.catalogs.iceberg.metadata.last_publication import last_publication
-from rivet_dagster.catalogs.iceberg.metadata.summary import DATA_SNAPSHOT, ERRORS, ERRORS_OF, IDENTITY
+from rivet_dagster.catalogs.iceberg.metadata.layout import Layout
+from rivet_dagster.catalogs.iceberg.metadata.summary import DATA_SNAPSHOT, ERRORS, ERRORS_OF, IDENTITY, Publication
 from rivet_dagster.catalogs.iceberg.opened import OpenedTable, Opener
 from rivet_dagster.catalogs.iceberg.writes.publishing import Release
 from rivet_dagster.catalogs.iceberg.writes.staged_branch import StagedBranch, begin_branch
@@ -29,7 +29,7 @@ from rivet_dagster.engines.contract import EngineSession, Frame
 from rivet_dagster.errors import RivetError
 from rivet_dagster.model.relations import CatalogTable
 from rivet_dagster.model.row_errors import ERROR_COLUMNS, ERROR_SCHEMA
-from rivet_dagster.model.storage import StoredRows
+from rivet_dagster.model.storage import Base, Published, StoredRows
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
@@ -257,3 +257,41 @@ def errors_snapshot(errors: Table, data_snapshot: int) -> int | None:
 def has_columns(errors: Table) -> bool:
     """Return whether an error table has all of ERROR_COLUMNS, as it lacks some if an earlier release has made it."""
     return {*ERROR_COLUMNS} <= {field.name for field in errors.schema().fields}
+
+
+@dataclass(frozen=True)
+class Beginning:
+    """The state that a transaction begins with.
+
+    ``declared`` is the table's name as the joint has it; ``upon`` is the current snapshot of the table, ``rows_before``
+    the number of its rows, ``begun`` what the table was besides them. ``base`` and ``begun`` are None only if the table
+    does not exist. ``described`` returns the published version of a snapshot. ``natively`` says that statements of
+    Iceberg's own may write to a branch of the table; ``environment`` is the one in which it is published.
+    """
+
+    declared: str
+    table: OpenedTable
+    place: VersionLocation
+    upon: int | None
+    base: Base | None
+    rows_before: int
+    layout: Layout
+    described: Callable[[int], Published]
+    errors: StagedErrors
+    begun: Definition | None
+    natively: bool = True
+    environment: str | None = None
+
+
+@dataclass(frozen=True)
+class ExistingVersion:
+    """A version that exists already: on the branch or in the staging table ``staged``, or as the older ``snapshot``.
+
+    ``key`` is that of a withheld version.
+    """
+
+    publication: Publication
+    stored: Callable[[], StoredRows]
+    staged: StagedBranch | StagingTable | None = None
+    snapshot: int | None = None
+    key: str | None = None

@@ -11,9 +11,9 @@ from rivet_dagster.catalogs.capabilities.transaction import WriteContext
 from rivet_dagster.catalogs.iceberg.writes.staged_branch import StagedBranch
 from rivet_dagster.catalogs.iceberg.writes.staged_table import StagingTable
 from rivet_dagster.catalogs.iceberg.writes.stored import StoredSnapshot
-from rivet_dagster.catalogs.rewriting.columns import fitted
 from rivet_dagster.catalogs.rewriting.incoming import Transforming, distinct_by_key, incoming, no_rows, register_batch
 from rivet_dagster.catalogs.rewriting.rewrite import Rewritten, computed, counted
+from rivet_dagster.catalogs.rewriting.version import fitted
 from rivet_dagster.catalogs.rewriting.window import WindowOfTable
 from rivet_dagster.engines.contract import EngineSession, Frame, QueryPlan, WriteMode
 from rivet_dagster.model.storage import Base, ColumnStatistics, Record, StoredRows

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from rivet_dagster.catalogs.iceberg.commits.committing import Changes, Outcome, commit, create
-from rivet_dagster.catalogs.iceberg.commits.definition import Definition
 from rivet_dagster.catalogs.iceberg.commits.snapshots import SnapshotWriter, live_files
 from rivet_dagster.catalogs.iceberg.commits.updates import (
     MAIN,
+    Definition,
     branch_is_at,
     changed_schema,
     remove_properties,

@@ -10,9 +10,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from rivet_dagster.catalogs.capabilities.transaction import NO_CONTEXT, WriteContext
-from rivet_dagster.catalogs.iceberg.commits.committing import OutcomeUnknownError
-from rivet_dagster.catalogs.iceberg.commits.definition import Definition
-from rivet_dagster.catalogs.iceberg.commits.sending import is_refusal
+from rivet_dagster.catalogs.iceberg.commits.committing import OutcomeUnknownError, is_refusal
+from rivet_dagster.catalogs.iceberg.commits.updates import Definition
 from rivet_dagster.catalogs.iceberg.heartbeat import Heartbeat
 from rivet_dagster.catalogs.iceberg.names import attempt_key
 from rivet_dagster.catalogs.iceberg.nessie.one_commit import OneCommit

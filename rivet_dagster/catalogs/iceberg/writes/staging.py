@@ -5,10 +5,10 @@ from __future__ import annotations
 from rivet_dagster.catalogs.capabilities.transaction import WriteContext
 from rivet_dagster.catalogs.iceberg.metadata.layout import layout_updates
 from rivet_dagster.catalogs.iceberg.metadata.types import same_columns
-from rivet_dagster.catalogs.iceberg.writes.begun import Beginning
+from rivet_dagster.catalogs.iceberg.writes.errors import Beginning
 from rivet_dagster.catalogs.iceberg.writes.staged_table import VersionLocation
 from rivet_dagster.catalogs.rewriting import history
-from rivet_dagster.catalogs.rewriting.columns import table_columns
+from rivet_dagster.catalogs.rewriting.version import table_columns
 from rivet_dagster.engines.contract import EngineSession, Frame
 from rivet_dagster.model.write_plan import History, Refresh, WritePlan
 

@@ -7,9 +7,8 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from rivet_dagster.catalogs.capabilities.staging import StagedTransaction
-from rivet_dagster.catalogs.capabilities.targets import ErrorTransaction
+from rivet_dagster.catalogs.capabilities.targets import ErrorTransaction, VersionTransaction
 from rivet_dagster.catalogs.capabilities.transaction import NO_CONTEXT, WriteContext
-from rivet_dagster.catalogs.capabilities.versions import VersionTransaction
 from rivet_dagster.catalogs.iceberg.commits.committing import Outcome, OutcomeUnknownError
 from rivet_dagster.catalogs.iceberg.heartbeat import Heartbeat
 from rivet_dagster.catalogs.iceberg.metadata.summary import Publication, TextBounds
@@ -17,7 +16,7 @@ from rivet_dagster.catalogs.iceberg.metadata.text_bounds import bounds_after, re
 from rivet_dagster.catalogs.iceberg.names import attempt_key
 from rivet_dagster.catalogs.iceberg.opened import OpenedTable
 from rivet_dagster.catalogs.iceberg.reaching import reaching, unknown_outcome
-from rivet_dagster.catalogs.iceberg.writes.begun import Beginning, ExistingVersion
+from rivet_dagster.catalogs.iceberg.writes.errors import Beginning, ExistingVersion
 from rivet_dagster.catalogs.iceberg.writes.native import NativeWrite
 from rivet_dagster.catalogs.iceberg.writes.publishing import Release
 from rivet_dagster.catalogs.iceberg.writes.staged_branch import StagedBranch, begin_branch

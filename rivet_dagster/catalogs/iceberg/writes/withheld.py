@@ -9,8 +9,7 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from rivet_dagster.catalogs.iceberg.commits.committing import Changes, commit
-from rivet_dagster.catalogs.iceberg.commits.definition import Definition
-from rivet_dagster.catalogs.iceberg.commits.updates import set_properties
+from rivet_dagster.catalogs.iceberg.commits.updates import Definition, set_properties
 from rivet_dagster.catalogs.iceberg.metadata.summary import ERRORS, Publication, publication_of
 from rivet_dagster.catalogs.iceberg.names import staging_of
 from rivet_dagster.catalogs.iceberg.nessie.run_branch import RunBranch, branches_of_runs

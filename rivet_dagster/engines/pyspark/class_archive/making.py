@@ -15,14 +15,15 @@ from pathlib import Path
 
 from rivet_dagster.engines.pyspark.class_archive.jvm import CLASS_PATH, SparkJvm
 from rivet_dagster.engines.pyspark.class_archive.options import ARGUMENTS, OPTIONS, quiet_options, quoted
-from rivet_dagster.engines.pyspark.class_archive.place import VARIABLE, writable_by_others
 from rivet_dagster.engines.pyspark.class_archive.store import (
+    VARIABLE,
     Archive,
     add_archive,
     base_of,
     find_archive,
     log_of,
     making,
+    writable_by_others,
 )
 from rivet_dagster.engines.pyspark.java import prepare_java
 from rivet_dagster.engines.pyspark.own_process import module_command

@@ -7,8 +7,13 @@ from typing import TYPE_CHECKING
 from rivet_dagster.engines.contract import WriteMode, cannot_read, cannot_write
 from rivet_dagster.engines.pyspark.relations.arrow_rows import read_arrow_rows
 from rivet_dagster.engines.pyspark.relations.catalog_table import read_catalog_table, write_catalog_table
-from rivet_dagster.engines.pyspark.relations.corrupt_records import read_files_apart
-from rivet_dagster.engines.pyspark.relations.files import projected, read_files, refuse_unstorable, write_files
+from rivet_dagster.engines.pyspark.relations.files import (
+    projected,
+    read_files,
+    read_files_apart,
+    refuse_unstorable,
+    write_files,
+)
 from rivet_dagster.engines.pyspark.relations.jdbc_table import read_jdbc_table, write_jdbc_table
 from rivet_dagster.model.relations import ArrowRows, CatalogTable, Files, JdbcTable, Relation
 from rivet_dagster.model.storage import Projection

@@ -5,12 +5,15 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import signal
 import subprocess
+import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from rivet_dagster.engines.pyspark.server.files import ServerFiles
+from rivet_dagster.errors import RivetError
 from rivet_dagster.secrets.redaction import remember
 
 HOST = "localhost"
@@ -138,3 +141,46 @@ def _of_ps(pid: int) -> ProcessState | None:
     if answer.returncode != 0 or len(words) < 7 or words[0].startswith("Z"):
         return None
     return ProcessState(" ".join(words[1:6]), words[6])
+
+
+GRACE_SECONDS = 10.0
+"""How long Spark may take to end by itself, before it is killed."""
+_POLL_SECONDS = 0.1
+
+
+def stop_running(files: ServerFiles) -> ServerRecord | None:
+    """End the server that runs, and return it; None if none does. Raises RVT-502 if it cannot be ended."""
+    if not files.folder.is_dir():
+        return None
+    with files.starting():  # one that starts now is ended, too
+        record = running(files)
+        if record is not None:
+            stop_server(record)
+            files.record.unlink(missing_ok=True)
+    return record
+
+
+def stop_server(record: ServerRecord) -> None:
+    """End the server of a record, and wait until it has ended. Raises RVT-502 if it cannot be ended."""
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        # Each time before a signal is sent: the number of the process may be another's by now.
+        if not record.is_running:
+            return
+        try:
+            os.kill(record.pid, number)
+        except ProcessLookupError:
+            return
+        except PermissionError as error:
+            raise RivetError("RVT-502", f"the server (pid {record.pid}) cannot be ended: {error.strerror}") from error
+        if _ended(record, GRACE_SECONDS):
+            return
+    raise RivetError("RVT-502", f"the server (pid {record.pid}) does not end, even killed")
+
+
+def _ended(record: ServerRecord, seconds: float) -> bool:
+    deadline = time.monotonic() + seconds
+    while record.is_running:
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(_POLL_SECONDS)
+    return True

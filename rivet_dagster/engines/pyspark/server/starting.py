@@ -17,8 +17,7 @@ from rivet_dagster.engines.pyspark.own_process import module_command
 from rivet_dagster.engines.pyspark.server.command import PORT, TOKEN_KEY, Order, server_settings
 from rivet_dagster.engines.pyspark.server.files import ServerFiles, Users
 from rivet_dagster.engines.pyspark.server.ports import is_taken
-from rivet_dagster.engines.pyspark.server.record import ServerRecord, changed, digests, running
-from rivet_dagster.engines.pyspark.server.stopping import stop_server
+from rivet_dagster.engines.pyspark.server.record import ServerRecord, changed, digests, running, stop_server
 from rivet_dagster.engines.pyspark.spark_home import distribution, refuse_unfit_server, spark_version
 from rivet_dagster.errors import RivetError
 from rivet_dagster.secrets.redaction import redacted

@@ -19,8 +19,13 @@ from rivet_dagster.engines.pyspark.launch import prepare
 from rivet_dagster.engines.pyspark.server.command import PORT, Order, properties, server_command, server_environ
 from rivet_dagster.engines.pyspark.server.files import ServerFiles
 from rivet_dagster.engines.pyspark.server.ports import free_port, listener_of
-from rivet_dagster.engines.pyspark.server.record import ServerRecord, process_state, recorded, write_record
-from rivet_dagster.engines.pyspark.server.stopping import GRACE_SECONDS
+from rivet_dagster.engines.pyspark.server.record import (
+    GRACE_SECONDS,
+    ServerRecord,
+    process_state,
+    recorded,
+    write_record,
+)
 
 _POLL_SECONDS = 0.2
 _LOOK_SECONDS = 5.0

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from pyiceberg.table import Table
 
     from rivet_dagster.catalogs.iceberg.metadata.summary import Publication, TextBounds
-    from rivet_dagster.catalogs.iceberg.writes.begun import Beginning
+    from rivet_dagster.catalogs.iceberg.writes.errors import Beginning
 
 
 @dataclass(frozen=True)

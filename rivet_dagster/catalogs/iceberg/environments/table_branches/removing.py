@@ -27,8 +27,8 @@ from rivet_dagster.catalogs.iceberg.names import (
     staging_of,
 )
 from rivet_dagster.catalogs.iceberg.opened import OpenedTable
-from rivet_dagster.catalogs.iceberg.writes.evicting import remove_versions
 from rivet_dagster.catalogs.iceberg.writes.staged_table import remove_staging_table
+from rivet_dagster.catalogs.iceberg.writes.sweeping import remove_versions
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
