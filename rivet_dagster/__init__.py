@@ -9,17 +9,18 @@ from rivet_dagster.version import __version__ as __version__
 if TYPE_CHECKING:
     from rivet_dagster.compiler.plan import CompiledAssembly
     from rivet_dagster.definitions.assets.asset_selection import build_rivet_asset_selection
-    from rivet_dagster.definitions.assets.asset_specs import build_rivet_asset_specs
     from rivet_dagster.definitions.assets.groups import RivetGroupRun
-    from rivet_dagster.definitions.assets.rivet_assets import rivet_assets
+    from rivet_dagster.definitions.assets.rivet_assets import build_rivet_asset_specs, rivet_assets
     from rivet_dagster.definitions.automation.conditions import automation_condition
     from rivet_dagster.definitions.component.component import RivetProjectComponent
     from rivet_dagster.definitions.executors.rivet_executor import rivet_executor
     from rivet_dagster.definitions.load import load_definitions
     from rivet_dagster.definitions.project import RivetProject
-    from rivet_dagster.definitions.resources.rivet_resources import rivet_resources
-    from rivet_dagster.definitions.schedules.materialization import build_schedule_from_rivet_selection
-    from rivet_dagster.definitions.schedules.observation import build_observation_schedule
+    from rivet_dagster.definitions.resources.io_manager import rivet_resources
+    from rivet_dagster.definitions.schedules.materialization import (
+        build_observation_schedule,
+        build_schedule_from_rivet_selection,
+    )
     from rivet_dagster.definitions.sensors.after_success import build_after_success_sensor
     from rivet_dagster.definitions.sensors.files import build_files_sensor
     from rivet_dagster.definitions.sensors.source_changed import build_source_changed_sensor
@@ -43,7 +44,7 @@ _HOMES = {
     "automation_condition": "rivet_dagster.definitions.automation.conditions",
     "build_after_success_sensor": "rivet_dagster.definitions.sensors.after_success",
     "build_files_sensor": "rivet_dagster.definitions.sensors.files",
-    "build_observation_schedule": "rivet_dagster.definitions.schedules.observation",
+    "build_observation_schedule": "rivet_dagster.definitions.schedules.materialization",
     "build_rivet_asset_selection": "rivet_dagster.definitions.assets.asset_selection",
     "build_rivet_asset_specs": "rivet_dagster.definitions.specs.translator",
     "build_schedule_from_rivet_selection": "rivet_dagster.definitions.schedules.materialization",
@@ -53,7 +54,7 @@ _HOMES = {
     "load_definitions": "rivet_dagster.definitions.load",
     "rivet_assets": "rivet_dagster.definitions.assets.rivet_assets",
     "rivet_executor": "rivet_dagster.definitions.executors.rivet_executor",
-    "rivet_resources": "rivet_dagster.definitions.resources.rivet_resources",
+    "rivet_resources": "rivet_dagster.definitions.resources.io_manager",
 }
 
 __all__ = [

@@ -20,8 +20,7 @@ from rivet_dagster.cli.commands.running import run, show
 from rivet_dagster.cli.commands.storage import sweep, upkeep, versions, watermark
 from rivet_dagster.cli.commands.testing import test
 from rivet_dagster.cli.completion import PROGRAM, answer_shell
-from rivet_dagster.cli.console import has_colors
-from rivet_dagster.cli.error_text import FAILURE, INTERRUPTED, show_diagnostics
+from rivet_dagster.cli.console import FAILURE, INTERRUPTED, has_colors, show_diagnostics
 from rivet_dagster.cli.stdout import discard_output, open_closed_streams, readers_are_gone
 from rivet_dagster.errors import RivetError
 from rivet_dagster.secrets.redaction import redacted

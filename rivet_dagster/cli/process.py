@@ -6,7 +6,7 @@ import atexit
 import os
 import sys
 
-from rivet_dagster.cli.error_text import INTERRUPTED
+from rivet_dagster.cli.console import INTERRUPTED
 
 
 def run_program() -> int:

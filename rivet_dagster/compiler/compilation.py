@@ -10,12 +10,16 @@ from rivet_dagster.compiler.assembly import check_assembly
 from rivet_dagster.compiler.context import DeclaredContext, GroupsContext
 from rivet_dagster.compiler.diagnostics import Diagnostics
 from rivet_dagster.compiler.engines import check_settings, check_storage, resolve_engines
-from rivet_dagster.compiler.external_assets import check_external_assets
-from rivet_dagster.compiler.fusion import DEFAULT_MAX_DEPTH, fuse_joints, order_groups
+from rivet_dagster.compiler.fusion import (
+    DEFAULT_MAX_DEPTH,
+    engine_boundaries,
+    fuse_joints,
+    materializations,
+    order_groups,
+)
 from rivet_dagster.compiler.graph import Graph
 from rivet_dagster.compiler.groups import check_exits, fused_group, targets_of
-from rivet_dagster.compiler.landing import check_landing_readers, check_landing_zones
-from rivet_dagster.compiler.materialization import engine_boundaries, materializations
+from rivet_dagster.compiler.landing import check_external_assets, check_landing_readers, check_landing_zones
 from rivet_dagster.compiler.partitions import check_parameters, check_partition_columns
 from rivet_dagster.compiler.plan import CompiledAssembly
 from rivet_dagster.compiler.plugin_options import check_declared_tables, check_plugins

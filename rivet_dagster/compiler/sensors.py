@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from rivet_dagster.compiler.context import DeclaredContext
 from rivet_dagster.compiler.diagnostics import Diagnostics
 from rivet_dagster.errors import nearest
+from rivet_dagster.model.automation import Sensor
 from rivet_dagster.model.external_assets import Stored, is_external
 from rivet_dagster.model.joint import SOURCE
-from rivet_dagster.model.sensors import Sensor
 
 BY_VERSION = "Use `type: source_changed`, where the catalog tells a version of its data."
 

@@ -10,16 +10,25 @@ from typing import TypeAlias
 import dagster as dg
 
 from rivet_dagster.definitions.automation.rules import Problems
-from rivet_dagster.definitions.jobs.over_everything import jobs_over_everything
+from rivet_dagster.definitions.jobs.target import jobs_over_everything
 from rivet_dagster.definitions.jobs.upkeep import sweep_job, upkeep_job
 from rivet_dagster.definitions.project import RivetProject
-from rivet_dagster.definitions.schedules.materialization import build_schedule_from_rivet_selection
-from rivet_dagster.definitions.schedules.observation import build_observation_schedule, sweep_schedule, upkeep_schedule
+from rivet_dagster.definitions.schedules.materialization import (
+    build_observation_schedule,
+    build_schedule_from_rivet_selection,
+    sweep_schedule,
+    upkeep_schedule,
+)
 from rivet_dagster.definitions.sensors.declared import declared_sensor
 from rivet_dagster.errors import RivetError
 from rivet_dagster.execution.clean_up import upkeep_catalogs
-from rivet_dagster.model.automation import ObservationSchedule, SweepSchedule, TargetSchedule, UpkeepSchedule
-from rivet_dagster.model.sensors import TargetSensor
+from rivet_dagster.model.automation import (
+    ObservationSchedule,
+    SweepSchedule,
+    TargetSchedule,
+    TargetSensor,
+    UpkeepSchedule,
+)
 from rivet_dagster.model.text_lines import Origin
 
 Trigger: TypeAlias = dg.ScheduleDefinition | dg.SensorDefinition

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from rivet_dagster.catalogs.environments.catalog import HasEnvironments
-from rivet_dagster.catalogs.environments.errors import merged
-from rivet_dagster.catalogs.environments.state import Environment
+from rivet_dagster.catalogs.environments.state import Environment, merged
 from rivet_dagster.compiler.plan import CompiledAssembly
 from rivet_dagster.errors import Diagnostic, RivetError, nearest
 from rivet_dagster.execution.runtime import Runtime

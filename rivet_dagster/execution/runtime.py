@@ -15,7 +15,7 @@ from rivet_dagster.catalogs.contract import Catalog, NeedsEngine
 from rivet_dagster.catalogs.environments.catalog import HasEnvironments
 from rivet_dagster.catalogs.external_assets import ExternalAssets
 from rivet_dagster.catalogs.registry import open_catalog
-from rivet_dagster.compiler.materialization import ARROW_PASSTHROUGH
+from rivet_dagster.compiler.fusion import ARROW_PASSTHROUGH
 from rivet_dagster.compiler.plan import CompiledAssembly
 from rivet_dagster.engines.contract import Engine, EngineSession, Progress, Typed
 from rivet_dagster.engines.registry import open_engine

@@ -21,11 +21,11 @@ from rivet_dagster.errors import RivetError
 from rivet_dagster.execution.error_location import locate_in_query, locating_errors
 from rivet_dagster.execution.quality.judging import held_source_frame
 from rivet_dagster.execution.reading.first_rows import differing, first_rows
+from rivet_dagster.execution.reading.inputs import bound
 from rivet_dagster.execution.reading.refs import MaterializedRef
 from rivet_dagster.execution.reading.sources import source_frame
-from rivet_dagster.execution.reading.windows import bound
 from rivet_dagster.execution.runtime import Runtime
-from rivet_dagster.execution.writing.python_joint import call, load_function
+from rivet_dagster.execution.writing.joint import call, load_function
 from rivet_dagster.model.partitions import PARTITION_PARAMETERS
 from rivet_dagster.sql.fuse import limited_rows
 from rivet_dagster.sql.target import RUN_STARTED_AT

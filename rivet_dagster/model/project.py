@@ -11,13 +11,13 @@ from rivet_dagster.model.automation import (
     AutomationRule,
     FreshnessRule,
     ObservationSchedule,
+    Sensors,
     SweepSchedule,
     TargetSchedule,
     UpkeepSchedule,
 )
 from rivet_dagster.model.joint import Joint
 from rivet_dagster.model.profile import Profile
-from rivet_dagster.model.sensors import Sensors
 
 MANIFEST = "rivet.yaml"
 """The manifest: the file of a project that names all others."""

@@ -13,24 +13,22 @@ from rivet_dagster.model.automation import (
     ON_CRON,
     RUNNING,
     STOPPED,
+    AfterSuccessSensor,
     AutomationRule,
     Deadline,
+    FilesSensor,
     FreshnessRule,
     ObservationSchedule,
+    Sensor,
+    Sensors,
+    SourceChangedSensor,
     SweepSchedule,
+    SweepSensor,
     TargetSchedule,
     TimeWindow,
     UpkeepSchedule,
 )
 from rivet_dagster.model.convert import seconds, timezone, whole
-from rivet_dagster.model.sensors import (
-    AfterSuccessSensor,
-    FilesSensor,
-    Sensor,
-    Sensors,
-    SourceChangedSensor,
-    SweepSensor,
-)
 from rivet_dagster.project.settings_file import SettingsSection, text, texts
 
 _LEAST = 60

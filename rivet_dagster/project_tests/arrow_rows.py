@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from rivet_dagster.model.spark_type import SparkType
+from rivet_dagster.model.schema import SparkType
 
 if TYPE_CHECKING:
     import pyarrow as pa

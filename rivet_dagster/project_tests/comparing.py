@@ -8,7 +8,7 @@ from datetime import tzinfo
 from typing import Any, TypeVar
 
 from rivet_dagster.errors import RivetError, nearest
-from rivet_dagster.model.spark_type import SparkType
+from rivet_dagster.model.schema import SparkType
 from rivet_dagster.project_tests.arrow_rows import Table
 from rivet_dagster.project_tests.declared import EXACT, SCHEMA_ONLY, GivenRows, ProjectTest
 from rivet_dagster.project_tests.fixtures import read_rows

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from rivet_dagster.errors import Diagnostic
-from rivet_dagster.model.spark_type import SparkType
+from rivet_dagster.model.schema import SparkType
 from rivet_dagster.project.yaml_text import Located
 
 

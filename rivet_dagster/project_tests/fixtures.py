@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from rivet_dagster.errors import RivetError, nearest
-from rivet_dagster.model.schema import Schema
-from rivet_dagster.model.spark_type import SparkType, parse_type
+from rivet_dagster.model.schema import Schema, SparkType, parse_type
 from rivet_dagster.project_tests.arrow_rows import Table, table_of
 from rivet_dagster.project_tests.declared import GivenRows, LineOfFile
 from rivet_dagster.project_tests.values import inferred, read_value

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from rivet_dagster.errors import Diagnostic, nearest
 from rivet_dagster.model import convert
-from rivet_dagster.model.spark_type import SparkType, parse_type
+from rivet_dagster.model.schema import SparkType, parse_type
 from rivet_dagster.project_tests.declared import GivenRows, LineOfFile, LocatedKeys
 from rivet_dagster.sql.type_names import parse_ddl
 

@@ -13,7 +13,7 @@ from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from rivet_dagster.model.convert import show
-from rivet_dagster.model.spark_type import INTEGERS, VOID, SparkType
+from rivet_dagster.model.schema import INTEGERS, VOID, SparkType
 
 _WHOLE = re.compile(r"\s*[+-]?[0-9]+\s*")
 _OFFSET = re.compile(r"[A-Za-z]*([+-])(\d{1,2}):?(\d{2})?")

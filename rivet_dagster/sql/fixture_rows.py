@@ -10,7 +10,7 @@ from typing import Any
 from sqlglot import exp
 
 from rivet_dagster.model.plugins import SPARK
-from rivet_dagster.model.spark_type import SparkType
+from rivet_dagster.model.schema import SparkType
 from rivet_dagster.sql.dialect import quoted
 
 _IN_ONE_TASK = "/*+ COALESCE(1) */"

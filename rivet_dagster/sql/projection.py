@@ -9,8 +9,8 @@ from sqlglot import exp
 from rivet_dagster.cache import CompileCache
 from rivet_dagster.model.text_lines import Stretch, TextPlace
 from rivet_dagster.sql.balance import in_parentheses
-from rivet_dagster.sql.determinism import NON_DETERMINISTIC
 from rivet_dagster.sql.dialect import SqlError, guarded, parse_expression, quoted
+from rivet_dagster.sql.known_query import NON_DETERMINISTIC
 
 
 def projection(name: str, columns: Sequence[tuple[str, str | None]], filter: str | None, limit: int | None) -> str:

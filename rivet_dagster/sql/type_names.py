@@ -5,8 +5,7 @@ from __future__ import annotations
 from sqlglot import exp
 
 from rivet_dagster.model.plugins import SPARK
-from rivet_dagster.model.schema import Field, Schema
-from rivet_dagster.model.spark_type import field_name
+from rivet_dagster.model.schema import Field, Schema, field_name
 from rivet_dagster.sql.balance import refuse_unbalanced
 from rivet_dagster.sql.dialect import SqlError, guarded
 from rivet_dagster.sql.lexer import without_comments

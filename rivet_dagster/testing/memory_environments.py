@@ -9,7 +9,6 @@ from datetime import UTC, datetime
 
 from rivet_dagster.catalogs.capabilities.targets import HasTargets
 from rivet_dagster.catalogs.environments.catalog import EnvironmentStorage, StoredEnvironment
-from rivet_dagster.catalogs.environments.errors import merged
 from rivet_dagster.catalogs.environments.state import (
     MERGED,
     MERGING,
@@ -18,6 +17,7 @@ from rivet_dagster.catalogs.environments.state import (
     BuiltTable,
     EnvironmentState,
     StateOfEnvironment,
+    merged,
 )
 from rivet_dagster.catalogs.environments.tables_over_base import EnvironmentTables, T
 from rivet_dagster.errors import RivetError

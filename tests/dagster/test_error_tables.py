@@ -10,7 +10,7 @@ from support.folders import sink
 from support.quarantine import CAST, ERRORS, SALES, pretend
 
 from rivet_dagster import DagsterRivetTranslator, MaterializedRef, RivetProject, load_definitions
-from rivet_dagster.definitions.assets import error_tables
+from rivet_dagster.definitions.assets import groups
 from rivet_dagster.errors import Diagnostic, RivetError
 from rivet_dagster.execution.row_error import RowError
 from rivet_dagster.model.storage import Published, Statistics
@@ -176,7 +176,7 @@ def test_alone_it_tells_what_is_published(shop, instance, monkeypatch):
     root = shop()
     published = Published("lake", "reports", "00000003", "", Statistics(10, 0), 0)
     catalog = type("Catalog", (), {"current": lambda self, table: published})()
-    monkeypatch.setattr(error_tables, "published_errors", lambda *_: ERRORS)
+    monkeypatch.setattr(groups, "published_errors", lambda *_: ERRORS)
     engine = type("Engine", (), {"session": lambda self: type("S", (), {"close": lambda self: None})()})()
     runtime = type("Runtime", (), {"target_catalog": lambda *_: catalog, "engine": lambda *_: engine})()
     monkeypatch.setattr("rivet_dagster.definitions.assets.groups.open_runtime", lambda *_: runtime)

@@ -25,7 +25,7 @@ from support.spark import MASTER, QUICK
 from support.torture import at_length
 
 from rivet_dagster.cli.main import main
-from rivet_dagster.engines.pyspark.iceberg_runtime import runtime_package
+from rivet_dagster.engines.pyspark.jars import runtime_package
 from rivet_dagster.engines.pyspark.server.command import server_settings
 from rivet_dagster.engines.pyspark.server.files import ServerFiles
 from rivet_dagster.engines.pyspark.server.ports import free_port

@@ -10,7 +10,7 @@ import pytest
 
 from rivet_dagster.catalogs.iceberg.settings.spark_settings import EXTENSIONS, packages, spark_needs
 from rivet_dagster.engines.pyspark import PySparkEngine
-from rivet_dagster.engines.pyspark.iceberg_runtime import has_runtime
+from rivet_dagster.engines.pyspark.jars import has_runtime
 from rivet_dagster.engines.pyspark.session import PySparkSession
 from rivet_dagster.engines.pyspark.spark_home import spark_version
 from rivet_dagster.model.profile import EngineSpec

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from rivet_dagster.compiler.joints import SinkJoint
-from rivet_dagster.definitions.assets import error_tables, groups
+from rivet_dagster.definitions.assets import groups
 from rivet_dagster.definitions.resources import io_manager
 from rivet_dagster.execution.quality.row_errors import errors_result
 from rivet_dagster.execution.reading.refs import MaterializedRef
@@ -63,7 +63,7 @@ def pretend(monkeypatch: pytest.MonkeyPatch, outcome: RowErrorCounts | Exception
         return MaterializedRef(f"the errors of {name}", unavailable, lambda _: None)
 
     monkeypatch.setattr(groups, "run_group", run_group)
-    monkeypatch.setattr(error_tables, "errors_reference", errors_reference)
+    monkeypatch.setattr(groups, "errors_reference", errors_reference)
     monkeypatch.setattr(io_manager, "errors_reference", errors_reference)
 
 

@@ -9,9 +9,17 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from rivet_dagster.catalogs.capabilities.targets import HasTargets
-from rivet_dagster.catalogs.environments.errors import missing, of_another_profile
 from rivet_dagster.catalogs.environments.merging import EnvironmentMerge
-from rivet_dagster.catalogs.environments.state import ABANDONED_AFTER, DROPPED, MERGED, OPEN, BuiltTable, Environment
+from rivet_dagster.catalogs.environments.state import (
+    ABANDONED_AFTER,
+    DROPPED,
+    MERGED,
+    OPEN,
+    BuiltTable,
+    Environment,
+    missing,
+    of_another_profile,
+)
 from rivet_dagster.catalogs.environments.tables_over_base import EnvironmentTables, TablesOverBase
 from rivet_dagster.model.storage import Published
 

@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Generic
 
-from rivet_dagster.catalogs.environments.errors import moved, written_by_a_run
 from rivet_dagster.catalogs.environments.state import (
     MERGED,
     MERGING,
@@ -19,6 +18,8 @@ from rivet_dagster.catalogs.environments.state import (
     BuiltTable,
     S,
     StateOfEnvironment,
+    moved,
+    written_by_a_run,
 )
 from rivet_dagster.errors import Conflict, EnvironmentInUse, RivetError
 from rivet_dagster.model.storage import Published

@@ -18,7 +18,7 @@ from rivet_dagster.catalogs.capabilities.targets import (
 )
 from rivet_dagster.catalogs.capabilities.transaction import TableTransaction
 from rivet_dagster.catalogs.capabilities.upkeep import HasUpkeep, Sweeps, UpkeepReport
-from rivet_dagster.catalogs.environments.errors import not_built
+from rivet_dagster.catalogs.environments.state import not_built
 from rivet_dagster.engines.contract import EngineSession
 from rivet_dagster.errors import RivetError
 from rivet_dagster.model.finding import Finding

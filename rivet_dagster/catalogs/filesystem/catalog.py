@@ -17,11 +17,9 @@ from rivet_dagster.catalogs.filesystem.declared import OWN_CATALOG, PUBLISH_WITH
 from rivet_dagster.catalogs.filesystem.files.file_status import exists, is_folder, looking, names_in
 from rivet_dagster.catalogs.filesystem.files.local_writing import writing
 from rivet_dagster.catalogs.filesystem.sources import table_files
-from rivet_dagster.catalogs.filesystem.sources.columns import source_columns
-from rivet_dagster.catalogs.filesystem.sources.file_tree import FileTree
+from rivet_dagster.catalogs.filesystem.sources.file_tree import FileTree, LocalTree
 from rivet_dagster.catalogs.filesystem.sources.landing import FilesystemLandingZone, source_files
-from rivet_dagster.catalogs.filesystem.sources.local_tree import LocalTree
-from rivet_dagster.catalogs.filesystem.sources.source_schema import parquet_in, with_schema
+from rivet_dagster.catalogs.filesystem.sources.source_schema import parquet_in, source_columns, with_schema
 from rivet_dagster.catalogs.filesystem.sources.table_files import TableFiles
 from rivet_dagster.catalogs.filesystem.stores.options import spark_needs
 from rivet_dagster.catalogs.filesystem.stores.store import Store, StoreUri, elsewhere

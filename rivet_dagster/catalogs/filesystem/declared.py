@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from rivet_dagster.catalogs.filesystem.catalog_location import is_remote, local_path
-from rivet_dagster.catalogs.filesystem.sources.formats import as_texts, chosen_format
-from rivet_dagster.catalogs.filesystem.sources.table_files import without_braces
+from rivet_dagster.catalogs.filesystem.sources.table_files import as_texts, chosen_format, without_braces
 from rivet_dagster.catalogs.filesystem.stores.store import elsewhere
 from rivet_dagster.catalogs.filesystem.versions.layout import TableLayout
 from rivet_dagster.errors import RivetError, nearest

@@ -12,8 +12,8 @@ from rivet_dagster.catalogs.filesystem.files.data_files import Footers
 from rivet_dagster.catalogs.filesystem.files.file_status import is_folder, looking
 from rivet_dagster.catalogs.filesystem.files.footers import parquet_files
 from rivet_dagster.catalogs.filesystem.files.local_writing import writing
-from rivet_dagster.catalogs.filesystem.sources.formats import as_texts, chosen_format
 from rivet_dagster.catalogs.filesystem.sources.source_schema import parquet_in
+from rivet_dagster.catalogs.filesystem.sources.table_files import as_texts, chosen_format
 from rivet_dagster.catalogs.filesystem.versions import lifecycle, staged, withheld
 from rivet_dagster.catalogs.filesystem.versions.layout import TableLayout
 from rivet_dagster.catalogs.filesystem.versions.manifest import Manifest

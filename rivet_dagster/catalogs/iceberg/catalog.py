@@ -16,11 +16,10 @@ from rivet_dagster.catalogs.iceberg import examining
 from rivet_dagster.catalogs.iceberg.access import NessieAccess, TableAccess, access_to
 from rivet_dagster.catalogs.iceberg.examining import try_to_commit
 from rivet_dagster.catalogs.iceberg.nessie.rest_endpoint import refuse_nessie
-from rivet_dagster.catalogs.iceberg.published_tables import PublishedTables
+from rivet_dagster.catalogs.iceberg.published_tables import PublishedTables, set_override
 from rivet_dagster.catalogs.iceberg.settings.upkeep_options import parse_upkeep
 from rivet_dagster.catalogs.iceberg.traits import IcebergTraits
 from rivet_dagster.catalogs.iceberg.transactions import NessieTransactions, Transactions
-from rivet_dagster.catalogs.iceberg.watermark import set_override
 from rivet_dagster.engines.contract import EngineSession
 from rivet_dagster.entry_points import refuse_wrong_options
 from rivet_dagster.errors import RivetError, nearest
@@ -132,18 +131,18 @@ class IcebergCatalog(
 
     def staged_by(self, table: str, identity: str) -> Published | None:
         """Return the version, by the marks of branches and staging tables."""
-        from rivet_dagster.catalogs.iceberg.writes import staged_for_run
+        from rivet_dagster.catalogs.iceberg.writes import withheld
 
         opened = self.access.open(table)
         with self.access.reaching(table):
-            staged = staged_for_run.staged_by(opened, identity)
+            staged = withheld.staged_by(opened, identity)
             if staged is None:
                 return None
-            return self._described(staged_for_run.described(staged, self.name, table))
+            return self._described(withheld.described(staged, self.name, table))
 
     def keep_alive(self, table: str, version: str, seconds: float = 0.0) -> bool:
         """Write the time of the heartbeat beside the table's metadata."""
-        from rivet_dagster.catalogs.iceberg.writes.staged_for_run import heartbeat_of, staged_version
+        from rivet_dagster.catalogs.iceberg.writes.withheld import heartbeat_of, staged_version
 
         opened = self.access.open(table)
         with self.access.reaching(table, "RVT-404"):
@@ -155,7 +154,7 @@ class IcebergCatalog(
     def take_up_staged(self, table: str, version: str, options: Mapping[str, Any] = NO_OPTIONS) -> IcebergTransaction:
         """Reopen a staged version, by the id of its snapshot."""
         from rivet_dagster.catalogs.iceberg.metadata.layout import parse_layout
-        from rivet_dagster.catalogs.iceberg.writes.staged_for_run import required
+        from rivet_dagster.catalogs.iceberg.writes.withheld import required
 
         opened = self.access.open(table)
         with self.access.reaching(table, "RVT-404"):

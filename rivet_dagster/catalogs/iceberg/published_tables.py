@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import json
+import math
 from collections.abc import Mapping
 from dataclasses import replace
+from datetime import UTC
 from typing import TYPE_CHECKING, Any
 
 from rivet_dagster.catalogs.iceberg.access import TableAccess
+from rivet_dagster.catalogs.iceberg.commits.committing import Changes, commit
+from rivet_dagster.catalogs.iceberg.commits.updates import MAIN, branch_is_at, set_properties
 from rivet_dagster.catalogs.iceberg.metadata.last_publication import last_publication
-from rivet_dagster.catalogs.iceberg.metadata.same_rows import snapshot_of
-from rivet_dagster.catalogs.iceberg.metadata.summary import ERRORS, ERRORS_OF
+from rivet_dagster.catalogs.iceberg.metadata.same_rows import current_version, snapshot_of
+from rivet_dagster.catalogs.iceberg.metadata.summary import ERRORS, ERRORS_OF, OVERRIDE
 from rivet_dagster.catalogs.iceberg.names import staging_of
 from rivet_dagster.catalogs.iceberg.opened import OpenedTable, Opener
 from rivet_dagster.catalogs.iceberg.settings.spark_settings import spark_needs
 from rivet_dagster.catalogs.iceberg.sources import snapshot_read
-from rivet_dagster.catalogs.iceberg.watermark import max_of, override_of
 from rivet_dagster.catalogs.iceberg.writes.errors import errors_of_rows
 from rivet_dagster.errors import NotMaterialized, RivetError
 from rivet_dagster.model.relations import CatalogTable
@@ -108,7 +112,7 @@ class PublishedTables:
 
     def errors_of(self, published: Published) -> CatalogTable | None:
         """Return the snapshot of the error table that names that of the rows, or was staged with them."""
-        from rivet_dagster.catalogs.iceberg.writes.staged_for_run import errors_relation, staged_version
+        from rivet_dagster.catalogs.iceberg.writes.withheld import errors_relation, staged_version
 
         try:
             errors = errors_of_version(self.access.open, published)
@@ -145,7 +149,7 @@ class PublishedTables:
 
     def _stored(self, published: Published) -> tuple[OpenedTable, int]:
         """Return the table and the snapshot that hold the rows of a version, published or staged. Raises RVT-401."""
-        from rivet_dagster.catalogs.iceberg.writes.staged_for_run import staged_version, stored_in
+        from rivet_dagster.catalogs.iceberg.writes.withheld import staged_version, stored_in
 
         opened = self.access.open(published.table)
         try:
@@ -218,3 +222,48 @@ def errors_of_version(open: Opener, published: Published) -> tuple[str, int] | N
 def is_error_table(found: Table) -> bool:
     """Return whether a table holds the errors of another one."""
     return ERRORS_OF in found.metadata.properties
+
+
+def max_of(table: Table, snapshot: int, column: str) -> Any:
+    """Return the maximum of a column, read batch by batch; None if it has no value, NaN if it has that."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    field = table.schema().find_field(column, case_sensitive=False)
+    greatest = None
+    for batch in table.scan(snapshot_id=snapshot, selected_fields=(field.name,)).to_arrow_batch_reader():
+        values = batch.column(0)
+        if pa.types.is_floating(values.type) and pc.any(pc.is_nan(values)).as_py():
+            return math.nan
+        value = pc.max(values).as_py()
+        greatest = value if greatest is None or (value is not None and value > greatest) else greatest
+    is_instant = str(field.field_type) == "timestamptz"
+    return greatest.astimezone(UTC) if is_instant and greatest is not None else greatest
+
+
+def override_of(table: Table, version: str) -> Override | None:
+    """Return the override that was set for a version, or for one since the last publication; None without one.
+
+    Commits of other engines are no publications, which end it.
+    """
+    known = json.loads(table.metadata.properties.get(OVERRIDE, "{}"))
+    if not known:
+        return None
+    snapshot = snapshot_of(table, int(version))
+    last = last_publication(table, snapshot) if snapshot is not None else None
+    since = {version} | ({str(id_) for id_ in (last.version, *last.later)} if last is not None else set())
+    return Override(known["value"]) if known["version"] in since else None
+
+
+def set_override(table: OpenedTable, version: str, override: Override) -> None:
+    """Set the override, unless another version has been published by now. Raises RVT-405."""
+
+    def changes(found: Table) -> Changes:
+        now = current_version(found)
+        if str(now) != version:
+            message = f"'{table.name}' is at {now} now, and was at {version} a moment ago"
+            raise RivetError("RVT-405", message, remediation="Set it again, upon what is published now.")
+        value = json.dumps({"version": version, "value": override.value})
+        return Changes(set_properties({OVERRIDE: value}), (branch_is_at(MAIN, found.metadata.current_snapshot_id),))
+
+    commit(table.load, changes, str(table.name))

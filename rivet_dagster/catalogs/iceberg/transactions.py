@@ -116,8 +116,7 @@ class NessieTransactions(Transactions):
 
     def _of_run(self, made: IcebergTransaction, run: RunCatalog) -> NessieTransaction:
         """Return a transaction that stages on the branch of the run."""
-        from rivet_dagster.catalogs.iceberg.writes.carrying import ErrorsOfRun
-        from rivet_dagster.catalogs.iceberg.writes.run_transaction import NessieTransaction
+        from rivet_dagster.catalogs.iceberg.writes.run_transaction import ErrorsOfRun, NessieTransaction
 
         errors = made.beginning.errors
         of_run = ErrorsOfRun(**{field.name: getattr(errors, field.name) for field in fields(errors)})

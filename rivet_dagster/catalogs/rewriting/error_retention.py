@@ -19,7 +19,7 @@ from rivet_dagster.sql.write_strategies.error_keys import (
     placed,
     unplaced_once,
 )
-from rivet_dagster.sql.write_strategies.relations import BATCH
+from rivet_dagster.sql.write_strategies.trees import BATCH
 
 _STORED = "rivet_stored_errors"
 

@@ -12,8 +12,8 @@ from rivet_dagster.model.convert import show
 from rivet_dagster.model.write_plan import History
 from rivet_dagster.sql.write_strategies import scd2
 from rivet_dagster.sql.write_strategies.alignment import projection
-from rivet_dagster.sql.write_strategies.relations import Columns
 from rivet_dagster.sql.write_strategies.scd2 import VERSION_COLUMNS
+from rivet_dagster.sql.write_strategies.trees import Columns
 
 _CHANGES = "rivet_changes"
 _TIMES = ("date", "timestamp", "timestamp_ntz")

@@ -21,7 +21,7 @@ from rivet_dagster.model.write_plan import History, Refresh, ReplaceAll, Upsert,
 from rivet_dagster.sql.write_strategies.alignment import projection
 from rivet_dagster.sql.write_strategies.layout import PART, parted
 from rivet_dagster.sql.write_strategies.merge import survivors
-from rivet_dagster.sql.write_strategies.relations import INCOMING, REST, Columns, distinct_values
+from rivet_dagster.sql.write_strategies.trees import INCOMING, REST, Columns, distinct_values
 
 _BASE = "rivet_base"
 

@@ -14,7 +14,7 @@ from rivet_dagster.model.relations import Relation
 from rivet_dagster.model.storage import Base, StoredRows
 from rivet_dagster.model.write_plan import ReplaceAll, WritePlan
 from rivet_dagster.sql.write_strategies.alignment import SchemaChange, aligned, plain_columns, projection
-from rivet_dagster.sql.write_strategies.relations import Columns
+from rivet_dagster.sql.write_strategies.trees import Columns
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ from rivet_dagster.sql.partition_filter import (
     upper_bound,
 )
 from rivet_dagster.sql.write_strategies.layout import parted_by_window
-from rivet_dagster.sql.write_strategies.relations import Columns, distinct_values
+from rivet_dagster.sql.write_strategies.trees import Columns, distinct_values
 
 _ROWS, _OTHERS = "rivet_window_rows", "rivet_others"
 

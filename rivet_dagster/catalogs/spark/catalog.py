@@ -14,7 +14,7 @@ from rivet_dagster.catalogs.contract import NeedsEngine
 from rivet_dagster.catalogs.filesystem.catalog_location import scheme, shown_from
 from rivet_dagster.catalogs.filesystem.declared import wrong_writer_options
 from rivet_dagster.catalogs.filesystem.sources import table_files
-from rivet_dagster.catalogs.filesystem.sources.local_tree import LocalTree
+from rivet_dagster.catalogs.filesystem.sources.file_tree import LocalTree
 from rivet_dagster.catalogs.filesystem.sources.source_schema import parquet_in
 from rivet_dagster.catalogs.filesystem.sources.table_files import TableFiles
 from rivet_dagster.catalogs.filesystem.version_folders import VersionFolders
@@ -24,8 +24,7 @@ from rivet_dagster.catalogs.spark.names import OPTIONS, SparkTableName, resolved
 from rivet_dagster.engines.contract import EngineSession
 from rivet_dagster.entry_points import refuse_wrong_options
 from rivet_dagster.errors import NotFound, RivetError
-from rivet_dagster.machine.disk import amount, free_space, little_space, try_to_write
-from rivet_dagster.machine.server import any_server, servers_in
+from rivet_dagster.machine.server import amount, any_server, free_space, little_space, servers_in, try_to_write
 from rivet_dagster.model.finding import Finding, broken, in_order
 from rivet_dagster.model.plugins import Wrong
 from rivet_dagster.model.profile import CatalogSpec

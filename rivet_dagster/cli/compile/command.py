@@ -10,8 +10,7 @@ from pathlib import Path
 from rivet_dagster.cli.compile.mermaid import plan_mermaid
 from rivet_dagster.cli.compile.outline import plan_text
 from rivet_dagster.cli.compiled import compiled
-from rivet_dagster.cli.console import has_colors, print_plain, show, show_changes, terminal_width
-from rivet_dagster.cli.error_text import show_diagnostics
+from rivet_dagster.cli.console import has_colors, print_plain, show, show_changes, show_diagnostics, terminal_width
 from rivet_dagster.cli.stdout import stdout_kept_for_the_report
 from rivet_dagster.compiler.diff import OWN, REMOVED, BrokenColumn, ChangedJoint, PlanDiff
 from rivet_dagster.compiler.plan import CompiledAssembly

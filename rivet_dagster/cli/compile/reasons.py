@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import cached_property
 
-from rivet_dagster.compiler.materialization import ARROW_PASSTHROUGH
+from rivet_dagster.compiler.fusion import ARROW_PASSTHROUGH
 from rivet_dagster.compiler.plan import CompiledAssembly, CompiledJoint, EngineBoundary, Materialization
 from rivet_dagster.model.joint import PYTHON, SINK, SOURCE
 

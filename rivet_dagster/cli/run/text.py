@@ -12,8 +12,7 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from rivet_dagster.cli.console import show
-from rivet_dagster.cli.error_text import diagnostic_text
+from rivet_dagster.cli.console import diagnostic_text, show
 from rivet_dagster.cli.run.report import CANCELED, FAILED, NOTHING_CHANGED, SKIPPED, SUCCESS, CheckReport, RunReport
 from rivet_dagster.compiler.plan import CompiledAssembly
 from rivet_dagster.execution.runtime import Runtime

@@ -11,11 +11,8 @@ from pathlib import Path
 
 from rivet_dagster.cache import CompileCache
 from rivet_dagster.compiler.diagnostics import Diagnostics
-from rivet_dagster.compiler.helper.analysis import analyze
-from rivet_dagster.compiler.helper.messages import Messages, Notes
-from rivet_dagster.compiler.helper.partner import Partner
-from rivet_dagster.compiler.helper.portions import portions, taken
-from rivet_dagster.compiler.helper.share import read_share
+from rivet_dagster.compiler.helper.analysis import analyze, read_share
+from rivet_dagster.compiler.helper.messages import Messages, Notes, Partner, portions, taken
 from rivet_dagster.compiler.quality import compile_checks
 from rivet_dagster.model.profile import Profile
 from rivet_dagster.model.project import Project

@@ -237,3 +237,19 @@ def _observation(project: RivetProject, name: str, sources: list[SourceJoint]) -
     decorate = dg.multi_observable_source_asset(name=name, specs=specs, can_subset=True)
     observation: dg.AssetsDefinition = decorate(observe)
     return observation
+
+
+def build_rivet_asset_specs(
+    project: RivetProject, select: str | None = None, exclude: str | None = None
+) -> list[dg.AssetSpec]:
+    """Return the specs of the selected joints, including sources, in topological order.
+
+    ``select`` and ``exclude`` are selections in Dagster's syntax. The specs name no IO manager: given to
+    Definitions, they are external assets. Raises RVT-115.
+
+    >>> project = RivetProject.load("example_repo")
+    >>> [spec.key.to_user_string() for spec in build_rivet_asset_specs(project, "kind:python")]
+    ['route_bad_days']
+    """
+    part = project.part(select, exclude)
+    return [part.spec(name) for name in part.names]

@@ -8,15 +8,14 @@ from typing import Any
 import dagster as dg
 
 from rivet_dagster.compiler.plan import CompiledJoint
-from rivet_dagster.definitions.metadata.materialization_metadata import PARTITION_ROW_COUNT, ROW_COUNT
-from rivet_dagster.definitions.metadata.table_metadata import column_schema
+from rivet_dagster.definitions.metadata.materialization_metadata import PARTITION_ROW_COUNT, ROW_COUNT, column_schema
 from rivet_dagster.definitions.partitions import definition_text, partitions_definition, window
 from rivet_dagster.definitions.project import RivetProject
-from rivet_dagster.definitions.resources.engines import ENGINE_TAG, engine_keys, open_runtime
+from rivet_dagster.definitions.resources.engines import ENGINE_TAG, engine_keys, engine_resources, open_runtime
 from rivet_dagster.definitions.runs.environment import ENVIRONMENT, environment_metadata, mark_run
+from rivet_dagster.definitions.runs.event_log import staged_in_run
 from rivet_dagster.definitions.runs.failure import rivet_failures
 from rivet_dagster.definitions.runs.identity import run_identity
-from rivet_dagster.definitions.runs.staged_rows import staged_in_run
 from rivet_dagster.errors import RivetError
 from rivet_dagster.execution.environments import use_environment
 from rivet_dagster.execution.reading.error_tables import errors_reference
@@ -194,3 +193,12 @@ def in_form(kind: Any, ref: MaterializedRef) -> Any:
     if (package, name) == ("pyspark", "DataFrame"):
         return ref.to_spark()
     raise RivetError("RVT-509", f"'{ref.joint}' cannot be given as {package}.{name}", joint=ref.joint)
+
+
+def rivet_resources(project: RivetProject) -> dict[str, dg.ResourceDefinition]:
+    """Return the resources that the assets of a project require, by resource key; nothing is started.
+
+    >>> sorted(rivet_resources(RivetProject.load("example_repo")))
+    ['rivet_engine_spark', 'rivet_io_manager']
+    """
+    return {**engine_resources(project), project.io_manager_key: io_manager_definition(project)}

@@ -9,7 +9,7 @@ import dagster as dg
 from rivet_dagster.definitions.jobs.target import JobTarget, find_target
 from rivet_dagster.definitions.partitions import partitions_definition
 from rivet_dagster.definitions.project import RivetProject
-from rivet_dagster.definitions.runs.staged_rows import staged_of
+from rivet_dagster.definitions.runs.event_log import staged_of
 from rivet_dagster.definitions.sensors.requests import Mistakes, cursor, read_cursor, run_key, target_job
 from rivet_dagster.errors import RivetError
 from rivet_dagster.model.text_lines import Origin

@@ -11,7 +11,7 @@ from rivet_dagster.definitions.sensors.after_success import build_after_success_
 from rivet_dagster.definitions.sensors.files import build_files_sensor
 from rivet_dagster.definitions.sensors.source_changed import build_source_changed_sensor
 from rivet_dagster.definitions.sensors.sweep import build_sweep_sensors
-from rivet_dagster.model.sensors import AfterSuccessSensor, FilesSensor, Sensor, SourceChangedSensor
+from rivet_dagster.model.automation import AfterSuccessSensor, FilesSensor, Sensor, SourceChangedSensor
 
 
 class _Common(TypedDict):

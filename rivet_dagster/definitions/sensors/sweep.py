@@ -6,7 +6,7 @@ import dagster as dg
 
 from rivet_dagster.definitions.jobs.upkeep import SWEEP_JOB, sweep_job
 from rivet_dagster.definitions.project import RivetProject
-from rivet_dagster.model.sensors import SWEEP_ENDS
+from rivet_dagster.model.automation import SWEEP_ENDS
 
 
 def build_sweep_sensors(

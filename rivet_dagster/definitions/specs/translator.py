@@ -16,12 +16,12 @@ from rivet_dagster.compiler.joints import FunctionJoint, QueryJoint, SourceJoint
 from rivet_dagster.compiler.plan import CompiledAssembly, CompiledJoint
 from rivet_dagster.definitions.beta import beta_accepted
 from rivet_dagster.definitions.metadata.error_metadata import COLUMNS
-from rivet_dagster.definitions.metadata.materialization_metadata import sql_markdown
-from rivet_dagster.definitions.metadata.table_metadata import (
+from rivet_dagster.definitions.metadata.materialization_metadata import (
     column_lineage,
     column_schema,
     enforced,
     lineage_table,
+    sql_markdown,
     table_name,
 )
 from rivet_dagster.definitions.partitions import partitions_definition

@@ -8,7 +8,7 @@ from typing import Any
 
 from rivet_dagster.engines.pyspark.class_archive.jvm import CLASS_PATH, SparkJvm
 from rivet_dagster.engines.pyspark.engine import PySparkEngine
-from rivet_dagster.engines.pyspark.iceberg_runtime import is_runtime
+from rivet_dagster.engines.pyspark.jars import is_runtime
 from rivet_dagster.engines.pyspark.session import PySparkSession
 from rivet_dagster.model.profile import EngineSpec
 from rivet_dagster.model.relations import Files

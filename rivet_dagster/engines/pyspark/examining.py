@@ -11,8 +11,7 @@ from zipfile import is_zipfile
 
 from rivet_dagster.engines.pyspark.class_archive.starting import examine_archive
 from rivet_dagster.engines.pyspark.config import JARS, PACKAGES, listed
-from rivet_dagster.engines.pyspark.iceberg_runtime import is_runtime, refuse_unfit_runtime
-from rivet_dagster.engines.pyspark.jars import local_jar, refuse_missing_jars
+from rivet_dagster.engines.pyspark.jars import is_runtime, local_jar, refuse_missing_jars, refuse_unfit_runtime
 from rivet_dagster.engines.pyspark.java import find_java
 from rivet_dagster.engines.pyspark.launch import expect_server, require_imports, server_of
 from rivet_dagster.engines.pyspark.server.command import server_settings
@@ -20,8 +19,16 @@ from rivet_dagster.engines.pyspark.server.record import changed, running
 from rivet_dagster.engines.pyspark.server.starting import ServerSpec
 from rivet_dagster.engines.pyspark.spark_home import distribution, refuse_unfit_home, refuse_unfit_server, spark_version
 from rivet_dagster.errors import RivetError
-from rivet_dagster.machine.disk import amount, free_space, little_space, try_to_write
-from rivet_dagster.machine.server import Server, any_server, servers_in, web_servers
+from rivet_dagster.machine.server import (
+    Server,
+    amount,
+    any_server,
+    free_space,
+    little_space,
+    servers_in,
+    try_to_write,
+    web_servers,
+)
 from rivet_dagster.model.finding import Finding, broken, doubtful, in_order
 
 _UNITS = {"k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}

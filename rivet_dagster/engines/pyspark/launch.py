@@ -19,8 +19,7 @@ from rivet_dagster.engines.pyspark.class_archive.options import options_set
 from rivet_dagster.engines.pyspark.class_archive.starting import archive_options
 from rivet_dagster.engines.pyspark.config import without_catalog_secrets
 from rivet_dagster.engines.pyspark.connect import ConnectAdapter
-from rivet_dagster.engines.pyspark.iceberg_runtime import refuse_unfit_runtime
-from rivet_dagster.engines.pyspark.jars import not_present, refuse_missing_jars, unfetched
+from rivet_dagster.engines.pyspark.jars import not_present, refuse_missing_jars, refuse_unfit_runtime, unfetched
 from rivet_dagster.engines.pyspark.java import Java, find_java, prepare_java
 from rivet_dagster.engines.pyspark.messages import summary
 from rivet_dagster.engines.pyspark.progress import StageListener, stages_polled

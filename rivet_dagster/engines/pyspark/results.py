@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from rivet_dagster.engines.contract import QueryPlan
 from rivet_dagster.engines.pyspark.waiting import THREAD_PREFIX
-from rivet_dagster.model.spark_type import field_name
+from rivet_dagster.model.schema import field_name
 
 if TYPE_CHECKING:
     import pyarrow as pa

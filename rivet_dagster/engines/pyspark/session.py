@@ -10,12 +10,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from rivet_dagster.engines.arrow_values import nullable
 from rivet_dagster.engines.contract import EngineSession, Progress, QueryPlan, Typed, WriteMode
-from rivet_dagster.engines.pyspark.batch_queue import BatchQueue, Spool
 from rivet_dagster.engines.pyspark.config import is_modifiable
 from rivet_dagster.engines.pyspark.messages import keep_reported_errors_off_the_terminal, spark_error
 from rivet_dagster.engines.pyspark.progress import reporting
 from rivet_dagster.engines.pyspark.relations import read, read_separated, write
-from rivet_dagster.engines.pyspark.relations.arrow_rows import frame_of
+from rivet_dagster.engines.pyspark.relations.arrow_rows import BatchQueue, Spool, frame_of
 from rivet_dagster.engines.pyspark.relations.catalog_table import refuse_audit_settings
 from rivet_dagster.engines.pyspark.results import arrow_schema, collected, sql_type
 from rivet_dagster.engines.pyspark.waiting import stream, wait_for

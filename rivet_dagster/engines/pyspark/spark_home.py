@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
@@ -107,3 +108,14 @@ def refuse_unfit_spark() -> None:
         message = f"pyspark is {installed}, and rivet_dagster runs on Spark {MAJOR}"
         remedy = f"pip install 'pyspark>={MAJOR}.0,<{MAJOR + 1}'"
         raise RivetError("RVT-123", message, remediation=remedy)
+
+
+_RUN = "import sys; sys.path.insert(0, sys.argv[1]); from {} import main; main()"
+_PACKAGES = str(Path(__file__).parents[3])
+"""Where this package was imported from."""
+
+
+def module_command(module: str, *arguments: str) -> list[str]:
+    """Return the command that calls ``main`` of a module in a new process; ``arguments`` are ``sys.argv[2:]`` there."""
+    # Not with -m, which would put the current folder on the path: its modules could hide others.
+    return [sys.executable, "-P", "-c", _RUN.format(module), _PACKAGES, *arguments]

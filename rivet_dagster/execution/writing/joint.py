@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import importlib.util
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from functools import partial
+from pathlib import Path
+from typing import Any
 
 from rivet_dagster.catalogs.capabilities.transaction import TableTransaction, WriteContext
 from rivet_dagster.compiler.group_query import FusedQuery
@@ -18,11 +22,11 @@ from rivet_dagster.execution.progress import CONFIG, WRITE
 from rivet_dagster.execution.quality.row_errors import counted_errors
 from rivet_dagster.execution.reading.inputs import frames, inputs, positions, query_frame
 from rivet_dagster.execution.reading.landing import appends, last_version
+from rivet_dagster.execution.reading.refs import MaterializedRef
 from rivet_dagster.execution.reading.rendering import RunQueries, render_for_run, render_whole
 from rivet_dagster.execution.results import RowErrorCounts
 from rivet_dagster.execution.row_error import RowError
 from rivet_dagster.execution.this_run import ThisRun
-from rivet_dagster.execution.writing.python_joint import call, load_function
 from rivet_dagster.execution.writing.row_errors import complete_errors, refuse_by_types, refuse_unproven, write_errors
 from rivet_dagster.model.inputs import ConsumedFiles, TargetPosition
 from rivet_dagster.model.partitions import Window
@@ -236,3 +240,62 @@ def _saying(error: RivetError, more: str) -> RivetError:
         line=first.line,
         remediation=first.remediation,
     )
+
+
+_PACKAGE = "Install it where rivet_dagster is; the pandas that fits Spark: pip install 'rivet_dagster[pandas]'."
+
+
+def load_function(joint: FunctionJoint, root: Path) -> Callable[..., Any]:
+    """Return the joint's function; its file is executed with the project's root on sys.path. Raises RVT-504."""
+    if str(root) not in sys.path:
+        sys.path.insert(0, str(root))
+    path = root / joint.function_file
+    spec = importlib.util.spec_from_file_location(f"rivet_joint_{joint.name}", path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    # Dataclasses look up their module there. It must not stay there: functions are pickled by value for Spark's workers
+    # only if their module cannot be imported.
+    sys.modules[spec.name] = module
+    try:
+        spec.loader.exec_module(module)
+        function: Callable[..., Any] = getattr(module, joint.function.rpartition(":")[2])
+        return function
+    except (Exception, SystemExit) as error:
+        raise _failed(joint, "could not be loaded", error) from error
+    finally:
+        sys.modules.pop(spec.name, None)
+
+
+def call(
+    joint: FunctionJoint, function: Callable[..., Any], upstream: Mapping[str, MaterializedRef], session: EngineSession
+) -> Frame:
+    """Call the function with handles on its upstream, and return its value as a frame. Raises RVT-504, RVT-505."""
+    try:
+        value = function(*upstream.values()) if len(upstream) == 1 else function(**upstream)
+    except RivetError:
+        raise
+    except (Exception, SystemExit) as error:
+        raise _failed(joint, "failed", error) from error
+    if isinstance(value, MaterializedRef):
+        return value.frame_in(session)
+    frame = session.from_value(value)
+    if frame is None:
+        message = f"{joint.function} returned {_kind(value)}"
+        raise RivetError("RVT-505", message, joint=joint.name, file=joint.file, line=joint.line)
+    return frame
+
+
+def _failed(joint: FunctionJoint, outcome: str, error: BaseException) -> RivetError:
+    file, line = joint.function_file, joint.line
+    trace = error.__traceback__
+    while trace is not None:  # the innermost frame in the joint's own file
+        if trace.tb_frame.f_code.co_filename.endswith(joint.function_file):
+            line = trace.tb_lineno
+        trace = trace.tb_next
+    message = f"{joint.function} {outcome}: {type(error).__name__}: {error}"
+    remedy = _PACKAGE if isinstance(error, ImportError) else None
+    return RivetError("RVT-504", message, remediation=remedy, joint=joint.name, file=file, line=line)
+
+
+def _kind(value: Any) -> str:
+    return "nothing" if value is None else f"a {type(value).__module__}.{type(value).__qualname__}"

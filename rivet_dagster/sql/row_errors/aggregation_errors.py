@@ -13,8 +13,13 @@ from rivet_dagster.sql.row_errors.code import Edit, edited, on_one_line
 from rivet_dagster.sql.row_errors.conditions import site_of
 from rivet_dagster.sql.row_errors.error_query import error_query, json_of
 from rivet_dagster.sql.row_errors.expression_text import ExpressionText
-from rivet_dagster.sql.row_errors.overflows import Overflow, or_overflowing, overflow_of
-from rivet_dagster.sql.row_errors.projection_errors import only_where, operator_of_rows
+from rivet_dagster.sql.row_errors.projection_errors import (
+    Overflow,
+    only_where,
+    operator_of_rows,
+    or_overflowing,
+    overflow_of,
+)
 from rivet_dagster.sql.row_errors.raising import RefusedError, any_of, literal, raises, true_or_false, value_or_null
 from rivet_dagster.sql.row_errors.select_rewrite import Given, Operator, SelectRewrite, WhereConditions, refuse_inside
 from rivet_dagster.sql.row_errors.site import fill

@@ -10,11 +10,10 @@ from collections.abc import Sequence
 from sqlglot import exp
 
 from rivet_dagster.model.plugins import SPARK
-from rivet_dagster.sql.determinism import NON_DETERMINISTIC
+from rivet_dagster.sql.known_query import NON_DETERMINISTIC
 from rivet_dagster.sql.row_errors.aggregates import Aggregate, aggregate, is_aggregate
-from rivet_dagster.sql.row_errors.arithmetic import arithmetic, negation, symbol_of
 from rivet_dagster.sql.row_errors.calls import call_of, is_artificial
-from rivet_dagster.sql.row_errors.casts import cast, type_named
+from rivet_dagster.sql.row_errors.casts import arithmetic, cast, negation, symbol_of, type_named
 from rivet_dagster.sql.row_errors.functions import function_site, infallible
 from rivet_dagster.sql.row_errors.site import UNNAMED, Site, Unclassified, both, fill, raises, shown, type_of
 from rivet_dagster.sql.row_errors.strings import CAST_INVALID_INPUT, casts_a_string, is_string

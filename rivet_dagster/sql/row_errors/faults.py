@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 from sqlglot import exp
 
-from rivet_dagster.sql.row_errors.arithmetic import OUT_OF_RANGE
+from rivet_dagster.sql.row_errors.casts import OUT_OF_RANGE
 from rivet_dagster.sql.row_errors.site import UNNAMED, constant_raises, literal
 from rivet_dagster.sql.row_errors.strings import (
     CAST_INVALID_INPUT,

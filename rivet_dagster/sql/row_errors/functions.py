@@ -7,7 +7,7 @@ from importlib.resources import files
 
 from sqlglot import exp
 
-from rivet_dagster.sql.row_errors.arithmetic import arithmetic, negation
+from rivet_dagster.sql.row_errors.casts import arithmetic, negation
 from rivet_dagster.sql.row_errors.faults import (
     FIRST_FIELD_IS_NULL,
     INVALID_PATH,

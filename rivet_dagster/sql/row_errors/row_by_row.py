@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from rivet_dagster.model.row_errors import RowByRow
-from rivet_dagster.sql.determinism import is_deterministic
 from rivet_dagster.sql.dialect import quoted, read_query
 from rivet_dagster.sql.error import Unreadable
+from rivet_dagster.sql.known_query import is_deterministic
 from rivet_dagster.sql.row_errors.aggregates import aggregates
 from rivet_dagster.sql.row_errors.clauses import Item, select_of
 from rivet_dagster.sql.row_errors.code import Code, on_one_line

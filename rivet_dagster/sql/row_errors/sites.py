@@ -10,7 +10,7 @@ from functools import cached_property
 from sqlglot import exp
 
 from rivet_dagster.model.plugins import SPARK
-from rivet_dagster.sql.determinism import NON_DETERMINISTIC
+from rivet_dagster.sql.known_query import NON_DETERMINISTIC
 from rivet_dagster.sql.row_errors.calls import call_of
 from rivet_dagster.sql.row_errors.code import Edit, edited, on_one_line
 from rivet_dagster.sql.row_errors.conditions import site_of

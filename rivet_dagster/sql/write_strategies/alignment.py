@@ -8,8 +8,7 @@ from collections.abc import Mapping
 from sqlglot import exp
 
 from rivet_dagster.sql.trees import named
-from rivet_dagster.sql.write_strategies.relations import Columns
-from rivet_dagster.sql.write_strategies.trees import plain_column, plain_relation, sql_text
+from rivet_dagster.sql.write_strategies.trees import Columns, plain_column, plain_relation, sql_text
 
 _WHOLE = ("tinyint", "smallint", "int", "bigint")
 _COLLATION = re.compile(r"\b(string|(?:var)?char\(\d+\)) collate \w+")

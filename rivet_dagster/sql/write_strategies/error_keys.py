@@ -14,8 +14,7 @@ from rivet_dagster.model.partitions import Partitions
 from rivet_dagster.model.row_errors import ERROR_COLUMNS
 from rivet_dagster.model.write_plan import ReplaceAll, WritePlan
 from rivet_dagster.sql.trees import as_written, named, text
-from rivet_dagster.sql.write_strategies.relations import BATCH, joined
-from rivet_dagster.sql.write_strategies.trees import plain_column, plain_relation, row_of, same, sql_text
+from rivet_dagster.sql.write_strategies.trees import BATCH, joined, plain_column, plain_relation, row_of, same, sql_text
 
 _OPTIONS = {
     "ignoreNullFields": "false",

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from sqlglot import exp
 
 from rivet_dagster.sql.trees import limited, named
-from rivet_dagster.sql.write_strategies.relations import (
+from rivet_dagster.sql.write_strategies.trees import (
     BATCH,
     INCOMING,
     REST,
@@ -15,10 +15,15 @@ from rivet_dagster.sql.write_strategies.relations import (
     Columns,
     count,
     joined,
+    over,
+    plain_column,
+    plain_relation,
+    row_of,
+    same,
     same_values,
     selected,
+    sql_text,
 )
-from rivet_dagster.sql.write_strategies.trees import over, plain_column, plain_relation, row_of, same, sql_text
 
 SHOWN = 10
 """The number of ambiguous keys that are shown."""

@@ -22,8 +22,17 @@ from sqlglot import exp
 from rivet_dagster.model.write_plan import History
 from rivet_dagster.sql.trees import named
 from rivet_dagster.sql.write_strategies import merge
-from rivet_dagster.sql.write_strategies.relations import BATCH, TARGET, without_value
-from rivet_dagster.sql.write_strategies.trees import over, plain_column, plain_relation, row_of, same, sql_text
+from rivet_dagster.sql.write_strategies.trees import (
+    BATCH,
+    TARGET,
+    over,
+    plain_column,
+    plain_relation,
+    row_of,
+    same,
+    sql_text,
+    without_value,
+)
 
 VERSION_COLUMNS = {"valid_from": "timestamp", "valid_to": "timestamp", "is_current": "boolean"}
 """The fields of a write plan that name the columns that a history adds to the batch's, with their types."""

@@ -7,8 +7,7 @@ from collections.abc import Collection, Sequence
 from sqlglot import exp
 
 from rivet_dagster.sql.trees import named
-from rivet_dagster.sql.write_strategies.relations import Columns, same_values
-from rivet_dagster.sql.write_strategies.trees import plain_column, plain_relation, same, sql_text
+from rivet_dagster.sql.write_strategies.trees import Columns, plain_column, plain_relation, same, same_values, sql_text
 
 _TARGET, _SOURCE = "rivet_target", "rivet_source"
 _KEYS = "rivet_keys"

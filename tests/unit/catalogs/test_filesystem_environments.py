@@ -16,7 +16,7 @@ from support.error_tables import publish as publish_with_errors
 from support.tables import catalog, fill, ids, publish, refused, tree
 
 from rivet_dagster.catalogs.filesystem import FilesystemCatalog
-from rivet_dagster.catalogs.filesystem.files import copy_on_write
+from rivet_dagster.catalogs.filesystem.files import data_files
 from rivet_dagster.execution.clean_up import sweep
 from rivet_dagster.model.inputs import ConsumedFiles, LandedFile
 from rivet_dagster.model.profile import CatalogSpec, EngineSpec
@@ -253,7 +253,7 @@ def test_a_file_system_without_hard_links(tmp_path, lake, monkeypatch):
     def unsupported(*_: object) -> None:
         raise PermissionError
 
-    monkeypatch.setattr(copy_on_write.os, "link", unsupported)
+    monkeypatch.setattr(data_files.os, "link", unsupported)
     publish(lake, [1])
     there = environment(lake)
     fill(there.begin("orders"), [2]).commit("run")

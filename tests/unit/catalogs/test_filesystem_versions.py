@@ -14,7 +14,7 @@ from support.tables import catalog, fill, ids, publish, recorded_syncs, refused,
 
 from rivet_dagster.catalogs import heartbeat_thread
 from rivet_dagster.catalogs.filesystem import FilesystemCatalog
-from rivet_dagster.catalogs.filesystem.files.copy_on_write import share
+from rivet_dagster.catalogs.filesystem.files.data_files import share
 from rivet_dagster.catalogs.filesystem.versions import heartbeat, lifecycle, publishers
 from rivet_dagster.catalogs.filesystem.writes.transaction import FilesystemTransaction
 from rivet_dagster.model.storage import Record

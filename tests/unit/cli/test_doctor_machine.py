@@ -16,9 +16,8 @@ from rivet_dagster.cli.doctor import places
 from rivet_dagster.engines.pyspark import examining, jars
 from rivet_dagster.engines.pyspark.examining import examine_jars, examine_local_folders, examine_master
 from rivet_dagster.errors import RivetError
-from rivet_dagster.machine import disk, server
-from rivet_dagster.machine.disk import little_space
-from rivet_dagster.machine.server import Server, web_servers
+from rivet_dagster.machine import server
+from rivet_dagster.machine.server import Server, little_space, web_servers
 from rivet_dagster.model.finding import FAIL, OK, WARN, in_order
 from rivet_dagster.model.profile import CatalogSpec
 
@@ -104,13 +103,13 @@ def full(free: int, files: int = 9):
 
 
 def test_little_space_is_a_warning(tmp_path, monkeypatch):
-    monkeypatch.setattr(disk.os, "statvfs", full(2**30))
+    monkeypatch.setattr(server.os, "statvfs", full(2**30))
     assert list(little_space("catalog lake", tmp_path / "new/lake", "lake")) == []
-    monkeypatch.setattr(disk.os, "statvfs", full(2**30 - 1))
+    monkeypatch.setattr(server.os, "statvfs", full(2**30 - 1))
     (found,) = little_space("catalog lake", tmp_path, "lake")
     assert (found.status, found.text) == (WARN, "lake: only 1023 MiB free")
     assert "Free space" in found.remedy
-    monkeypatch.setattr(disk.os, "statvfs", full(2**40, files=0))
+    monkeypatch.setattr(server.os, "statvfs", full(2**40, files=0))
     (found,) = little_space("catalog lake", tmp_path, "lake")
     assert found.text == "lake: only 0 MiB free"
 

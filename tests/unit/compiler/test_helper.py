@@ -17,8 +17,8 @@ from typing import Any
 import pytest
 from support.torture import some
 
-from rivet_dagster.compiler.helper import helper, portions, process
-from rivet_dagster.compiler.helper.share import plain_share, read_share, share_of
+from rivet_dagster.compiler.helper import helper, messages
+from rivet_dagster.compiler.helper.analysis import plain_share, read_share, share_of
 from rivet_dagster.loading import compile_directory
 from rivet_dagster.model.joint import Joint
 from rivet_dagster.model.profile import Profile
@@ -72,7 +72,7 @@ WRONG = {
 def low_threshold(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(helper, "LEAST_FILES", 1)
     monkeypatch.setattr(helper, "_processors", lambda: 2)
-    monkeypatch.setattr(portions, "_LEAST", 1)
+    monkeypatch.setattr(messages, "_LEAST", 1)
 
 
 @pytest.fixture
@@ -85,7 +85,7 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[subprocess.Popen[bytes]]:
         processes.append(start(*args, **options))
         return processes[-1]
 
-    monkeypatch.setattr(process.subprocess, "Popen", _started)
+    monkeypatch.setattr(helper.subprocess, "Popen", _started)
     return processes
 
 
@@ -104,9 +104,9 @@ def received(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
 
 
 def _helper_runs(monkeypatch: pytest.MonkeyPatch, code: str) -> None:
-    """Have helpers run some code, with small portions."""
-    small = "from rivet_dagster.compiler.helper import portions; portions._LEAST = 1\n"
-    monkeypatch.setattr(process, "_COMMAND", small + code)
+    """Have helpers run some code, with small messages."""
+    small = "from rivet_dagster.compiler.helper import portions; messages._LEAST = 1\n"
+    monkeypatch.setattr(helper, "_COMMAND", small + code)
 
 
 WORK = "from rivet_dagster.compiler.helper.work import main; main()"
@@ -114,7 +114,7 @@ WORK = "from rivet_dagster.compiler.helper.work import main; main()"
 
 def _leave(monkeypatch: pytest.MonkeyPatch, most: int) -> None:
     """Have this process take at most some portions of each kind, and leave the others to the helper."""
-    monkeypatch.setattr(helper, "taken", lambda reader: islice(portions.taken(reader), most))
+    monkeypatch.setattr(helper, "taken", lambda reader: islice(messages.taken(reader), most))
 
 
 def _project(root: Path, files: Mapping[str, str]) -> Path:
@@ -125,7 +125,7 @@ def _project(root: Path, files: Mapping[str, str]) -> Path:
 
 
 def _alone(root: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[str, dict[str, str]]:
-    """The plan and the cache of a first compilation in one process."""
+    """The plan and the cache of a first compilation in one helper."""
     shutil.rmtree(root / ".rivet", ignore_errors=True)
     with monkeypatch.context() as patched:
         patched.setattr(helper, "LEAST_FILES", sys.maxsize)
@@ -203,7 +203,7 @@ work.main()
 """
     _helper_runs(monkeypatch, code)
     _leave(monkeypatch, 1)
-    monkeypatch.setattr(process, "_PATIENCE", 0.5)
+    monkeypatch.setattr(helper, "_PATIENCE", 0.5)
     assert compile_directory(root).to_json() == alone
     assert read_cache(root).known == known
     assert [each.returncode for each in started] == [-signal.SIGKILL]  # none is left behind
@@ -235,7 +235,7 @@ def test_a_small_project_or_one_processor_starts_no_process(
     tmp_path: Path, name: str, value: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(helper, name, value)
-    monkeypatch.setattr(process.subprocess, "Popen", None)
+    monkeypatch.setattr(helper.subprocess, "Popen", None)
     assert compile_directory(_project(tmp_path, FILES)).success
 
 
@@ -270,17 +270,18 @@ def test_the_helper_ends_when_the_process_is_killed_that_has_started_it(tmp_path
     root = _project(tmp_path, FILES)
     code = f"""
 import time
-from rivet_dagster.compiler.helper import helper, process
+from rivet_dagster.compiler.helper import helper
+from rivet_dagster.compiler.helper import helper
 from rivet_dagster.loading import compile_directory
 helper.LEAST_FILES, helper._processors = 1, lambda: 2
 def taken(_):
     time.sleep(60)
 helper.taken = taken
-start = process.subprocess.Popen
+start = helper.subprocess.Popen
 def started(*args, **options):
     print((popen := start(*args, **options)).pid, flush=True)
     return popen
-process.subprocess.Popen = started
+helper.subprocess.Popen = started
 compile_directory({str(root)!r})
 """
     with subprocess.Popen([sys.executable, "-P", "-c", code], stdout=subprocess.PIPE, text=True) as caller:
@@ -343,13 +344,13 @@ def test_the_share_has_each_joint_after_what_it_reads() -> None:
 
 
 def test_two_processes_take_each_number_once() -> None:
-    numbers = portions.Numbers()
-    code = "import sys; from rivet_dagster.compiler.helper.portions import taken; print(*taken(int(sys.argv[1])))"
+    numbers = messages.Numbers()
+    code = "import sys; from rivet_dagster.compiler.helper.messages import taken; print(*taken(int(sys.argv[1])))"
     command = [sys.executable, "-P", "-c", code, str(numbers.reader)]
     readers = [
         subprocess.Popen(command, stdout=subprocess.PIPE, text=True, pass_fds=[numbers.reader]) for _ in range(2)
     ]
-    numbers.fill(portions._MOST)
+    numbers.fill(messages._MOST)
     taken = [int(number) for reader in readers for number in reader.communicate()[0].split()]
     numbers.close()
-    assert sorted(taken) == list(range(portions._MOST))
+    assert sorted(taken) == list(range(messages._MOST))

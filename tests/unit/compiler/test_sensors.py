@@ -4,9 +4,9 @@ import pytest
 from support.projects import PLUGINS, profile, sink, source
 
 from rivet_dagster.compiler.compilation import compile_project
+from rivet_dagster.model.automation import FilesSensor, Sensors, SourceChangedSensor
 from rivet_dagster.model.plugins import CatalogTraits, Plugins
 from rivet_dagster.model.project import DagsterSettings, Project
-from rivet_dagster.model.sensors import FilesSensor, Sensors, SourceChangedSensor
 from rivet_dagster.model.text_lines import Origin
 
 ORIGIN = Origin("rivet.yaml", 1, {"source": 2, "sources": 3, "target": 4})

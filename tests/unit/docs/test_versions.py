@@ -12,12 +12,12 @@ from packaging.version import Version
 from pyspark.errors import AnalysisException, PySparkImportError
 
 from rivet_dagster.catalogs.filesystem.files import footers
-from rivet_dagster.engines.pyspark.iceberg_runtime import has_runtime
+from rivet_dagster.engines.pyspark.jars import has_runtime
 from rivet_dagster.engines.pyspark.messages import spark_error
 from rivet_dagster.engines.pyspark.relations.arrow_rows import frame_of_batches
 from rivet_dagster.engines.pyspark.spark_home import MAJOR
 from rivet_dagster.errors import RivetError
-from rivet_dagster.execution.writing.python_joint import call
+from rivet_dagster.execution.writing.joint import call
 from rivet_dagster.model.storage import ColumnStatistics
 
 ROOT = Path(__file__).parents[3]

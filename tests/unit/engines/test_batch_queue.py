@@ -6,7 +6,7 @@ from queue import Empty
 import pyarrow as pa
 import pytest
 
-from rivet_dagster.engines.pyspark.batch_queue import BatchQueue
+from rivet_dagster.engines.pyspark.relations.arrow_rows import BatchQueue
 from rivet_dagster.engines.pyspark.waiting import stream
 
 COUNT = 40

@@ -3,7 +3,7 @@
 import pytest
 
 from rivet_dagster.errors import RivetError
-from rivet_dagster.model.sensors import AfterSuccessSensor, FilesSensor, Sensors, SourceChangedSensor, SweepSensor
+from rivet_dagster.model.automation import AfterSuccessSensor, FilesSensor, Sensors, SourceChangedSensor, SweepSensor
 from rivet_dagster.model.text_lines import Origin
 from rivet_dagster.project.load import load_project
 

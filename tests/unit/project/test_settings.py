@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from rivet_dagster.errors import RivetError
+from rivet_dagster.model.automation import SweepSensor
 from rivet_dagster.model.profile import CatalogSpec, EngineSpec
-from rivet_dagster.model.sensors import SweepSensor
 from rivet_dagster.project.load import load_project
 
 from .conftest import MANIFEST, PROFILES, Load, Write

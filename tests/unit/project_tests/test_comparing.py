@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rivet_dagster.errors import RivetError
-from rivet_dagster.model.spark_type import parse_type
+from rivet_dagster.model.schema import parse_type
 from rivet_dagster.project_tests.arrow_rows import Table
 from rivet_dagster.project_tests.comparing import compare
 from rivet_dagster.project_tests.declared import GivenRows, LineOfFile, ProjectTest

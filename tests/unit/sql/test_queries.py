@@ -6,10 +6,9 @@ import pytest
 from sqlglot import TokenType
 from sqlglot.dialects.databricks import Databricks
 
-from rivet_dagster.sql.determinism import is_deterministic
 from rivet_dagster.sql.dialect import SqlError, quoted, read_query, tokenize
 from rivet_dagster.sql.fuse import fuse
-from rivet_dagster.sql.known_query import reads
+from rivet_dagster.sql.known_query import is_deterministic, reads
 
 
 @pytest.mark.parametrize(

@@ -8,9 +8,9 @@ import pytest
 from sqlglot import exp
 
 from rivet_dagster.model.row_errors import NotSeparable, RowErrors
-from rivet_dagster.sql.determinism import NON_DETERMINISTIC, spark_functions
 from rivet_dagster.sql.dialect import parse_expression
 from rivet_dagster.sql.error import SqlError, Unreadable
+from rivet_dagster.sql.known_query import NON_DETERMINISTIC, spark_functions
 from rivet_dagster.sql.row_errors.aggregates import Aggregate
 from rivet_dagster.sql.row_errors.calls import call_of
 from rivet_dagster.sql.row_errors.conditions import site_of

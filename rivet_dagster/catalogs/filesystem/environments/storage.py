@@ -15,8 +15,7 @@ from pathlib import Path
 
 from rivet_dagster.catalogs.capabilities.targets import HasTargets
 from rivet_dagster.catalogs.environments.catalog import EnvironmentStorage, StoredEnvironment
-from rivet_dagster.catalogs.environments.errors import merged
-from rivet_dagster.catalogs.environments.state import MERGING, OPEN, PUBLISHED, BuiltTable
+from rivet_dagster.catalogs.environments.state import MERGING, OPEN, PUBLISHED, BuiltTable, merged
 from rivet_dagster.catalogs.filesystem.catalog_location import MountGuard
 from rivet_dagster.catalogs.filesystem.environments import folder as folders
 from rivet_dagster.catalogs.filesystem.environments.folder import EnvironmentFolder, FolderState

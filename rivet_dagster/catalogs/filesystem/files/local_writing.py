@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from rivet_dagster.catalogs.filesystem.files.arrow_types import sql_type
+from rivet_dagster.catalogs.filesystem.files.footers import sql_type
 from rivet_dagster.errors import RivetError
 
 _RIGHTS = "Give this user the right to write there, or the catalog another `path`."

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import os
+import stat
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import PurePath
+from pathlib import Path, PurePath
 from typing import Any
 
+from rivet_dagster.catalogs.filesystem.catalog_location import local_path, shown_from
+from rivet_dagster.catalogs.filesystem.files.file_status import REMEDY, exists, is_link, names_in, status
 from rivet_dagster.errors import RivetError
 
 
@@ -110,3 +114,98 @@ def is_ignored(name: str) -> bool:
     """
     # A partition folder may be named after a column that begins with an underscore.
     return name.startswith(".") or (name.startswith("_") and "=" not in name)
+
+
+class LocalTree(FileTree):
+    """Messages show paths relative to ``root``, if they lie inside it."""
+
+    def __init__(self, folder: Path, root: Path | None = None) -> None:
+        self.folder: PurePath = folder
+        self.keeps_folders = True
+        self._root = root
+
+    def path_of(self, table: str) -> PurePath:
+        """Return a plain path or a ``file:`` URI as a path."""
+        return local_path(table)
+
+    def uri(self, path: PurePath) -> str:
+        """Return a ``file:`` URI in which nothing is escaped."""
+        return f"file://{path}"
+
+    def address(self, path: PurePath) -> str:
+        """Return the path itself."""
+        return str(path)
+
+    def shown(self, path: PurePath) -> str:
+        """Return the path, relative to the project if it lies inside it."""
+        return str(path) if self._root is None else shown_from(self._root, path)
+
+    def status(self, path: PurePath) -> FileStatus | None:
+        """Return what ``os.stat`` returns."""
+        now = status(path)
+        return None if now is None else FileStatus(now.st_size, now.st_mtime_ns, stat.S_ISDIR(now.st_mode))
+
+    def names_in(self, folder: PurePath) -> list[str]:
+        """Return what ``os.listdir`` returns, in order."""
+        return names_in(folder)
+
+    def existing(self, path: PurePath) -> tuple[PurePath, ...]:
+        """Return ``path`` if it exists; a link to a folder, such as a published table, is resolved.
+
+        A query that is planned on the folder itself can still be read after the link is switched. A link to a file is
+        not resolved, since the extension of its own name says how the file is compressed.
+        """
+        if not self.exists(path):
+            return ()
+        return (Path(os.path.realpath(path, strict=True)) if is_link(path) and self.is_folder(path) else path,)
+
+    def data_files(self, paths: Sequence[PurePath]) -> Iterator[PurePath]:
+        """Yield them; links to folders are followed, each folder once."""
+        seen = set()
+        for path in paths:
+            if not self.is_folder(path):
+                if not is_ignored(path.name):
+                    yield path
+                continue
+            for directory, folders, files in os.walk(path, onerror=_unless_gone, followlinks=True):
+                identity = status(Path(directory))
+                folders[:] = sorted(name for name in folders if not is_ignored(name))
+                if identity is None or (identity.st_dev, identity.st_ino) in seen:  # a link to a parent folder
+                    folders.clear()
+                    continue
+                seen.add((identity.st_dev, identity.st_ino))
+                yield from (Path(directory, name) for name in sorted(files) if not is_ignored(name))
+
+    def open(self, path: PurePath) -> Any:
+        """Open a file of Python."""
+        return open(path, "rb")
+
+    def move(self, path: PurePath, target: PurePath, expected: FileStatus) -> None:
+        """Rename the file, and rename it back if another one had replaced it."""
+        if self.status(path) != expected:
+            return
+        Path(target).parent.mkdir(parents=True, exist_ok=True)
+        if exists(target, follow=False):
+            raise FileExistsError(f"{self.shown(target)} exists already")
+        linked = os.path.realpath(path) if is_link(path) else None
+        try:
+            os.rename(path, target)
+        except FileNotFoundError:
+            return  # another run has moved it
+        if linked is not None and is_link(target):
+            # A relative link would have another target at its new path.
+            Path(target).unlink()
+            Path(target).symlink_to(linked)
+        # Another file may have replaced it between the check and the rename: only after the rename is it certain.
+        if self.status(target) != expected:
+            os.link(target, path)  # fails if yet another file has that name by now
+            Path(target).unlink()
+
+    def trouble(self, error: Exception) -> tuple[str, str | None]:
+        """Return the operating system's text."""
+        return str(getattr(error, "strerror", None) or error), REMEDY
+
+
+def _unless_gone(error: OSError) -> None:
+    if not isinstance(error, FileNotFoundError):
+        raise error

@@ -9,12 +9,14 @@ from typing import Any
 
 from rivet_dagster.catalogs.capabilities.sources import LandingZone
 from rivet_dagster.catalogs.filesystem.sources.file_tree import FileStatus, FileTree, is_ignored
-from rivet_dagster.catalogs.filesystem.sources.formats import chosen_format, format_of, reader_options
 from rivet_dagster.catalogs.filesystem.sources.table_files import (
+    chosen_format,
     fixed_folder,
+    format_of,
     hint,
     is_glob,
     matches,
+    reader_options,
     roots,
     without_braces,
 )

@@ -14,8 +14,7 @@ from dataclasses import replace
 from itertools import takewhile
 from pathlib import Path
 
-from rivet_dagster.catalogs.filesystem.files.copy_on_write import share
-from rivet_dagster.catalogs.filesystem.files.data_files import Footers
+from rivet_dagster.catalogs.filesystem.files.data_files import Footers, share
 from rivet_dagster.catalogs.filesystem.files.file_status import exists, is_folder, looking
 from rivet_dagster.catalogs.filesystem.files.footers import is_data, parquet_files, read_statistics
 from rivet_dagster.catalogs.filesystem.files.local_writing import sync

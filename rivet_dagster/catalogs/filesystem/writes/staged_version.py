@@ -10,8 +10,15 @@ from functools import cached_property
 from pathlib import Path
 
 from rivet_dagster.catalogs.capabilities.transaction import WriteContext
-from rivet_dagster.catalogs.filesystem.files.copy_on_write import flatten, keep_permissions, pruned, share
-from rivet_dagster.catalogs.filesystem.files.data_files import FileStamp, Footers, stamp_of
+from rivet_dagster.catalogs.filesystem.files.data_files import (
+    FileStamp,
+    Footers,
+    flatten,
+    keep_permissions,
+    pruned,
+    share,
+    stamp_of,
+)
 from rivet_dagster.catalogs.filesystem.files.file_status import looking
 from rivet_dagster.catalogs.filesystem.files.footers import parquet_files
 from rivet_dagster.catalogs.filesystem.files.local_writing import write_rows, writing

@@ -10,12 +10,11 @@ from typing import Any
 from rivet_dagster.catalogs.capabilities.staging import StagedTransaction
 from rivet_dagster.catalogs.capabilities.targets import ErrorTransaction, VersionTransaction
 from rivet_dagster.catalogs.capabilities.transaction import NO_CONTEXT, WriteContext
-from rivet_dagster.catalogs.filesystem.files.copy_on_write import keep_permissions, share
-from rivet_dagster.catalogs.filesystem.files.data_files import FileStamp, Footers, stamp_of
+from rivet_dagster.catalogs.filesystem.files.data_files import FileStamp, Footers, keep_permissions, share, stamp_of
 from rivet_dagster.catalogs.filesystem.files.file_status import exists, looking
 from rivet_dagster.catalogs.filesystem.files.footers import parquet_files
 from rivet_dagster.catalogs.filesystem.files.local_writing import sync, write_rows, writing
-from rivet_dagster.catalogs.filesystem.sources.local_tree import LocalTree
+from rivet_dagster.catalogs.filesystem.sources.file_tree import LocalTree
 from rivet_dagster.catalogs.filesystem.sources.source_schema import with_schema
 from rivet_dagster.catalogs.filesystem.sources.table_files import TableFiles
 from rivet_dagster.catalogs.filesystem.versions import error_tables, heartbeat, lifecycle, publishers, staged, withheld

@@ -9,7 +9,7 @@ from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from rivet_dagster.errors import RivetError
-from rivet_dagster.model.spark_type import field_name
+from rivet_dagster.model.schema import field_name
 
 if TYPE_CHECKING:
     from pyiceberg.schema import Schema

@@ -16,7 +16,7 @@ from rivet_dagster.catalogs.iceberg.settings.options import (
     uri,
     warehouse,
 )
-from rivet_dagster.engines.pyspark.iceberg_runtime import GROUP, iceberg_version, runtime_package
+from rivet_dagster.engines.pyspark.jars import GROUP, iceberg_version, runtime_package
 from rivet_dagster.engines.pyspark.spark_home import spark_version
 from rivet_dagster.model import convert
 from rivet_dagster.model.session_needs import SessionNeeds

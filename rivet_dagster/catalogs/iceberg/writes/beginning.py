@@ -18,11 +18,10 @@ from rivet_dagster.catalogs.iceberg.nessie.rest_endpoint import refuse_nessie
 from rivet_dagster.catalogs.iceberg.opened import OpenedTable, Opener
 from rivet_dagster.catalogs.iceberg.writes.errors import Beginning, ExistingVersion, StagedErrors, errors_of_rows
 from rivet_dagster.catalogs.iceberg.writes.staged_branch import StagedBranch, begin_branch
-from rivet_dagster.catalogs.iceberg.writes.staged_for_run import heartbeat_of
 from rivet_dagster.catalogs.iceberg.writes.staged_table import StagingTable, place_of
 from rivet_dagster.catalogs.iceberg.writes.stored import stored_rows
 from rivet_dagster.catalogs.iceberg.writes.transaction import IcebergTransaction
-from rivet_dagster.catalogs.iceberg.writes.withheld import Withheld
+from rivet_dagster.catalogs.iceberg.writes.withheld import Withheld, heartbeat_of
 from rivet_dagster.model.relations import CatalogTable
 from rivet_dagster.model.storage import Base, Published
 

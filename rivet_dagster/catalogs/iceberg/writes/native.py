@@ -30,8 +30,8 @@ from rivet_dagster.model.write_plan import (
 )
 from rivet_dagster.sql.write_strategies.alignment import projection
 from rivet_dagster.sql.write_strategies.merge import merged
-from rivet_dagster.sql.write_strategies.relations import BATCH, INCOMING, TARGET
 from rivet_dagster.sql.write_strategies.statements import count_query, delete, delete_and_insert, update_or_insert
+from rivet_dagster.sql.write_strategies.trees import BATCH, INCOMING, TARGET
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table

@@ -20,10 +20,9 @@ from rivet_dagster.catalogs.iceberg.writes.errors import Beginning, ExistingVers
 from rivet_dagster.catalogs.iceberg.writes.native import NativeWrite
 from rivet_dagster.catalogs.iceberg.writes.publishing import Release
 from rivet_dagster.catalogs.iceberg.writes.staged_branch import StagedBranch, begin_branch
-from rivet_dagster.catalogs.iceberg.writes.staged_for_run import described, required
 from rivet_dagster.catalogs.iceberg.writes.staged_table import StagingTable
 from rivet_dagster.catalogs.iceberg.writes.staging import fits, overwritable_by
-from rivet_dagster.catalogs.iceberg.writes.withheld import Judged, stage, withhold
+from rivet_dagster.catalogs.iceberg.writes.withheld import Judged, described, required, stage, withhold
 from rivet_dagster.catalogs.rewriting.rewrite import Rewritten, rewritten
 from rivet_dagster.engines.contract import EngineSession, Frame
 from rivet_dagster.errors import RivetError

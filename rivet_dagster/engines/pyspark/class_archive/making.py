@@ -26,7 +26,7 @@ from rivet_dagster.engines.pyspark.class_archive.store import (
     writable_by_others,
 )
 from rivet_dagster.engines.pyspark.java import prepare_java
-from rivet_dagster.engines.pyspark.own_process import module_command
+from rivet_dagster.engines.pyspark.spark_home import module_command
 from rivet_dagster.errors import RivetError
 
 LEAST_FREE = 2 * 2**30

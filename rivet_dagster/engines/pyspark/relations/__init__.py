@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from rivet_dagster.engines.pyspark.adapter import SparkAdapter
-    from rivet_dagster.engines.pyspark.batch_queue import Spool
+    from rivet_dagster.engines.pyspark.relations.arrow_rows import Spool
 
 __all__ = ["read", "read_separated", "write"]
 

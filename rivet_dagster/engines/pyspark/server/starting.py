@@ -10,15 +10,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from rivet_dagster.engines.pyspark.config import PACKAGES, listed
-from rivet_dagster.engines.pyspark.iceberg_runtime import refuse_unfit_runtime
-from rivet_dagster.engines.pyspark.jars import refuse_missing_jars, unfetched
+from rivet_dagster.engines.pyspark.jars import refuse_missing_jars, refuse_unfit_runtime, unfetched
 from rivet_dagster.engines.pyspark.java import find_java
-from rivet_dagster.engines.pyspark.own_process import module_command
 from rivet_dagster.engines.pyspark.server.command import PORT, TOKEN_KEY, Order, server_settings
 from rivet_dagster.engines.pyspark.server.files import ServerFiles, Users
 from rivet_dagster.engines.pyspark.server.ports import is_taken
 from rivet_dagster.engines.pyspark.server.record import ServerRecord, changed, digests, running, stop_server
-from rivet_dagster.engines.pyspark.spark_home import distribution, refuse_unfit_server, spark_version
+from rivet_dagster.engines.pyspark.spark_home import distribution, module_command, refuse_unfit_server, spark_version
 from rivet_dagster.errors import RivetError
 from rivet_dagster.secrets.redaction import redacted
 

@@ -19,13 +19,14 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 from urllib.parse import quote
 
-from rivet_dagster.catalogs.environments.errors import merged, missing
 from rivet_dagster.catalogs.environments.state import (
     MERGED,
     OPEN,
     PUBLISHED,
     EnvironmentState,
     StateOfEnvironment,
+    merged,
+    missing,
     refuse_wrong_name,
 )
 from rivet_dagster.catalogs.iceberg.names import staging_of

@@ -12,7 +12,7 @@ from pyiceberg.serializers import FromInputFile
 from pyiceberg.table.locations import load_location_provider
 from pyiceberg.table.metadata import TableMetadata
 
-from rivet_dagster.catalogs.environments.errors import changed_on_both_sides
+from rivet_dagster.catalogs.environments.state import changed_on_both_sides
 from rivet_dagster.catalogs.iceberg.commits.updates import MAIN
 from rivet_dagster.catalogs.iceberg.environments.nessie.branch import EnvironmentBranch
 from rivet_dagster.catalogs.iceberg.metadata.last_publication import CONTINUES, LAST

@@ -12,8 +12,7 @@ from datetime import datetime
 
 from rivet_dagster.catalogs.capabilities.targets import HasTargets
 from rivet_dagster.catalogs.environments.catalog import StoredEnvironment
-from rivet_dagster.catalogs.environments.errors import merged, moved
-from rivet_dagster.catalogs.environments.state import MERGING, BuiltTable
+from rivet_dagster.catalogs.environments.state import MERGING, BuiltTable, merged, moved
 from rivet_dagster.catalogs.iceberg.access import NessieAccess
 from rivet_dagster.catalogs.iceberg.environments.iceberg_environments import IcebergEnvironments
 from rivet_dagster.catalogs.iceberg.environments.nessie.branch import (

@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING
 
 from rivet_dagster.catalogs.capabilities.targets import HasTargets
 from rivet_dagster.catalogs.environments.catalog import StoredEnvironment
-from rivet_dagster.catalogs.environments.errors import merged, moved
-from rivet_dagster.catalogs.environments.state import DROPPED, MERGED, BuiltTable
+from rivet_dagster.catalogs.environments.state import DROPPED, MERGED, BuiltTable, merged, moved
 from rivet_dagster.catalogs.heartbeat_thread import beating
 from rivet_dagster.catalogs.iceberg.commits.committing import OutcomeUnknownError
 from rivet_dagster.catalogs.iceberg.environments.table_branches.record import EnvironmentRecord, RecordedState
@@ -241,7 +240,7 @@ class _TableMerge:
     def _marks(self, found: Table, new: int) -> dict[str, str]:
         """Return the properties of the table that go with the publication: a watermark that was set by hand."""
         from rivet_dagster.catalogs.iceberg.metadata.summary import OVERRIDE
-        from rivet_dagster.catalogs.iceberg.watermark import override_of
+        from rivet_dagster.catalogs.iceberg.published_tables import override_of
 
         override = override_of(found, self.table.current.version)
         return {} if override is None else {OVERRIDE: json.dumps({"version": str(new), "value": override.value})}

@@ -31,7 +31,7 @@ from pyiceberg.table.update import (
     UpgradeFormatVersionUpdate,
 )
 
-from rivet_dagster.catalogs.environments.errors import missing
+from rivet_dagster.catalogs.environments.state import missing
 from rivet_dagster.catalogs.iceberg.commits.updates import branch_is_at, remove_properties, set_branch, set_properties
 from rivet_dagster.catalogs.iceberg.environments.table_branches.record import Identifier, store_name
 from rivet_dagster.catalogs.iceberg.environments.table_branches.seen_table import (
