@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeGuard
 
+from rivet_dagster.catalogs.contract import Catalog
 from rivet_dagster.catalogs.environments.catalog import HasEnvironments
 from rivet_dagster.catalogs.environments.state import Environment, merged
 from rivet_dagster.compiler.plan import CompiledAssembly
@@ -109,7 +110,7 @@ def drop(runtime: Runtime, name: str) -> None:
 
 
 def _keeps_apart(runtime: Runtime, catalog: str) -> bool:
-    return isinstance(runtime.base_catalog(catalog), HasEnvironments)
+    return _has_environments(runtime.base_catalog(catalog))
 
 
 def _mixed(runtime: Runtime, what: str, catalog: str, joint: str | None = None) -> RivetError:
@@ -124,7 +125,11 @@ def _mixed(runtime: Runtime, what: str, catalog: str, joint: str | None = None) 
 
 def _having(runtime: Runtime) -> list[HasEnvironments]:
     catalogs = (runtime.base_catalog(name) for name in written_catalogs(runtime.assembly))
-    return [catalog for catalog in catalogs if isinstance(catalog, HasEnvironments)]
+    return [catalog for catalog in catalogs if _has_environments(catalog)]
+
+
+def _has_environments(catalog: Catalog) -> TypeGuard[HasEnvironments]:
+    return isinstance(catalog, HasEnvironments) and catalog.environment_storage is not None
 
 
 def _has(catalog: HasEnvironments, name: str) -> bool:

@@ -283,7 +283,7 @@ def test_a_merge_that_is_interrupted_between_two_catalogs_is_finished(shop, cli,
 
 
 def test_what_writes_to_a_catalog_without_environments_is_refused(shop, cli, monkeypatch, tmp_path):
-    classes = {"memory": "rivet_dagster.testing.memory:MemoryCatalog"}
+    classes = {"memory": "support.plain_memory:PlainMemory"}
     engines = {"duckdb": "support.duckdb_engine:DuckDBEngine"}
     install(monkeypatch, tmp_path / "memory", catalogs=classes, engines=engines)
     catalogs = {**CATALOGS, "memory": {"type": "memory"}}
@@ -302,7 +302,7 @@ def test_what_writes_to_a_catalog_without_environments_is_refused(shop, cli, mon
 
 
 def test_other_assets_are_refused_where_the_workspace_has_no_environments(shop, monkeypatch, tmp_path):
-    classes = {"memory": "rivet_dagster.testing.memory:MemoryCatalog"}
+    classes = {"memory": "support.plain_memory:PlainMemory"}
     engines = {"duckdb": "support.duckdb_engine:DuckDBEngine"}
     install(monkeypatch, tmp_path / "memory", catalogs=classes, engines=engines)
     catalogs = {**CATALOGS, "memory": {"type": "memory"}}

@@ -104,7 +104,7 @@ def received(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
 
 
 def _helper_runs(monkeypatch: pytest.MonkeyPatch, code: str) -> None:
-    """Have helpers run some code, with small messages."""
+    """Have helpers run some code, with small portions."""
     small = "from rivet_dagster.compiler.helper import portions; messages._LEAST = 1\n"
     monkeypatch.setattr(helper, "_COMMAND", small + code)
 
@@ -125,7 +125,7 @@ def _project(root: Path, files: Mapping[str, str]) -> Path:
 
 
 def _alone(root: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[str, dict[str, str]]:
-    """The plan and the cache of a first compilation in one helper."""
+    """The plan and the cache of a first compilation in one process."""
     shutil.rmtree(root / ".rivet", ignore_errors=True)
     with monkeypatch.context() as patched:
         patched.setattr(helper, "LEAST_FILES", sys.maxsize)

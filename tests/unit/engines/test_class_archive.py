@@ -344,7 +344,7 @@ def test_without_a_project_an_archive_is_made_for_spark_alone(tmp_path, folder, 
 
     def make(place: Path, jvm: SparkJvm) -> Archive:
         made.append(jvm)
-        return added(store, jvm)
+        return added(place, jvm)
 
     monkeypatch.setattr("rivet_dagster.engines.pyspark.java.find_java", lambda environ: java)
     monkeypatch.setattr("rivet_dagster.cli.spark_command.make_archive", make)
