@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from rivet_dagster.definitions.load import load_definitions
     from rivet_dagster.definitions.project import RivetProject
     from rivet_dagster.definitions.resources.io_manager import rivet_resources
-    from rivet_dagster.definitions.schedules.materialization import (
+    from rivet_dagster.definitions.schedules import (
         build_observation_schedule,
         build_schedule_from_rivet_selection,
     )
@@ -44,10 +44,10 @@ _HOMES = {
     "automation_condition": "rivet_dagster.definitions.automation.conditions",
     "build_after_success_sensor": "rivet_dagster.definitions.sensors.after_success",
     "build_files_sensor": "rivet_dagster.definitions.sensors.files",
-    "build_observation_schedule": "rivet_dagster.definitions.schedules.materialization",
+    "build_observation_schedule": "rivet_dagster.definitions.schedules",
     "build_rivet_asset_selection": "rivet_dagster.definitions.assets.asset_selection",
     "build_rivet_asset_specs": "rivet_dagster.definitions.specs.translator",
-    "build_schedule_from_rivet_selection": "rivet_dagster.definitions.schedules.materialization",
+    "build_schedule_from_rivet_selection": "rivet_dagster.definitions.schedules",
     "build_source_changed_sensor": "rivet_dagster.definitions.sensors.source_changed",
     "build_sweep_sensors": "rivet_dagster.definitions.sensors.sweep",
     "compile_directory": "rivet_dagster.loading",

@@ -1,4 +1,7 @@
-"""expression: an SQL condition is true for each row."""
+"""expression: an SQL condition is true for each row.
+
+Conditions that the min and max of columns may prove: comparisons with constants, joined by AND.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The console: trees, tables and colours by rich on a terminal, plain text elsewhere."""
+"""The console: trees, tables and colours by rich on a terminal, plain text elsewhere.
+
+Errors and warnings on stderr, with colours on a terminal, and the exit codes of what is no RivetError.
+"""
 
 from __future__ import annotations
 

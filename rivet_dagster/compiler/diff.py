@@ -1,4 +1,7 @@
-"""The difference of two plans: joints added, removed and changed, and columns whose loss breaks a reader."""
+"""The difference of two plans: joints added, removed and changed, and columns whose loss breaks a reader.
+
+Changes between two versions of a stored table: of logic, and of columns with their readers.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Fusion: which joints run as one query, in groups with exactly one exit, and why the other joints are stored."""
+"""Fusion: which joints run as one query, in groups with exactly one exit, and why the other joints are stored.
+
+Joints that are stored between groups, and the way of rows from one group to another.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The groups of the plan: their inputs, queries and targets."""
+"""The groups of the plan: their inputs, queries and targets.
+
+The target of a stored joint: its table, and its write strategy as a write plan.
+"""
 
 from __future__ import annotations
 

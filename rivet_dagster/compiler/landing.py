@@ -1,4 +1,7 @@
-"""The rules of landing zones: which sources can be one, and which joints may read them."""
+"""The rules of landing zones: which sources can be one, and which joints may read them.
+
+The rules of the built-in catalog ``dagster``: external assets, which are read-only.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""Column lineage: from each output column to the columns of direct upstream joints, and through these to sources."""
+"""Column lineage: from each output column to the columns of direct upstream joints, and through these to sources.
+
+The columns of a published table, as its readers find them, where they are not those of the batch.
+
+Columns and their origins, cached by query and upstream schemas, so that they are inferred only once.
+"""
 
 from __future__ import annotations
 

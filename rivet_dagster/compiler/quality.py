@@ -1,4 +1,7 @@
-"""Compilation of the joints' checks: their problems, the joints that they read, and their queries."""
+"""Compilation of the joints' checks: their problems, the joints that they read, and their queries.
+
+The check of a quarantining group's row errors, which no project declares.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Rules of write strategies: the columns that their options name exist, as far as schemas are known before a run."""
+"""Rules of write strategies: the columns that their options name exist, as far as schemas are known before a run.
+
+Columns that the options of a table name, such as those of its partitions: they are among those of its rows.
+"""
 
 from __future__ import annotations
 

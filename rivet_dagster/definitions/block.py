@@ -13,7 +13,7 @@ from rivet_dagster.definitions.automation.rules import Problems
 from rivet_dagster.definitions.jobs.target import jobs_over_everything
 from rivet_dagster.definitions.jobs.upkeep import sweep_job, upkeep_job
 from rivet_dagster.definitions.project import RivetProject
-from rivet_dagster.definitions.schedules.materialization import (
+from rivet_dagster.definitions.schedules import (
     build_observation_schedule,
     build_schedule_from_rivet_selection,
     sweep_schedule,

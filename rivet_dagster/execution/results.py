@@ -1,4 +1,7 @@
-"""The results of a group's run and of its checks, as data."""
+"""The results of a group's run and of its checks, as data.
+
+The tables that a run has staged, and the versions that its steps read.
+"""
 
 from __future__ import annotations
 

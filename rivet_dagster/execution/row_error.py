@@ -1,4 +1,7 @@
-"""RowError: the failure of a run because rows could not be evaluated, with an entry for each site."""
+"""RowError: the failure of a run because rows could not be evaluated, with an entry for each site.
+
+``row_values: false``: texts of engines and Python functions without the values of rows that they may quote.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,8 @@
 """The schedules, automation conditions and freshness policies of the ``dagster:`` block of rivet.yaml.
 
 Each has an ``origin``, because some errors in it are found only when the project is compiled.
+
+The sensors declared in the ``dagster:`` block of rivet.yaml.
 """
 
 from __future__ import annotations

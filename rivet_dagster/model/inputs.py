@@ -1,4 +1,7 @@
-"""The positions of a version's inputs: which data of each joint and source was read for it."""
+"""The positions of a version's inputs: which data of each joint and source was read for it.
+
+Landing zones: sources of which each run reads only the files that the reader has not consumed yet.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""The columns of a joint's result, as far as they are known."""
+"""The columns of a joint's result, as far as they are known.
+
+The columns of sources, as catalogs return them before anything runs.
+
+Spark's types as trees, parsed from the names that schemas print.
+"""
 
 from __future__ import annotations
 

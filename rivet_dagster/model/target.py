@@ -1,4 +1,7 @@
-"""The target of a group's rows: a table of a catalog, and how it is written."""
+"""The target of a group's rows: a table of a catalog, and how it is written.
+
+Locations of tables, by which two names of the same location are recognized.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The lines of a rendered text: from which file, line and macro each of them came."""
+"""The lines of a rendered text: from which file, line and macro each of them came.
+
+The position of a declaration in a file.
+"""
 
 from __future__ import annotations
 

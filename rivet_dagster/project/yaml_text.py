@@ -1,6 +1,8 @@
 """YAML as documented: one document, the core schema of YAML 1.2, with the lines of every mapping's keys.
 
 PyYAML provides the syntax events, whose meaning is decided here. No message quotes a value, as it may be a secret.
+
+The values of plain YAML scalars, by the core schema of YAML 1.2.
 """
 
 from __future__ import annotations

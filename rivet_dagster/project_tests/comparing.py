@@ -1,4 +1,7 @@
-"""The comparison of a target's rows with the expected ones."""
+"""The comparison of a target's rows with the expected ones.
+
+Matching of two multisets of rows, and pairs of a missing and an unexpected row that are nearly the same.
+"""
 
 from __future__ import annotations
 

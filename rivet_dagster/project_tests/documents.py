@@ -1,4 +1,7 @@
-"""The documents of the test files of a project, each of them one test."""
+"""The documents of the test files of a project, each of them one test.
+
+``extends``: a test takes over the keys of another one.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""The results of a project's tests, as data."""
+"""The results of a project's tests, as data.
+
+Values and rows of results, for JSON and for people.
+
+What a test that has not passed shows: its message, and its rows as a small table.
+"""
 
 from __future__ import annotations
 

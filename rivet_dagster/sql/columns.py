@@ -1,4 +1,7 @@
-"""The output columns of a query: names, types and origins, as far as they are certain without asking the engine."""
+"""The output columns of a query: names, types and origins, as far as they are certain without asking the engine.
+
+The names that Spark gives to select items without an alias, as far as they are certain.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Queries of rows that are written in the query itself."""
+"""Queries of rows that are written in the query itself.
+
+Empty relations.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""Fusion of several queries into one, in which each user's text is a CTE."""
+"""Fusion of several queries into one, in which each user's text is a CTE.
+
+Several small queries as one, whose rows can be told apart again, with the types that each query gives them.
+
+The query of the rows that a person looks at.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""Facts about a query that the compiler needs, computed once for each text and cached."""
+"""Facts about a query that the compiler needs, computed once for each text and cached.
+
+The tables that a query reads, and how often.
+
+Determinism: whether a query returns the same rows each time it is evaluated over the same tables.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Positions of quotes and comments in SQL text, by the rules of Spark's lexer."""
+"""Positions of quotes and comments in SQL text, by the rules of Spark's lexer.
+
+Detection of parameters that a user has put within quotes.
+"""
 
 from __future__ import annotations
 

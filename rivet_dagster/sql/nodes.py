@@ -1,4 +1,7 @@
-"""Walks of trees that do without sqlglot's generators, and leave out the nodes that few questions are about."""
+"""Walks of trees that do without sqlglot's generators, and leave out the nodes that few questions are about.
+
+Trees that are needed no more: their memory is given back without the garbage collector.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The condition that selects a relation's rows in a window of partitions, with bound values."""
+"""The condition that selects a relation's rows in a window of partitions, with bound values.
+
+Row counts of a relation for each partition of a window.
+"""
 
 from __future__ import annotations
 

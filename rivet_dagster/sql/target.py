@@ -1,4 +1,9 @@
-"""The names in a query of what a run provides: its start time, a sink's published rows and its watermark."""
+"""The names in a query of what a run provides: its start time, a sink's published rows and its watermark.
+
+The named parameters in users' SQL.
+
+Detection of parameters that a user has put within quotes.
+"""
 
 from __future__ import annotations
 

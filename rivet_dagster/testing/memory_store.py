@@ -1,4 +1,7 @@
-"""What catalogs in memory store: tables, and environments with tables of their own."""
+"""What catalogs in memory store: tables, and environments with tables of their own.
+
+The rows of a version of the catalog in memory, written by an engine or taken from another version.
+"""
 
 from __future__ import annotations
 

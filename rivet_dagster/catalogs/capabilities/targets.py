@@ -1,4 +1,7 @@
-"""Tables that are written to, with errors of rows beside them and watermarks."""
+"""Tables that are written to, with errors of rows beside them and watermarks.
+
+Versions that a person decides about: withheld ones, and older ones that can be published again.
+"""
 
 from __future__ import annotations
 

@@ -4,6 +4,8 @@ An environment is ``open`` until a merge begins: then it is ``merging``. It is `
 its tables, and ``merged`` when its data have been removed, too. One that is removed instead is ``dropped`` where that
 takes more than one step. A storage need not hold each of these states: it may tell by other means that a merge has
 published, or that it has ended.
+
+Errors of environments, which each kind of catalog tells in the same words.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from rivet_dagster.catalogs.filesystem.catalog_location import scheme, shown_from
 from rivet_dagster.catalogs.iceberg.settings.options import HIVE, JDBC, NESSIE, REST, SQLITE, warehouse
 from rivet_dagster.errors import RivetError
-from rivet_dagster.machine.server import Server, amount, free_space, little_space, refusals, servers_in, web_servers
+from rivet_dagster.machine import Server, amount, free_space, little_space, refusals, servers_in, web_servers
 from rivet_dagster.model.finding import Finding, broken, doubtful, in_order
 
 if TYPE_CHECKING:

@@ -1,4 +1,7 @@
-"""The tables of the catalog ``iceberg`` as they are published: all that is only read, by which snapshot."""
+"""The tables of the catalog ``iceberg`` as they are published: all that is only read, by which snapshot.
+
+Watermarks: the maximum of a column of a snapshot, and the override that a person set in its place.
+"""
 
 from __future__ import annotations
 

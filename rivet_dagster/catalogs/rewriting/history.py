@@ -1,4 +1,7 @@
-"""The write plan History (SCD type 2): the versions of keys that a batch adds to a table, or changes in it."""
+"""The write plan History (SCD type 2): the versions of keys that a batch adds to a table, or changes in it.
+
+Errors for batches that do not determine what is to be written.
+"""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from rivet_dagster.model.relations import Relation
 from rivet_dagster.model.storage import Base
 from rivet_dagster.model.write_plan import AppendNewer, History, Upsert
 from rivet_dagster.sql.write_strategies.alignment import plain_columns, projection, without_rows
-from rivet_dagster.sql.write_strategies.merge import decided, merged, newer, repeats, undecided
+from rivet_dagster.sql.write_strategies.incoming import decided, merged, newer, repeats, undecided
 from rivet_dagster.sql.write_strategies.trees import BATCH, TARGET, Columns, without_value
 
 _BATCH, _BASE, _DECIDED = "rivet_batch", "rivet_base", "rivet_decided"

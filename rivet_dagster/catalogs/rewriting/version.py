@@ -1,4 +1,7 @@
-"""The interface of a version that a rewrite fills, and of the version that it builds upon."""
+"""The interface of a version that a rewrite fills, and of the version that it builds upon.
+
+The columns that a table has after a write.
+"""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ from rivet_dagster.catalogs.spark.names import OPTIONS, SparkTableName, resolved
 from rivet_dagster.engines.contract import EngineSession
 from rivet_dagster.entry_points import refuse_wrong_options
 from rivet_dagster.errors import NotFound, RivetError
-from rivet_dagster.machine.server import amount, any_server, free_space, little_space, servers_in, try_to_write
+from rivet_dagster.machine import amount, any_server, free_space, little_space, servers_in, try_to_write
 from rivet_dagster.model.finding import Finding, broken, in_order
 from rivet_dagster.model.plugins import Wrong
 from rivet_dagster.model.profile import CatalogSpec

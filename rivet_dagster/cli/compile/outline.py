@@ -1,4 +1,7 @@
-"""The outline of a plan: waves, their groups, and lines about each group, for text and for a tree alike."""
+"""The outline of a plan: waves, their groups, and lines about each group, for text and for a tree alike.
+
+Rendering of the plan as plain text, for files, pipes and terminals without colours.
+"""
 
 from __future__ import annotations
 

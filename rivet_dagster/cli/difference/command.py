@@ -12,7 +12,7 @@ from typing import Any
 
 from rivet_dagster.cli.compiled import compiled
 from rivet_dagster.cli.console import show_changes
-from rivet_dagster.cli.difference.as_text import difference_markdown, difference_text
+from rivet_dagster.cli.difference.text import difference_markdown, difference_text
 from rivet_dagster.cli.stdout import stdout_kept_for_the_report
 from rivet_dagster.compiler.plan import CompiledAssembly
 from rivet_dagster.errors import RivetError, nearest

@@ -1,4 +1,7 @@
-"""``rivet-dagster doctor``: run all examinations in order and print a line for each finding."""
+"""``rivet-dagster doctor``: run all examinations in order and print a line for each finding.
+
+The Python interpreter and the versions of the packages that rivet_dagster works with.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""``rivet-dagster run``: a Dagster run in this process, whose Spark starts while Dagster is imported."""
+"""``rivet-dagster run``: a Dagster run in this process, whose Spark starts while Dagster is imported.
+
+The start of Spark while Dagster is being imported and definitions are being made.
+
+A JVM takes seconds to start, for most of which this process has other work to do.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The Dagster run of ``rivet-dagster run``, in this process."""
+"""The Dagster run of ``rivet-dagster run``, in this process.
+
+The events of a Dagster run, shown on a screen as they come.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The JSON Schemas of rivet.yaml and of profiles.yaml, with the types of catalogs and engines that are installed."""
+"""The JSON Schemas of rivet.yaml and of profiles.yaml, with the types of catalogs and engines that are installed.
+
+The JSON Schema of a test of a project, each document of a `*.test.yaml`.
+"""
 
 from __future__ import annotations
 

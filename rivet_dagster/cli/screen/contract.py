@@ -1,4 +1,7 @@
-"""The screen of a run, and what is shown on it."""
+"""The screen of a run, and what is shown on it.
+
+The screen for files and pipes.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The screen for terminals, lines that stay and below them a bar for each running group; the choice of a screen."""
+"""The screen for terminals, lines that stay and below them a bar for each running group; the choice of a screen.
+
+Lines that this process and its children write to a terminal by themselves.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The analysis of joints, portion by portion: their checks, the facts of their queries, and their columns."""
+"""The analysis of joints, portion by portion: their checks, the facts of their queries, and their columns.
+
+The work on joints that can be shared: their order, and all that determines the values, as plain data.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The helper of one compilation, as ``compile_directory`` uses it."""
+"""The helper of one compilation, as ``compile_directory`` uses it.
+
+The helper's process, as the one sees it that starts it.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""Messages from one process to another, in a file: neither has to wait until the other one reads."""
+"""Messages from one process to another, in a file: neither has to wait until the other one reads.
+
+The other one of two processes that share work.
+
+Portions of work that two processes share: whoever is free takes the next one.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Which macro a name means, as dbt searches for it."""
+"""Which macro a name means, as dbt searches for it.
+
+Rendering of generic and singular tests, which become the SQL of checks: by our own templates, after translation.
+"""
 
 from __future__ import annotations
 

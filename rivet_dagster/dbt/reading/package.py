@@ -20,7 +20,7 @@ from rivet_dagster.dbt.declared import (
     Package,
     Properties,
 )
-from rivet_dagster.dbt.reading.file_config import (
+from rivet_dagster.dbt.reading.config import (
     file_config,
     folder_configs,
     is_used,

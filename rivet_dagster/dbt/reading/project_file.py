@@ -1,4 +1,7 @@
-"""dbt_project.yml: the name of a project, its folders, and the configuration of its nodes."""
+"""dbt_project.yml: the name of a project, its folders, and the configuration of its nodes.
+
+The keys of YAML files that a project of joints has no use for, so that none is passed over in silence.
+"""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ from rivet_dagster.dbt.declared import (
     Properties,
     SourceTable,
 )
-from rivet_dagster.dbt.reading.file_config import (
+from rivet_dagster.dbt.reading.config import (
     config_of,
     folder_configs,
     located_config,

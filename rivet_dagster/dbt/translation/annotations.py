@@ -1,4 +1,7 @@
-"""Texts of joint files: annotations, and YAML for settings, sources and seeds."""
+"""Texts of joint files: annotations, and YAML for settings, sources and seeds.
+
+A joint of the new project, before it is written: its file, keys and text.
+"""
 
 from __future__ import annotations
 

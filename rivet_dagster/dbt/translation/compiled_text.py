@@ -1,4 +1,7 @@
-"""Queries that dbt has compiled, in ``target/``, with the names of joints in place of those of tables."""
+"""Queries that dbt has compiled, in ``target/``, with the names of joints in place of those of tables.
+
+Queries that cannot be moved: a CTE that hides a reference, a variable of the environment in place of a name.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Data tests as checks of joints: generic ones of their node, singular ones of the last joint that they read."""
+"""Data tests as checks of joints: generic ones of their node, singular ones of the last joint that they read.
+
+The order of joints: what each one reads comes before it.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ from typing import Any
 
 from rivet_dagster.dbt.declared import TEST, DataTest, DbtNode, DbtPlace, DbtProject, SourceTable
 from rivet_dagster.dbt.macros.scope import MacroScope
-from rivet_dagster.dbt.reading.file_config import folder_configs, merge_configs, rendered_config
+from rivet_dagster.dbt.reading.config import folder_configs, merge_configs, rendered_config
 from rivet_dagster.dbt.reading.project import target_values
 from rivet_dagster.dbt.report import CHANGED, LEFT_OUT, ReportEntry, disabled
 from rivet_dagster.dbt.translation.annotations import JointDraft

@@ -1,4 +1,9 @@
-"""The files at the top of the new project: rivet.yaml, profiles.yaml and what Dagster needs."""
+"""The files at the top of the new project: rivet.yaml, profiles.yaml and what Dagster needs.
+
+The files of a joint: its own, with the checks that are annotations or keys there, and those of its other checks.
+
+The files of macros of the new project.
+"""
 
 from __future__ import annotations
 

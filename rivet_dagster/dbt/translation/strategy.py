@@ -1,4 +1,7 @@
-"""The write strategy of a model, from its materialization and its configuration."""
+"""The write strategy of a model, from its materialization and its configuration.
+
+Snapshots as histories: the write strategy, and what readers see of dbt's own columns.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The run of a fused group in a Dagster step, which yields the events of the step."""
+"""The run of a fused group in a Dagster step, which yields the events of the step.
+
+The events of error tables: assets that the step of the table beside them materializes.
+"""
 
 from __future__ import annotations
 

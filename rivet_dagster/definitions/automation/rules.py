@@ -1,4 +1,7 @@
-"""Adding the automation conditions and freshness policies that rivet.yaml declares to the specs of a project."""
+"""Adding the automation conditions and freshness policies that rivet.yaml declares to the specs of a project.
+
+Errors of the ``dagster:`` block, collected to be raised as one error.
+"""
 
 from __future__ import annotations
 

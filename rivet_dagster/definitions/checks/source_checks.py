@@ -1,4 +1,7 @@
-"""Checks of gated sources, as steps that check a source in place before the steps that read it."""
+"""Checks of gated sources, as steps that check a source in place before the steps that read it.
+
+Results of checks as Dagster's AssetCheckResult.
+"""
 
 # No `from __future__ import annotations` here: Dagster reads the annotation of a step's context as a class.
 

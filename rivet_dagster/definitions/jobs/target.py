@@ -1,4 +1,7 @@
-"""Targets of jobs, schedules and sensors: joints with one partitions definition or none, and checks of sources."""
+"""Targets of jobs, schedules and sensors: joints with one partitions definition or none, and checks of sources.
+
+The jobs over all joints: one for joints without partitions, and one for each partitions definition.
+"""
 
 from __future__ import annotations
 

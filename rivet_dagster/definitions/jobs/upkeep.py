@@ -1,4 +1,7 @@
-"""The job that does the upkeep of the tables of a project."""
+"""The job that does the upkeep of the tables of a project.
+
+The job that sweeps the catalogs of a project.
+"""
 
 # No `from __future__ import annotations` here: Dagster reads the annotation of a step's context as a class.
 

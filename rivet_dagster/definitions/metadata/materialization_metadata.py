@@ -1,4 +1,9 @@
-"""Metadata of materializations, all of which is known without a further query or read."""
+"""Metadata of materializations, all of which is known without a further query or read.
+
+Column lineage in metadata: Dagster's record of the direct upstream, and a table that also shows the sources.
+
+Table metadata of a joint: its name, and its columns with the constraints that blocking checks enforce.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The IO manager, by which any Dagster asset can read joints, and joints can read external assets."""
+"""The IO manager, by which any Dagster asset can read joints, and joints can read external assets.
+
+The resources of a project for its steps and the readers of its joints: its engines and its IO manager.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""What Dagster's event log tells about a stored joint: its data version, and whether it has been read since."""
+"""What Dagster's event log tells about a stored joint: its data version, and whether it has been read since.
+
+What a run has staged, according to the materializations in Dagster's event log.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,10 @@
 """A RivetError as Dagster's Failure, with its text as description and its diagnostics as metadata.
 
 Dagster stores the text of an exception and of its causes in the event log, so secrets are redacted in all of them.
+
+Interrupts of runs with steps in threads: signals, Dagster's way to end a run, arrive in the main thread alone.
+
+``fail_fast``: after a failure no further group starts, whatever executor the run has.
 """
 
 from __future__ import annotations

@@ -1,4 +1,11 @@
-"""The identity under which a step publishes, and the names of steps."""
+"""The identity under which a step publishes, and the names of steps.
+
+Runs that continue another one: they execute again what that has not done.
+
+The tag by which a run asks for a full refresh, and the metadata of what it materializes.
+
+The groups of a full refresh, by which a step sees whether that would lose rows.
+"""
 
 from __future__ import annotations
 

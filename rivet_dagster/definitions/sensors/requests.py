@@ -1,4 +1,7 @@
-"""The sources that sensors monitor, their cursors, and the targets, jobs and run keys that sensors request."""
+"""The sources that sensors monitor, their cursors, and the targets, jobs and run keys that sensors request.
+
+Errors in the arguments of a sensor, collected to be raised as one error.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,11 @@
-"""DagsterRivetTranslator: the class to override in order to change the specs of joints and checks."""
+"""DagsterRivetTranslator: the class to override in order to change the specs of joints and checks.
+
+The joints of a project as asset specs, for assets that something else materializes.
+
+TranslationContext: the view of a project that a translator has while specs are made.
+
+The specs of all assets and checks of a plan, made by a translator in one pass.
+"""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ from rivet_dagster.engines.pyspark.server.record import changed, running
 from rivet_dagster.engines.pyspark.server.starting import ServerSpec
 from rivet_dagster.engines.pyspark.spark_home import distribution, refuse_unfit_home, refuse_unfit_server, spark_version
 from rivet_dagster.errors import RivetError
-from rivet_dagster.machine.server import (
+from rivet_dagster.machine import (
     Server,
     amount,
     any_server,

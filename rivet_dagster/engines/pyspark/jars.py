@@ -1,4 +1,7 @@
-"""The packages and jars of a session: what can be known of them before, and after, Spark fetches them."""
+"""The packages and jars of a session: what can be known of them before, and after, Spark fetches them.
+
+Iceberg's runtimes for Spark: one jar for each minor version of Spark, which no other version can load.
+"""
 
 from __future__ import annotations
 

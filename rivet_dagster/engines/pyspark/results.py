@@ -1,4 +1,11 @@
-"""Rows and types of Spark's frames as plain Python values, names in Spark's SQL and Arrow schemas."""
+"""Rows and types of Spark's frames as plain Python values, names in Spark's SQL and Arrow schemas.
+
+The plan by which Spark computed a query.
+
+In an application of this process it is read from Spark's SQL status store after the query ran: EXPLAIN would plan the
+query a second time, which for ten joints costs more than all else that a run adds to its query. Over Connect that store
+is not available, so the server is asked with EXPLAIN.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The Spark distribution that a session, or a server, starts from, and the version of the installed one."""
+"""The Spark distribution that a session, or a server, starts from, and the version of the installed one.
+
+Processes that run a module of this package.
+"""
 
 from __future__ import annotations
 

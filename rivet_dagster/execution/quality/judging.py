@@ -1,4 +1,7 @@
-"""The gate: judging sources in place, staged rows before they are published, and published rows on demand."""
+"""The gate: judging sources in place, staged rows before they are published, and published rows on demand.
+
+The rows of a source that hold: those on which the groups compute that quarantine the others.
+"""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from rivet_dagster.engines.contract import EngineSession, Frame
 from rivet_dagster.model.write_plan import History, Upsert, WritePlan
 from rivet_dagster.sql.write_strategies import scd2
 from rivet_dagster.sql.write_strategies.alignment import projection, without_rows
-from rivet_dagster.sql.write_strategies.merge import decided
+from rivet_dagster.sql.write_strategies.incoming import decided
 from rivet_dagster.sql.write_strategies.trees import BATCH, TARGET
 
 _CHANGES = "rivet_changes"

@@ -1,4 +1,7 @@
-"""How the rows of a joint are read: stored joints from their published version, others by running their query."""
+"""How the rows of a joint are read: stored joints from their published version, others by running their query.
+
+A window of partitions when reading: the rows in it, and the values of the partition parameters of queries.
+"""
 
 from __future__ import annotations
 

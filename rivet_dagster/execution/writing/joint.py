@@ -1,4 +1,7 @@
-"""Computing one joint of a group and writing its rows to a table, as one query of the engine."""
+"""Computing one joint of a group and writing its rows to a table, as one query of the engine.
+
+Running the function of a Python joint: loading it from its file and calling it with handles on its inputs.
+"""
 
 from __future__ import annotations
 

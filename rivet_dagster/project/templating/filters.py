@@ -1,4 +1,7 @@
-"""Jinja's filters and tests, but for those that are not pure, make HTML or look into objects."""
+"""Jinja's filters and tests, but for those that are not pure, make HTML or look into objects.
+
+The methods and attributes of Jinja's and Python's objects that templates can use, within limits.
+"""
 
 from __future__ import annotations
 

@@ -59,7 +59,7 @@ class Markers:
         >>> markers.replace_all(f"SELECT {value}s", ())
         Traceback (most recent call last):
             ...
-        rivet_dagster.project.templating.values.TemplateError: joins 's' to var('day'), which would name another value
+        rivet_dagster.project.templating.words.TemplateError: joins 's' to var('day'), which would name another value
         """
         size = len(text)
         for match in _MARKER.finditer(text):

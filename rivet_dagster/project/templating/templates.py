@@ -59,7 +59,7 @@ class Templates:
 
     ``errors`` are those of the files of macros; macros of a file with errors are not known.
 
-    >>> from rivet_dagster.project.templating.values import Word
+    >>> from rivet_dagster.project.templating.words import Word
     >>> class Nothing:
     ...     def holds(self, word: Word) -> bool:
     ...         return False

@@ -1,4 +1,11 @@
-"""The columns of two versions of a table: which are compared, and as what type."""
+"""The columns of two versions of a table: which are compared, and as what type.
+
+Expressions of values that Spark can group, order and compare, for each type that a column can have.
+
+A type is written as in the JSON of Spark's schemas: a name such as ``long``, or an object for nested types.
+
+Names and conditions that the parts of the query share.
+"""
 
 from __future__ import annotations
 

@@ -5,6 +5,17 @@ matched (``matching.py``); otherwise equal rows cancel out (``cancelling.py``). 
 all of this, as for ``<=>``.
 
 Inside the query columns are called ``c0``, ``c1``, ..., which no name of a user can collide with.
+
+The rows that are left when equal rows of two versions have cancelled out, as often as both versions have them.
+
+Rows of the newer version are counted up, and those of the older one down. With a key, the rows left are numbered within
+each key, on either side, and those with the same number are one changed row.
+
+Matching the rows of two versions by a key that is unique in each: a full outer join, as one would type it.
+
+A key that is repeated would multiply rows, and the join takes no NULL for equal to another. Whether there was such a
+key is seen by what is found: each row of a version stands in exactly one row of the join if no key that both versions
+have is repeated in one of them. For that the equal rows are counted, too; they are one group of the rows that differ.
 """
 
 from __future__ import annotations

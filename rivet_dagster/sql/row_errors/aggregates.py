@@ -1,4 +1,7 @@
-"""Aggregate and window functions: which cast strings, a matter of single rows, and which may overflow themselves."""
+"""Aggregate and window functions: which cast strings, a matter of single rows, and which may overflow themselves.
+
+Aggregate and window functions in an expression.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +10,8 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
+from rivet_dagster.sql.row_errors.implicit_casts import cast_of, is_string
 from rivet_dagster.sql.row_errors.site import Site, site_for
-from rivet_dagster.sql.row_errors.strings import cast_of, is_string
 
 _OF_DOUBLES = frozenset(
     """

@@ -13,10 +13,10 @@ from rivet_dagster.model.plugins import SPARK
 from rivet_dagster.sql.known_query import NON_DETERMINISTIC
 from rivet_dagster.sql.row_errors.aggregates import Aggregate, aggregate, is_aggregate
 from rivet_dagster.sql.row_errors.calls import call_of, is_artificial
-from rivet_dagster.sql.row_errors.casts import arithmetic, cast, negation, symbol_of, type_named
 from rivet_dagster.sql.row_errors.functions import function_site, infallible
+from rivet_dagster.sql.row_errors.implicit_casts import CAST_INVALID_INPUT, casts_a_string, is_string
+from rivet_dagster.sql.row_errors.operators import arithmetic, cast, negation, symbol_of, type_named
 from rivet_dagster.sql.row_errors.site import UNNAMED, Site, Unclassified, both, fill, raises, shown, type_of
-from rivet_dagster.sql.row_errors.strings import CAST_INVALID_INPUT, casts_a_string, is_string
 
 _COMPARISONS = (exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.NullSafeEQ, exp.NullSafeNEQ)
 _BITWISE = (exp.BitwiseAnd, exp.BitwiseOr, exp.BitwiseXor)

@@ -7,9 +7,7 @@ from collections.abc import Callable, Sequence
 
 from sqlglot import exp
 
-from rivet_dagster.sql.row_errors.casts import OUT_OF_RANGE
-from rivet_dagster.sql.row_errors.site import UNNAMED, constant_raises, literal
-from rivet_dagster.sql.row_errors.strings import (
+from rivet_dagster.sql.row_errors.implicit_casts import (
     CAST_INVALID_INPUT,
     Reason,
     decimal_text,
@@ -18,6 +16,8 @@ from rivet_dagster.sql.row_errors.strings import (
     is_string,
     text_of,
 )
+from rivet_dagster.sql.row_errors.operators import OUT_OF_RANGE
+from rivet_dagster.sql.row_errors.site import UNNAMED, constant_raises, literal
 
 Operands = Sequence[exp.Expr]
 Own = Callable[[Operands], list[Reason]]

@@ -7,7 +7,6 @@ from importlib.resources import files
 
 from sqlglot import exp
 
-from rivet_dagster.sql.row_errors.casts import arithmetic, negation
 from rivet_dagster.sql.row_errors.faults import (
     FIRST_FIELD_IS_NULL,
     INVALID_PATH,
@@ -55,8 +54,9 @@ from rivet_dagster.sql.row_errors.faults import (
     written,
     zones,
 )
+from rivet_dagster.sql.row_errors.implicit_casts import Reason, cast_of, casts_of, is_string, parameters, text_of
+from rivet_dagster.sql.row_errors.operators import arithmetic, negation
 from rivet_dagster.sql.row_errors.site import UNNAMED, Site, Unclassified, constant_raises, site_for
-from rivet_dagster.sql.row_errors.strings import Reason, cast_of, casts_of, is_string, parameters, text_of
 
 
 def function_site(name: str, operands: Operands) -> Site | Unclassified | None:

@@ -1,4 +1,7 @@
-"""The errors of the conditions of WHERE and of the items of a SELECT list, beside windows, too."""
+"""The errors of the conditions of WHERE and of the items of a SELECT list, beside windows, too.
+
+The overflow of sums and averages: the error of a group, or of a row with a window, and of no single input row.
+"""
 
 from __future__ import annotations
 

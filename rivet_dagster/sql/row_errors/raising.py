@@ -5,6 +5,8 @@ that argument is; the size of an array of one value is a number for a value of a
 without evaluating the value. So it is always Spark itself, with the author's own text, that tells whether a row fails.
 Common subexpressions must not be computed before the condition that guards them: sessions compute these queries
 without `spark.sql.subexpressionElimination.enabled`.
+
+The reason why the errors of a query cannot be separated from its rows.
 """
 
 from __future__ import annotations

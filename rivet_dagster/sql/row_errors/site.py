@@ -1,4 +1,7 @@
-"""A site: one operator or function call of a query whose evaluation may raise for a row."""
+"""A site: one operator or function call of a query whose evaluation may raise for a row.
+
+The site of a node that may raise for several reasons.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from rivet_dagster.sql.row_errors.strings import Reason
+from rivet_dagster.sql.row_errors.implicit_casts import Reason
 
 _FIELD = re.compile(r"\{(\d+)\}")
 

@@ -2,6 +2,8 @@
 
 It is JSON text. The same expression makes it for the row that could not be evaluated and for the rows of a batch, so
 that equal values give equal text, whatever the time zone of the session is.
+
+The errors of earlier versions that still hold, since the write does not replace the rows that they stand for.
 """
 
 from __future__ import annotations

@@ -10,6 +10,8 @@ version begins. Otherwise writing the same batch again could undo, in an earlier
 overwritten.
 
 Spark cannot compare maps: a batch with a map column is refused when the query is analyzed.
+
+The columns of a table with a history, by role.
 """
 
 from __future__ import annotations
@@ -21,7 +23,8 @@ from sqlglot import exp
 
 from rivet_dagster.model.write_plan import History
 from rivet_dagster.sql.trees import named
-from rivet_dagster.sql.write_strategies import merge
+from rivet_dagster.sql.write_strategies.incoming import conflicts as ambiguous_keys
+from rivet_dagster.sql.write_strategies.incoming import latest
 from rivet_dagster.sql.write_strategies.trees import (
     BATCH,
     TARGET,
@@ -109,7 +112,7 @@ _TIMESTAMP = exp.DType.TIMESTAMPTZ
 def conflicts(columns: Sequence[str], plan: History) -> str:
     """Return the query of up to 10 ambiguous keys, with their effective time, for which the batch's rows differ."""
     names = history_of(columns, plan)
-    return sql_text(merge.conflicts(BATCH, _identity(names), names.order_by, names.values))
+    return sql_text(ambiguous_keys(BATCH, _identity(names), names.order_by, names.values))
 
 
 def unplaced(effective_at: str) -> str:
@@ -167,7 +170,7 @@ def _moments(names: HistoryColumns) -> exp.Query:
         named(exp.cast(exp.Null(), _TIMESTAMP), "until"),
         named(exp.cast(exp.Null(), _TIMESTAMP), "bound"),
         named(row_of(names.values), "row"),
-    ).from_(merge.latest(BATCH, _identity(names), names.order_by, names.values).subquery("incoming"))
+    ).from_(latest(BATCH, _identity(names), names.order_by, names.values).subquery("incoming"))
     return exp.union(known, incoming, distinct=False)
 
 

@@ -1,4 +1,11 @@
-"""Building blocks of the queries of write strategies, whose columns are named as tables name them, dots and all."""
+"""Building blocks of the queries of write strategies, whose columns are named as tables name them, dots and all.
+
+The relations that the queries of write strategies read, and expressions shared by several queries.
+
+``target`` holds the rows on which the write builds, ``batch`` the incoming rows, both with the columns that the table
+will have. ``incoming`` is the batch as the strategy has transformed it, ``rest`` the target's rows that may have to be
+deleted.
+"""
 
 from __future__ import annotations
 

@@ -10,14 +10,14 @@ from pathlib import Path
 
 import pytest
 
+from rivet_dagster import machine
 from rivet_dagster.catalogs.iceberg import IcebergCatalog
 from rivet_dagster.catalogs.spark import SparkCatalog
 from rivet_dagster.cli.doctor import places
 from rivet_dagster.engines.pyspark import examining, jars
 from rivet_dagster.engines.pyspark.examining import examine_jars, examine_local_folders, examine_master
 from rivet_dagster.errors import RivetError
-from rivet_dagster.machine import server
-from rivet_dagster.machine.server import Server, little_space, web_servers
+from rivet_dagster.machine import Server, little_space, web_servers
 from rivet_dagster.model.finding import FAIL, OK, WARN, in_order
 from rivet_dagster.model.profile import CatalogSpec
 
@@ -103,13 +103,13 @@ def full(free: int, files: int = 9):
 
 
 def test_little_space_is_a_warning(tmp_path, monkeypatch):
-    monkeypatch.setattr(server.os, "statvfs", full(2**30))
+    monkeypatch.setattr(machine.os, "statvfs", full(2**30))
     assert list(little_space("catalog lake", tmp_path / "new/lake", "lake")) == []
-    monkeypatch.setattr(server.os, "statvfs", full(2**30 - 1))
+    monkeypatch.setattr(machine.os, "statvfs", full(2**30 - 1))
     (found,) = little_space("catalog lake", tmp_path, "lake")
     assert (found.status, found.text) == (WARN, "lake: only 1023 MiB free")
     assert "Free space" in found.remedy
-    monkeypatch.setattr(server.os, "statvfs", full(2**40, files=0))
+    monkeypatch.setattr(machine.os, "statvfs", full(2**40, files=0))
     (found,) = little_space("catalog lake", tmp_path, "lake")
     assert found.text == "lake: only 0 MiB free"
 
@@ -156,7 +156,7 @@ def no_proxy(monkeypatch):
 
 
 def test_a_server_that_never_answers_is_given_up_after_a_short_time(monkeypatch):
-    monkeypatch.setattr(server, "SECONDS", 0.2)
+    monkeypatch.setattr(machine, "SECONDS", 0.2)
     with socket.create_server(("127.0.0.1", 0), backlog=0) as listener:
         address = listener.getsockname()
         waiting = []  # the queue of connections that nobody accepts is full after a few

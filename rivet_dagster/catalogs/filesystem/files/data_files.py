@@ -2,6 +2,8 @@
 
 ``<version>.files.json`` holds row count, min and max of each file by name, with the size and modification time by which
 the file is recognized in later versions that share it. Versions of earlier releases have no such file.
+
+Copy on write: the files of the base that a write cannot change are shared by the new version, not written again.
 """
 
 from __future__ import annotations

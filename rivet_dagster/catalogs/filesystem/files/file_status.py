@@ -2,6 +2,8 @@
 
 ``Path.exists``, ``os.path.exists`` and ``glob.glob`` also answer "no" after some other failures, depending on Python's
 version; but a table that cannot be looked up for a moment must not be mistaken for one that was never published.
+
+The error for damaged JSON files of the catalog.
 """
 
 from __future__ import annotations

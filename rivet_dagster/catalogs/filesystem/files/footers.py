@@ -1,4 +1,7 @@
-"""Statistics and schemas in the footers of a version's Parquet files, read without reading rows."""
+"""Statistics and schemas in the footers of a version's Parquet files, read without reading rows.
+
+The Spark SQL types of Arrow types, as Spark reads them from files of other writers.
+"""
 
 from __future__ import annotations
 

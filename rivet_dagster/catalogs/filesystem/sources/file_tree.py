@@ -1,4 +1,7 @@
-"""The file system that the files of sources are on, this machine's or an object store, as far as they need it."""
+"""The file system that the files of sources are on, this machine's or an object store, as far as they need it.
+
+The files of this machine, as sources are read from them.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Landing zones: directories and globs whose files are tracked, read and archived one by one."""
+"""Landing zones: directories and globs whose files are tracked, read and archived one by one.
+
+The files of a table with their paths, sizes and modification times.
+"""
 
 from __future__ import annotations
 

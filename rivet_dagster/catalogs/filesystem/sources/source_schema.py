@@ -2,6 +2,10 @@
 
 Spark starts a job to read a footer of each table that it opens. Whatever depends on its settings (binary read as
 strings, timestamps without time zone, old timestamps) or on more than one file is left to Spark.
+
+The columns of a source's files as Spark would name and type them, read from one footer or header.
+
+What only Spark can determine (inferred types, JSON, partition folders) stays unknown rather than being guessed.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""The files of a source's table, which is a file, a directory or a glob, and their fingerprint."""
+"""The files of a source's table, which is a file, a directory or a glob, and their fingerprint.
+
+File formats: how they follow from a file's name, and their default reader options.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""A store: where a catalog's folder is in it, and pyarrow's client of it."""
+"""A store: where a catalog's folder is in it, and pyarrow's client of it.
+
+URIs of folders and files in stores, and the kinds of store that there are.
+"""
 
 from __future__ import annotations
 

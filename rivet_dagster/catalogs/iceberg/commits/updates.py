@@ -1,4 +1,9 @@
-"""The updates of a table's metadata that a publication is made of, and what must hold for them."""
+"""The updates of a table's metadata that a publication is made of, and what must hold for them.
+
+The definition of a table, all of it but its rows.
+
+It must not change between the beginning of a version and its publication.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The error table of a version: a table of its own, published just before the rows, and naming their snapshot."""
+"""The error table of a version: a table of its own, published just before the rows, and naming their snapshot.
+
+The state that a transaction begins with.
+"""
 
 from __future__ import annotations
 

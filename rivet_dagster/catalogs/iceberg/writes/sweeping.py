@@ -1,4 +1,10 @@
-"""Removing the branches and staging tables of dead runs."""
+"""Removing the branches and staging tables of dead runs.
+
+Removing all versions of a table, on the condition that none has been published since.
+
+It is one commit, which fails if another snapshot is current by then, and no drop, which catalogs carry out by the name
+alone: the table stays, without rows, and a run that began upon its version publishes nothing.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Versions with a mark, a property with their facts: withheld ones, which no sweep removes, and those of live runs."""
+"""Versions with a mark, a property with their facts: withheld ones, which no sweep removes, and those of live runs.
+
+Versions that a run has staged for its last step: branches and staging tables with a mark, and with a heartbeat.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The archives in a folder: one folder for each JVM, named by its key, with the files and their sizes and hashes."""
+"""The archives in a folder: one folder for each JVM, named by its key, with the files and their sizes and hashes.
+
+The folder of the archives, and whether others than this user could have written to it.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Frames over Arrow rows of this process, and over values of any library that Python joints return."""
+"""Frames over Arrow rows of this process, and over values of any library that Python joints return.
+
+Rows that do not fit into memory: temporary files of a session, and a queue of Arrow batches that is never full.
+"""
 
 from __future__ import annotations
 

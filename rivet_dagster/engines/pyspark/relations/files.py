@@ -1,4 +1,7 @@
-"""Reading files in place, with a source's inline transforms, and writing them."""
+"""Reading files in place, with a source's inline transforms, and writing them.
+
+Reading CSV and JSON files and separating the records that do not fit the columns.
+"""
 
 from __future__ import annotations
 

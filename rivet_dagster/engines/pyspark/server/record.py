@@ -1,4 +1,7 @@
-"""The record of a running server, and whether its process is still the one that was recorded."""
+"""The record of a running server, and whether its process is still the one that was recorded.
+
+Ending a server.
+"""
 
 from __future__ import annotations
 

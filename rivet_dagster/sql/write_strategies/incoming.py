@@ -1,4 +1,15 @@
-"""Upsert: the incoming rows that the target lacks, and those that differ from the target's row with the same key."""
+"""Upsert: the incoming rows that the target lacks, and those that differ from the target's row with the same key.
+
+Deduplication of a batch by key, and detection of ambiguous keys, for which no order decides which row is used.
+
+Rows that are equal in all columns are one row; of the others the row with the greatest order is used, where NULL is
+the least value. Everywhere NULL equals NULL. Spark cannot compare maps, so a batch with a map column needs an order
+that decides.
+
+The incoming rows that are newer than all rows of the target.
+
+The target's rows that stay: those that no incoming row replaces.
+"""
 
 from __future__ import annotations
 

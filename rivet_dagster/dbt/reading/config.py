@@ -1,4 +1,7 @@
-"""Configuration that a file gives itself by ``config(...)``: the calls that dbt reaches when it parses the file."""
+"""Configuration that a file gives itself by ``config(...)``: the calls that dbt reaches when it parses the file.
+
+Configuration of nodes by folder, as dbt_project.yml gives it, and how configurations are put together.
+"""
 
 from __future__ import annotations
 

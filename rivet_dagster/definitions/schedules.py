@@ -1,4 +1,9 @@
-"""Schedules that materialize a selection."""
+"""Schedules that materialize a selection.
+
+Schedules of the upkeep of tables, and of the sweep of catalogs.
+
+Schedules that observe sources.
+"""
 
 from __future__ import annotations
 

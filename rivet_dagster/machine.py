@@ -1,4 +1,9 @@
-"""Servers that a run needs, and whether they accept connections."""
+"""Servers that a run needs, and whether they accept connections.
+
+Findings of servers of which any one is enough.
+
+The free space of a file system, and whether a folder can be written to.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The conditions of CAST, by source and target types."""
+"""The conditions of CAST, by source and target types.
+
+The conditions of the arithmetic operators, by the types of operands and result.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +10,7 @@ from decimal import Decimal
 from sqlglot import exp
 
 from rivet_dagster.model.plugins import SPARK
-from rivet_dagster.sql.row_errors.site import UNNAMED, Site, constant_raises, literal, shown, type_of
-from rivet_dagster.sql.row_errors.strings import (
+from rivet_dagster.sql.row_errors.implicit_casts import (
     CAST_INVALID_INPUT,
     FRACTIONS,
     INTEGERS,
@@ -20,6 +22,7 @@ from rivet_dagster.sql.row_errors.strings import (
     one_of,
     text_of,
 )
+from rivet_dagster.sql.row_errors.site import UNNAMED, Site, constant_raises, literal, shown, type_of
 
 OUT_OF_RANGE = "NUMERIC_VALUE_OUT_OF_RANGE.WITH_SUGGESTION"
 

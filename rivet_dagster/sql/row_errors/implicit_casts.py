@@ -2,6 +2,12 @@
 
 Spark casts a string that meets an integer to BIGINT, one that meets a fraction to DOUBLE, and otherwise to the type
 that it meets. All of this is decided by types, so the guards here are constants for Spark's optimizer.
+
+The parameters of Spark's functions to which an argument of another type is cast, and what such a cast may raise.
+
+``parameters.txt`` has a line for each function: its name and the type of each parameter, ``-`` for one whose arguments
+are never cast, or only to STRING or BINARY, which never raises. To a type with ``~`` strings are not cast, to one with
+``!`` only strings are.
 """
 
 from __future__ import annotations

@@ -1,1 +1,0 @@
-"""Schedules, one module for each kind."""
