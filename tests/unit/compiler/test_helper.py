@@ -105,7 +105,7 @@ def received(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
 
 def _helper_runs(monkeypatch: pytest.MonkeyPatch, code: str) -> None:
     """Have helpers run some code, with small portions."""
-    small = "from rivet_dagster.compiler.helper import portions; messages._LEAST = 1\n"
+    small = "from rivet_dagster.compiler.helper import messages; messages._LEAST = 1\n"
     monkeypatch.setattr(helper, "_COMMAND", small + code)
 
 
