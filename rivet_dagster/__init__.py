@@ -11,8 +11,8 @@ if TYPE_CHECKING:
     from rivet_dagster.definitions.assets.asset_selection import build_rivet_asset_selection
     from rivet_dagster.definitions.assets.groups import RivetGroupRun
     from rivet_dagster.definitions.assets.rivet_assets import build_rivet_asset_specs, rivet_assets
-    from rivet_dagster.definitions.automation.conditions import automation_condition
-    from rivet_dagster.definitions.component.component import RivetProjectComponent
+    from rivet_dagster.definitions.automation import automation_condition
+    from rivet_dagster.definitions.component import RivetProjectComponent
     from rivet_dagster.definitions.executors.rivet_executor import rivet_executor
     from rivet_dagster.definitions.load import load_definitions
     from rivet_dagster.definitions.project import RivetProject
@@ -39,9 +39,9 @@ _HOMES = {
     "RivetError": "rivet_dagster.errors",
     "RivetGroupRun": "rivet_dagster.definitions.assets.groups",
     "RivetProject": "rivet_dagster.definitions.project",
-    "RivetProjectComponent": "rivet_dagster.definitions.component.component",
+    "RivetProjectComponent": "rivet_dagster.definitions.component",
     "TranslationContext": "rivet_dagster.definitions.specs.translator",
-    "automation_condition": "rivet_dagster.definitions.automation.conditions",
+    "automation_condition": "rivet_dagster.definitions.automation",
     "build_after_success_sensor": "rivet_dagster.definitions.sensors.after_success",
     "build_files_sensor": "rivet_dagster.definitions.sensors.files",
     "build_observation_schedule": "rivet_dagster.definitions.schedules",

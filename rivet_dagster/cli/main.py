@@ -11,14 +11,12 @@ from itertools import pairwise
 import click
 
 from rivet_dagster.cli.commands.environments import diff, environment
-from rivet_dagster.cli.commands.importing import import_
 from rivet_dagster.cli.commands.machine import completion, doctor, spark
 from rivet_dagster.cli.commands.parameters import KnownCommands, project_options
-from rivet_dagster.cli.commands.planning import compile_, init, lineage, schema
+from rivet_dagster.cli.commands.planning import compile_, import_, init, lineage, schema
 from rivet_dagster.cli.commands.profiles import catalog, engine
-from rivet_dagster.cli.commands.running import run, show
+from rivet_dagster.cli.commands.running import run, show, test
 from rivet_dagster.cli.commands.storage import sweep, upkeep, versions, watermark
-from rivet_dagster.cli.commands.testing import test
 from rivet_dagster.cli.completion import PROGRAM, answer_shell
 from rivet_dagster.cli.console import FAILURE, INTERRUPTED, has_colors, show_diagnostics
 from rivet_dagster.cli.stdout import discard_output, open_closed_streams, readers_are_gone

@@ -9,7 +9,13 @@ from rivet_dagster.cache import CompileCache
 from rivet_dagster.compiler.assembly import check_assembly
 from rivet_dagster.compiler.context import DeclaredContext, GroupsContext
 from rivet_dagster.compiler.diagnostics import Diagnostics
-from rivet_dagster.compiler.engines import check_settings, check_storage, resolve_engines
+from rivet_dagster.compiler.engines import (
+    check_declared_tables,
+    check_plugins,
+    check_settings,
+    check_storage,
+    resolve_engines,
+)
 from rivet_dagster.compiler.fusion import (
     DEFAULT_MAX_DEPTH,
     engine_boundaries,
@@ -20,9 +26,7 @@ from rivet_dagster.compiler.fusion import (
 from rivet_dagster.compiler.graph import Graph
 from rivet_dagster.compiler.groups import check_exits, fused_group, targets_of
 from rivet_dagster.compiler.landing import check_external_assets, check_landing_readers, check_landing_zones
-from rivet_dagster.compiler.partitions import check_parameters, check_partition_columns
 from rivet_dagster.compiler.plan import CompiledAssembly
-from rivet_dagster.compiler.plugin_options import check_declared_tables, check_plugins
 from rivet_dagster.compiler.quality import compile_checks, with_errors_checks
 from rivet_dagster.compiler.quarantine import check_error_tables, check_quarantine
 from rivet_dagster.compiler.reach import Reach
@@ -30,7 +34,7 @@ from rivet_dagster.compiler.references import build_graph
 from rivet_dagster.compiler.resolve_joints import resolve_joints
 from rivet_dagster.compiler.schemas import infer_schemas
 from rivet_dagster.compiler.sensors import check_observations, check_sensors, check_upkeeps
-from rivet_dagster.compiler.strategies import check_layouts, check_strategies
+from rivet_dagster.compiler.strategies import check_layouts, check_parameters, check_partition_columns, check_strategies
 from rivet_dagster.compiler.table_writers import check_stored_tables, check_tables
 from rivet_dagster.compiler.tables import Tables
 from rivet_dagster.model.plugins import Plugins

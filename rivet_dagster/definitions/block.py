@@ -1,17 +1,19 @@
-"""The ``dagster:`` block of rivet.yaml as schedules and sensors, each made by its public builder."""
+"""The ``dagster:`` block of rivet.yaml as schedules and sensors, each made by its public builder.
+
+The sensors that rivet.yaml declares, each made by its public builder.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TypeAlias
+from typing import TypeAlias, TypedDict
 
 import dagster as dg
 
-from rivet_dagster.definitions.automation.rules import Problems
-from rivet_dagster.definitions.jobs.target import jobs_over_everything
-from rivet_dagster.definitions.jobs.upkeep import sweep_job, upkeep_job
+from rivet_dagster.definitions.automation import Problems
+from rivet_dagster.definitions.jobs import jobs_over_everything, sweep_job, upkeep_job
 from rivet_dagster.definitions.project import RivetProject
 from rivet_dagster.definitions.schedules import (
     build_observation_schedule,
@@ -19,11 +21,18 @@ from rivet_dagster.definitions.schedules import (
     sweep_schedule,
     upkeep_schedule,
 )
-from rivet_dagster.definitions.sensors.declared import declared_sensor
+from rivet_dagster.definitions.sensors.after_success import build_after_success_sensor
+from rivet_dagster.definitions.sensors.files import build_files_sensor
+from rivet_dagster.definitions.sensors.source_changed import build_source_changed_sensor
+from rivet_dagster.definitions.sensors.sweep import build_sweep_sensors
 from rivet_dagster.errors import RivetError
 from rivet_dagster.execution.clean_up import upkeep_catalogs
 from rivet_dagster.model.automation import (
+    AfterSuccessSensor,
+    FilesSensor,
     ObservationSchedule,
+    Sensor,
+    SourceChangedSensor,
     SweepSchedule,
     TargetSchedule,
     TargetSensor,
@@ -175,3 +184,28 @@ def _jobs(trigger: Trigger) -> Sequence[Job]:
 
 def _clash(problems: Problems, entry: Entry, message: str) -> None:
     problems.add(entry.name, entry.origin, "RVT-104", message, remediation="Rename one of them.")
+
+
+class _Common(TypedDict):
+    name: str
+    minimum_interval_seconds: int | None
+    default_status: dg.DefaultSensorStatus
+
+
+def declared_sensor(project: RivetProject, declared: Sensor) -> list[dg.SensorDefinition]:
+    """Return the sensors for an entry of ``sensors``: one, or two for a sweep. Raises RivetError."""
+    common = _Common(
+        name=declared.name,
+        minimum_interval_seconds=declared.minimum_interval_seconds,
+        default_status=dg.DefaultSensorStatus[declared.default_status],
+    )
+    origin = declared.origin
+    match declared:
+        case FilesSensor(source=source, target=target):
+            return [build_files_sensor(project, source=source, target=target, origin=origin, **common)]
+        case SourceChangedSensor(sources=sources, target=target):
+            return [build_source_changed_sensor(project, sources=sources, target=target, origin=origin, **common)]
+        case AfterSuccessSensor(monitored=monitored, target=target):
+            return [build_after_success_sensor(project, monitored=monitored, target=target, origin=origin, **common)]
+        case _:
+            return build_sweep_sensors(project, **common)

@@ -12,7 +12,7 @@ from rivet_dagster.collector import without_collector
 from rivet_dagster.definitions.assets.rivet_assets import Body, StepSettings, group_body, project_assets
 from rivet_dagster.definitions.block import block_definitions
 from rivet_dagster.definitions.executors.rivet_executor import rivet_executor
-from rivet_dagster.definitions.jobs.target import jobs_over_everything
+from rivet_dagster.definitions.jobs import jobs_over_everything
 from rivet_dagster.definitions.project import RivetProject
 from rivet_dagster.definitions.resources.io_manager import rivet_resources
 from rivet_dagster.definitions.specs.translator import DagsterRivetTranslator

@@ -11,7 +11,7 @@ from pathlib import Path
 import dagster as dg
 
 from rivet_dagster.compiler.plan import CompiledAssembly
-from rivet_dagster.definitions.automation.rules import with_rules
+from rivet_dagster.definitions.automation import with_rules
 from rivet_dagster.definitions.specs.selection import Selector, published_key, published_with_run, without_sources
 from rivet_dagster.definitions.specs.translator import AssetSpecs, DagsterRivetTranslator, asset_specs
 from rivet_dagster.errors import Diagnostic, RivetError

@@ -14,11 +14,10 @@ from typing import Any
 import dagster as dg
 
 from rivet_dagster.compiler.sensors import wrong_observation
-from rivet_dagster.definitions.jobs.target import JobTarget, find_target
-from rivet_dagster.definitions.jobs.upkeep import upkeep_config
+from rivet_dagster.definitions.jobs import JobTarget, find_target, upkeep_config
 from rivet_dagster.definitions.partitions import last_whole_partition, partitions_definition
 from rivet_dagster.definitions.project import RivetProject
-from rivet_dagster.definitions.runs.environment import environment_tags
+from rivet_dagster.definitions.runs.identity import environment_tags
 from rivet_dagster.errors import RivetError
 from rivet_dagster.model.automation import SweepSchedule, UpkeepSchedule
 

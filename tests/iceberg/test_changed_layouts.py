@@ -14,8 +14,8 @@ from support.iceberg_runs import lake
 from rivet_dagster.catalogs.capabilities.transaction import WriteContext
 from rivet_dagster.catalogs.iceberg.names import table_name
 from rivet_dagster.catalogs.iceberg.opened import OpenedTable
+from rivet_dagster.catalogs.iceberg.writes.native import overwritable_by
 from rivet_dagster.catalogs.iceberg.writes.staged_table import place_of
-from rivet_dagster.catalogs.iceberg.writes.staging import overwritable_by
 from rivet_dagster.engines.contract import EngineSession
 from rivet_dagster.model.partitions import Partitions, Window
 from rivet_dagster.model.write_plan import Append, DeleteInsert, ReplaceAll, ReplacePartitions, WritePlan

@@ -370,7 +370,7 @@ def test_columns_that_the_base_got_since_stay(place, adds):
 
 def test_a_drop_waits_for_a_merge_and_a_name_must_be_one(place, monkeypatch):
     all_works(place.catalog, place.root)
-    from rivet_dagster.catalogs.iceberg.environments.table_branches.merging import BranchEnvironment
+    from rivet_dagster.catalogs.iceberg.environments.table_branches.storage import BranchEnvironment
 
     def dropped(merge, state):
         with pytest.raises(RivetError, match="RVT-417"):

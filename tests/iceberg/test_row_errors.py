@@ -17,7 +17,7 @@ from support.separated import compared_queries, with_tables
 from support.torture import examples
 
 from rivet_dagster.catalogs.iceberg.settings.connection import connected
-from rivet_dagster.execution.reading.error_tables import errors_reference
+from rivet_dagster.execution.reading.sources import errors_reference
 from rivet_dagster.execution.writing import joint
 
 

@@ -10,7 +10,7 @@ from support.error_tables import COLUMNS, ERRORS
 from support.folders import sink, source
 
 from rivet_dagster.catalogs.filesystem.writes import transaction as writes
-from rivet_dagster.execution.reading.error_tables import errors_reference
+from rivet_dagster.execution.reading.sources import errors_reference
 from rivet_dagster.model.write_plan import ReplaceAll
 
 NEW = """

@@ -21,7 +21,7 @@ from rivet_dagster.catalogs.iceberg.metadata.summary import ERRORS, ERRORS_OF, O
 from rivet_dagster.catalogs.iceberg.names import staging_of
 from rivet_dagster.catalogs.iceberg.opened import OpenedTable, Opener
 from rivet_dagster.catalogs.iceberg.settings.spark_settings import spark_needs
-from rivet_dagster.catalogs.iceberg.sources import snapshot_read
+from rivet_dagster.catalogs.iceberg.traits import snapshot_read
 from rivet_dagster.catalogs.iceberg.writes.errors import errors_of_rows
 from rivet_dagster.errors import NotMaterialized, RivetError
 from rivet_dagster.model.relations import CatalogTable

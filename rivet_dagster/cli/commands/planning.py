@@ -1,4 +1,7 @@
-"""The commands of a project before it runs: ``init``, ``compile``, ``lineage``."""
+"""The commands of a project before it runs: ``init``, ``compile``, ``lineage``.
+
+The commands that move projects of other tools over: ``import``.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,7 @@ import click
 
 from rivet_dagster.cli.commands.parameters import (
     ExampleCommand,
+    KnownCommands,
     joint_names,
     joints,
     with_format,
@@ -111,3 +115,31 @@ def schema(file: str) -> int:
     from rivet_dagster.cli.schema_command import print_schema
 
     return print_schema(file)
+
+
+DBT_EXAMPLE = """
+rivet-dagster import dbt jaffle_shop --to shop
+rivet-dagster import dbt jaffle_shop --to shop --format json > report.json
+"""
+
+
+@click.group("import", cls=KnownCommands)
+def import_() -> None:
+    """Make a project of one that was written for another tool."""
+
+
+@import_.command("dbt", cls=ExampleCommand, example=DBT_EXAMPLE)
+@click.argument("directory", metavar="DIR", type=click.Path(path_type=Path))
+@click.option("--to", "target", metavar="NEW", required=True, type=click.Path(path_type=Path), help="The new project.")
+@with_format("text", "json")
+@click.option("--verbose", is_flag=True, help="Show the traceback of an error.")
+def dbt(directory: Path, target: Path, format: str, verbose: bool) -> int:
+    """Write the project of joints that a dbt project becomes.
+
+    DIR is the directory with dbt_project.yml, which is only read; dbt itself is not needed. NEW is a directory that
+    does not exist, or an empty one. The report tells what was changed and what was left out, and why; the exit code is
+    2 where something was left out.
+    """
+    from rivet_dagster.cli.import_command import import_dbt
+
+    return import_dbt(directory, target, as_json=format == "json")

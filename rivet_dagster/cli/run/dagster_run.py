@@ -33,13 +33,12 @@ from rivet_dagster.cli.screen.contract import (
 from rivet_dagster.compiler.plan import CompiledAssembly, CompiledJoint
 from rivet_dagster.definitions.executors.rivet_executor import one_process_executor
 from rivet_dagster.definitions.executors.steps_in_threads import execute_here
-from rivet_dagster.definitions.jobs.target import target_of
+from rivet_dagster.definitions.jobs import target_of
 from rivet_dagster.definitions.load import build_definitions
 from rivet_dagster.definitions.metadata.materialization_metadata import ROW_COUNT
 from rivet_dagster.definitions.project import RivetProject
-from rivet_dagster.definitions.runs.environment import environment_tags
 from rivet_dagster.definitions.runs.failure import was_not_started
-from rivet_dagster.definitions.runs.identity import full_refresh_tags, step_name
+from rivet_dagster.definitions.runs.identity import environment_tags, full_refresh_tags, step_name
 from rivet_dagster.definitions.specs.translator import DagsterRivetTranslator
 from rivet_dagster.execution.changed import changed_groups
 from rivet_dagster.execution.environments import refuse_without_environments, use_environment

@@ -25,7 +25,6 @@ from rivet_dagster.definitions.metadata.materialization_metadata import (
 from rivet_dagster.definitions.partitions import run_window
 from rivet_dagster.definitions.project import RivetProject
 from rivet_dagster.definitions.resources.engines import open_runtime
-from rivet_dagster.definitions.runs.environment import enter_environment, environment_metadata
 from rivet_dagster.definitions.runs.event_log import (
     TAG,
     data_version,
@@ -34,8 +33,21 @@ from rivet_dagster.definitions.runs.event_log import (
     staged_metadata,
     staged_table,
 )
-from rivet_dagster.definitions.runs.failure import failure, refuse_after_failure, rivet_failures, step_failures
-from rivet_dagster.definitions.runs.identity import enter_full_refresh, full_refresh_metadata, run_identity, step_name
+from rivet_dagster.definitions.runs.failure import (
+    TimeLimit,
+    failure,
+    refuse_after_failure,
+    rivet_failures,
+    step_failures,
+)
+from rivet_dagster.definitions.runs.identity import (
+    enter_environment,
+    enter_full_refresh,
+    environment_metadata,
+    full_refresh_metadata,
+    run_identity,
+    step_name,
+)
 from rivet_dagster.definitions.runs.staged_heartbeats import keep_staged
 from rivet_dagster.errors import RivetError
 from rivet_dagster.execution.clean_up import evict
@@ -43,12 +55,11 @@ from rivet_dagster.execution.group_run import run_group
 from rivet_dagster.execution.progress import ProgressLines, ProgressListener
 from rivet_dagster.execution.quality.judging import check_published
 from rivet_dagster.execution.quality.row_errors import published_errors
-from rivet_dagster.execution.reading.error_tables import errors_reference
 from rivet_dagster.execution.reading.inputs import reference
 from rivet_dagster.execution.reading.refs import MaterializedRef
+from rivet_dagster.execution.reading.sources import errors_reference
 from rivet_dagster.execution.results import CheckResult, GroupResult, RowErrorCounts
 from rivet_dagster.execution.runtime import Runtime
-from rivet_dagster.execution.time_limit import TimeLimit
 from rivet_dagster.model.joint import SOURCE
 from rivet_dagster.model.partitions import Window
 from rivet_dagster.model.storage import Published

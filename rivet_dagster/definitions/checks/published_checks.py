@@ -11,13 +11,12 @@ from collections.abc import Iterator
 
 import dagster as dg
 
-from rivet_dagster.definitions.automation.conditions import published_condition
+from rivet_dagster.definitions.automation import published_condition
 from rivet_dagster.definitions.project import RivetProject
 from rivet_dagster.definitions.resources.engines import engine_keys, open_runtime
-from rivet_dagster.definitions.runs.environment import environment_of, mark_run
 from rivet_dagster.definitions.runs.event_log import staged_in_run, staged_of
 from rivet_dagster.definitions.runs.failure import failure, refuse_after_failure, rivet_failures
-from rivet_dagster.definitions.runs.identity import step_name
+from rivet_dagster.definitions.runs.identity import environment_of, mark_run, step_name
 from rivet_dagster.definitions.runs.staged_heartbeats import keep_staged
 from rivet_dagster.definitions.specs.selection import LAST_STEP
 from rivet_dagster.errors import Conflict, RivetError, StagedRowsGone

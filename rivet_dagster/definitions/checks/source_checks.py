@@ -15,9 +15,8 @@ from rivet_dagster.definitions.metadata.error_metadata import bounded, check_met
 from rivet_dagster.definitions.metadata.materialization_metadata import sql_markdown
 from rivet_dagster.definitions.project import RivetProject
 from rivet_dagster.definitions.resources.engines import ENGINE_TAG, engine_keys, engine_pool, open_runtime
-from rivet_dagster.definitions.runs.environment import mark_run
 from rivet_dagster.definitions.runs.failure import refuse_after_failure, rivet_failures
-from rivet_dagster.definitions.runs.identity import step_name
+from rivet_dagster.definitions.runs.identity import mark_run, step_name
 from rivet_dagster.execution.quality.judging import check_source
 from rivet_dagster.execution.results import CheckResult
 from rivet_dagster.model.external_assets import is_external

@@ -15,15 +15,14 @@ from rivet_dagster.definitions.metadata.materialization_metadata import PARTITIO
 from rivet_dagster.definitions.partitions import definition_text, partitions_definition, window
 from rivet_dagster.definitions.project import RivetProject
 from rivet_dagster.definitions.resources.engines import ENGINE_TAG, engine_keys, engine_resources, open_runtime
-from rivet_dagster.definitions.runs.environment import ENVIRONMENT, environment_metadata, mark_run
 from rivet_dagster.definitions.runs.event_log import staged_in_run
 from rivet_dagster.definitions.runs.failure import rivet_failures
-from rivet_dagster.definitions.runs.identity import run_identity
+from rivet_dagster.definitions.runs.identity import ENVIRONMENT, environment_metadata, mark_run, run_identity
 from rivet_dagster.errors import RivetError
 from rivet_dagster.execution.environments import use_environment
-from rivet_dagster.execution.reading.error_tables import errors_reference
 from rivet_dagster.execution.reading.inputs import reference
 from rivet_dagster.execution.reading.refs import MaterializedRef
+from rivet_dagster.execution.reading.sources import errors_reference
 from rivet_dagster.execution.results import StagedTable
 from rivet_dagster.execution.runtime import Runtime
 from rivet_dagster.execution.writing.external_assets import external_reference, store_external_asset

@@ -5,20 +5,22 @@ Dagster stores the text of an exception and of its causes in the event log, so s
 Interrupts of runs with steps in threads: signals, Dagster's way to end a run, arrive in the main thread alone.
 
 ``fail_fast``: after a failure no further group starts, whatever executor the run has.
+
+The time limit of one attempt of a step.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 import dagster as dg
 
-from rivet_dagster.compiler.plan import CompiledAssembly
+from rivet_dagster.compiler.plan import CompiledAssembly, CompiledJoint
 from rivet_dagster.definitions.metadata.error_metadata import failure_metadata
 from rivet_dagster.errors import RivetError
 from rivet_dagster.execution.row_error import error_without_values, text_without_values
-from rivet_dagster.execution.time_limit import out_of_time_as_error
 from rivet_dagster.model.step_options import StepOptions
 from rivet_dagster.secrets.redaction import without_secrets
 
@@ -113,3 +115,38 @@ def was_not_started(failure: dg.DagsterEvent) -> bool:
     """Return whether a step failed because ``refuse_after_failure`` refused to start it."""
     data = failure.step_failure_data.user_failure_data
     return data is not None and _NOT_STARTED in data.metadata
+
+
+class OutOfTime(BaseException):
+    """Raised when the time limit of a step is exceeded.
+
+    Like KeyboardInterrupt it is not an Exception, so that no handler takes it for a failed check or a wrong query.
+    """
+
+    def __init__(self, error: RivetError) -> None:
+        super().__init__(str(error))
+        self.error = error
+
+
+class TimeLimit:
+    """The ``timeout`` of the step whose exit is ``joint``, counted from now on."""
+
+    def __init__(self, joint: CompiledJoint) -> None:
+        self._joint = joint
+        self._ends = None if joint.step.timeout is None else time.monotonic() + joint.step.timeout
+
+    def check(self) -> None:
+        """Raise OutOfTime if the time limit is exceeded."""
+        if self._ends is not None and time.monotonic() > self._ends:
+            message = f"it took longer than its `timeout`, {self._joint.step.timeout:g} s; nothing of it is published"
+            joint = self._joint
+            raise OutOfTime(RivetError("RVT-518", message, joint=joint.name, file=joint.file, line=joint.line))
+
+
+@contextmanager
+def out_of_time_as_error() -> Iterator[None]:
+    """Turn an OutOfTime of the block into its error, RVT-518."""
+    try:
+        yield
+    except OutOfTime as late:
+        raise late.error from None

@@ -6,7 +6,7 @@ from collections.abc import Container, Iterable, Sequence
 
 import dagster as dg
 
-from rivet_dagster.definitions.jobs.target import JobTarget, find_target
+from rivet_dagster.definitions.jobs import JobTarget, find_target
 from rivet_dagster.definitions.partitions import partitions_definition
 from rivet_dagster.definitions.project import RivetProject
 from rivet_dagster.definitions.runs.event_log import staged_of

@@ -15,9 +15,9 @@ import dagster as dg
 
 from rivet_dagster.compiler.joints import SourceJoint
 from rivet_dagster.compiler.sensors import wrong_source
-from rivet_dagster.definitions.jobs.target import JobTarget, find_target
+from rivet_dagster.definitions.jobs import JobTarget, find_target
 from rivet_dagster.definitions.project import RivetProject
-from rivet_dagster.definitions.runs.environment import environment_tags
+from rivet_dagster.definitions.runs.identity import environment_tags
 from rivet_dagster.errors import Diagnostic, RivetError
 from rivet_dagster.model.text_lines import Origin
 

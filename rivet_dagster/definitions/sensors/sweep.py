@@ -4,7 +4,7 @@
 
 import dagster as dg
 
-from rivet_dagster.definitions.jobs.upkeep import SWEEP_JOB, sweep_job
+from rivet_dagster.definitions.jobs import SWEEP_JOB, sweep_job
 from rivet_dagster.definitions.project import RivetProject
 from rivet_dagster.model.automation import SWEEP_ENDS
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from rivet_dagster.catalogs.rewriting.history import own_columns
+from rivet_dagster.catalogs.rewriting.incoming import own_columns
 from rivet_dagster.compiler.plan import CompiledAssembly
 from rivet_dagster.engines.contract import EngineSession, Frame
 from rivet_dagster.model.write_plan import History, Upsert, WritePlan

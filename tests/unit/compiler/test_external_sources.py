@@ -7,7 +7,7 @@ from support.projects import sink as sink_joint
 
 from rivet_dagster import compile_directory
 from rivet_dagster.definitions.assets.rivet_assets import source_assets
-from rivet_dagster.definitions.jobs.target import find_target
+from rivet_dagster.definitions.jobs import find_target
 from rivet_dagster.definitions.load import build_definitions
 from rivet_dagster.definitions.project import RivetProject
 from rivet_dagster.errors import RivetError

@@ -17,11 +17,10 @@ from rivet_dagster.catalogs.iceberg.names import attempt_key
 from rivet_dagster.catalogs.iceberg.opened import OpenedTable
 from rivet_dagster.catalogs.iceberg.reaching import reaching, unknown_outcome
 from rivet_dagster.catalogs.iceberg.writes.errors import Beginning, ExistingVersion
-from rivet_dagster.catalogs.iceberg.writes.native import NativeWrite
+from rivet_dagster.catalogs.iceberg.writes.native import NativeWrite, fits, overwritable_by
 from rivet_dagster.catalogs.iceberg.writes.publishing import Release
 from rivet_dagster.catalogs.iceberg.writes.staged_branch import StagedBranch, begin_branch
 from rivet_dagster.catalogs.iceberg.writes.staged_table import StagingTable
-from rivet_dagster.catalogs.iceberg.writes.staging import fits, overwritable_by
 from rivet_dagster.catalogs.iceberg.writes.withheld import Judged, described, required, stage, withhold
 from rivet_dagster.catalogs.rewriting.rewrite import Rewritten, rewritten
 from rivet_dagster.engines.contract import EngineSession, Frame

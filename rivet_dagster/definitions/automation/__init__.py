@@ -1,1 +1,0 @@
-"""Declarative automation: automation conditions, and freshness policies."""

@@ -1,1 +1,0 @@
-"""The component by which ``dg`` loads a project."""

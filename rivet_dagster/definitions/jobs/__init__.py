@@ -1,1 +1,0 @@
-"""Jobs, and the targets of jobs, schedules and sensors."""
