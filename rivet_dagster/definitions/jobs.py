@@ -1,10 +1,7 @@
-"""The job that does the upkeep of the tables of a project.
+"""Jobs: those over all joints, the upkeep of tables and the sweep of catalogs; and targets of jobs and schedules.
 
-The job that sweeps the catalogs of a project.
-
-Targets of jobs, schedules and sensors: joints with one partitions definition or none, and checks of sources.
-
-The jobs over all joints: one for joints without partitions, and one for each partitions definition.
+There is one job over all joints without partitions, and one for each partitions definition. A target is joints with one
+partitions definition or none, and checks of sources.
 """
 
 # No `from __future__ import annotations` here: Dagster reads the annotation of a step's context as a class.
@@ -76,7 +73,7 @@ def _gated_sources(project: RivetProject, joints: Iterable[str]) -> tuple[str, .
     )
 
 
-def jobs_over_everything(project: RivetProject) -> list[dg.UnresolvedAssetJobDefinition]:
+def jobs_over_everything(project: RivetProject) -> "list[dg.UnresolvedAssetJobDefinition]":
     """Return the job ``all``, and ``all_daily`` and the like for joints with partitions.
 
     A run has one partitions definition, so each has a job of its own: several of one type are numbered in the order of
