@@ -46,7 +46,7 @@ _HOMES = {
     "build_files_sensor": "rivet_dagster.definitions.sensors.files",
     "build_observation_schedule": "rivet_dagster.definitions.schedules",
     "build_rivet_asset_selection": "rivet_dagster.definitions.assets.asset_selection",
-    "build_rivet_asset_specs": "rivet_dagster.definitions.specs.translator",
+    "build_rivet_asset_specs": "rivet_dagster.definitions.assets.rivet_assets",
     "build_schedule_from_rivet_selection": "rivet_dagster.definitions.schedules",
     "build_source_changed_sensor": "rivet_dagster.definitions.sensors.source_changed",
     "build_sweep_sensors": "rivet_dagster.definitions.sensors.sweep",

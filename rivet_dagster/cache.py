@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Set
 from functools import cached_property
 from typing import Any
 
@@ -27,8 +27,9 @@ class CompileCache:
         self.known = {} if known is None else known
         self._got: dict[str, str] = {}
         self._new: dict[str, Any] = {}
-        self._unflushed: dict[str, Any] = {}
         self._received: dict[str, str] = {}
+        self._awaited: Set[str] = frozenset()
+        self._ask: Callable[[], Mapping[str, str]] | None = None
         self._taken: dict[str, str] = {}
 
     def get(self, kind: str, text: str) -> Any:
@@ -43,6 +44,9 @@ class CompileCache:
         if cached is not None:
             self._got[key] = cached
             return _JSON.raw_decode(cached)[0]
+        if self._ask is not None and key in self._awaited:
+            ask, self._ask, self._awaited = self._ask, None, frozenset()
+            self.receive(ask())
         cached = self._received.get(key)
         if cached is None:
             return None
@@ -54,16 +58,23 @@ class CompileCache:
         """Add values, as JSON, that another process has computed."""
         self._received.update(values)
 
+    def await_values(self, keys: Set[str], ask: Callable[[], Mapping[str, str]]) -> None:
+        """Add the values that ``ask`` returns, as JSON; it is called when a value of ``keys`` is needed."""
+        self._awaited, self._ask = keys, ask
+
+    def is_awaited(self, kind: str, text: str) -> bool:
+        """Return whether the value computed from ``text`` is best asked for after others."""
+        return self._ask is not None and key_of(kind, text) in self._awaited
+
+    @property
+    def awaits_values(self) -> bool:
+        """Whether values of another process are still to come."""
+        return self._ask is not None
+
     def put(self, kind: str, text: str, value: Any) -> None:
         """Add a value, which must not be None and must not be changed afterwards."""
-        key = key_of(kind, text)
-        self._new[key] = self._unflushed[key] = value
+        self._new[key_of(kind, text)] = value
         self.__dict__.pop("added", None)
-
-    def flush(self) -> dict[str, str]:
-        """Return the values put since the last call, each as one line of JSON."""
-        values, self._unflushed = self._unflushed, {}
-        return {key: _line(value) for key, value in values.items()}
 
     @property
     def used(self) -> dict[str, str]:

@@ -13,8 +13,8 @@ from rivet_dagster.catalogs.introspection import introspection, last_told
 from rivet_dagster.catalogs.registry import catalog_class, catalog_traits
 from rivet_dagster.collector import without_collector
 from rivet_dagster.compiler.compilation import compile_project
-from rivet_dagster.compiler.helper.helper import helper
 from rivet_dagster.compiler.plan import CompiledAssembly
+from rivet_dagster.compiler.second_process import second_process
 from rivet_dagster.engines.registry import engine_traits
 from rivet_dagster.errors import RivetError
 from rivet_dagster.model.joint import SOURCE, Joint
@@ -23,7 +23,7 @@ from rivet_dagster.model.profile import expand_variables
 from rivet_dagster.model.project import Project
 from rivet_dagster.model.schema import Introspection
 from rivet_dagster.model.target import Location, Resolved
-from rivet_dagster.project.cache_file import read_cache, write_cache, write_parts
+from rivet_dagster.project.cache_file import read_cache, write_cache
 from rivet_dagster.project.load import read_project
 
 
@@ -51,21 +51,17 @@ def compile_directory(
     root = Path(project_dir)
     with without_collector(), _defects():
         cache = read_cache(root)
-        with helper(root, cache) as second:
+        with second_process(root, cache) as second:
             project = read_project(root, profile, environ, joints, cache, variables, second.read)
             environ = os.environ if environ is None else environ
             introspected = introspection(project, root, environ, cache) if introspect else Introspection()
             earlier = last_told(project, cache)  # even without `recall`: reading it keeps it in the cache
             if recall:
                 introspected = introspected.with_earlier(earlier)
-            second.order(project, introspected)
+            second.share_queries(project, introspected)
             locations = resolved_locations(project, root, environ)
-            second.analyze()
             plan = compile_project(project, Plugins(catalog_traits(), engine_traits()), cache, introspected, locations)
-            if parts := second.parts():
-                write_parts(root, parts)
-            else:
-                write_cache(root, cache)
+        write_cache(root, cache)
     return plan
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import PurePosixPath
 
@@ -15,6 +16,7 @@ from rivet_dagster.model.joint import PYTHON, SINK, SQL, Joint
 from rivet_dagster.model.project import Project
 from rivet_dagster.model.text_lines import Stretch
 from rivet_dagster.near_names import NearNames
+from rivet_dagster.project.templating import is_template
 from rivet_dagster.sql.dialect import SqlError
 from rivet_dagster.sql.known_query import KnownQuery, know_query
 
@@ -39,6 +41,10 @@ def build_graph(project: Project, diagnostics: Diagnostics, cache: CompileCache)
     upstream: dict[str, tuple[str, ...]] = {}
     broken, near = broken_names(project), NearNames(joints)
     know = functools.cache(functools.partial(know_query, cache=cache))
+    for joint in joints.values() if cache.awaits_values else ():  # those that another process reads come last
+        if joint.type == SQL and joint.sql and not is_template(joint.sql) and not cache.is_awaited("query", joint.sql):
+            with suppress(SqlError):
+                know(joint.sql)
     templates = render_templates(joints, project, know, broken, diagnostics, cache)
     for joint in joints.values():
         if joint.type == SQL:

@@ -7,7 +7,7 @@ import os
 import sys
 import tempfile
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from functools import cache
 from importlib.metadata import version
@@ -57,12 +57,6 @@ def values_in(content: bytes) -> dict[str, str]:
     return known
 
 
-def write_parts(root: Path, parts: Iterable[bytes]) -> None:
-    """Store parts that hold all values of a compilation; do nothing if the folder is not writable."""
-    with suppress(OSError):
-        _replace(root / FILE, parts)
-
-
 def write_cache(root: Path, cache: CompileCache) -> None:
     """Store the values that this compilation used, if they have changed; do nothing if the folder is not writable.
 
@@ -77,7 +71,7 @@ def write_cache(root: Path, cache: CompileCache) -> None:
         if many and cache.unused + len(added) <= len(cache.known) * _MOST_UNUSED:
             _append(file, added)
         else:
-            _replace(file, [part(cache.used)])
+            _replace(file, part(cache.used))
     except OSError:
         return
 
@@ -90,12 +84,12 @@ def _append(file: Path, values: Mapping[str, str]) -> None:
         os.close(descriptor)
 
 
-def _replace(file: Path, parts: Iterable[bytes]) -> None:
+def _replace(file: Path, content: bytes) -> None:
     make_rivet_folder(file.parent)
     _remove_abandoned(file.parent)
     with tempfile.NamedTemporaryFile(dir=file.parent, prefix=_UNFINISHED, delete=False) as unfinished:
         try:
-            unfinished.writelines(parts)
+            unfinished.write(content)
             unfinished.close()
             os.replace(unfinished.name, file)
         except BaseException:

@@ -33,8 +33,8 @@ from rivet_dagster.project.text_file import UnreadableError, list_files, read_te
 from rivet_dagster.project.variables import refuse_unknown, unset_variables, variables_of
 
 _READERS = {".yaml": yaml_joint, ".yml": yaml_joint, ".sql": sql_joint, ".py": python_joint}
-ReadDrafts = Callable[[Sequence[str], KnownDrafts, Profile], list[Draft]]
-"""A function that returns the drafts of the files, in order; what they will be compiled with is the profile."""
+ReadDrafts = Callable[[Sequence[str], KnownDrafts], list[Draft]]
+"""A function that returns the drafts of the files, in order."""
 
 _NO_FUNCTION = "Correct `function`, or define it in the file that it names."
 
@@ -89,7 +89,7 @@ def read_project(
     quality_files = {path: quality for path in paths if (quality := quality_file_of_joint(path)) is not None}
     known = KnownDrafts(root, cache)
     joint_files = [path for path in paths if path not in quality_files]
-    drafts = read_drafts(joint_files, known) if read is None else read(joint_files, known, chosen)
+    drafts = (read or read_drafts)(joint_files, known)
     known.store()
     folder = list_quality_files(root, manifest.quality)
     checks, errors = _checks(root, (*quality_files.values(), *folder), _folders(drafts, joints), cache)

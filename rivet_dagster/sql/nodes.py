@@ -1,7 +1,4 @@
-"""Walks of trees that do without sqlglot's generators, and leave out the nodes that few questions are about.
-
-Trees that are needed no more: their memory is given back without the garbage collector.
-"""
+"""Walks of trees that do without sqlglot's generators, and leave out the nodes that few questions are about."""
 
 from __future__ import annotations
 
@@ -62,19 +59,3 @@ def names_of(column: exp.Column) -> list[str]:
     if args.get("table") or args.get("db") or args.get("catalog"):
         return [part.name for part in column.parts]
     return [column.name]
-
-
-def free_tree(tree: exp.Expr) -> None:
-    """Take the parents out of a tree that nobody looks at any more: without circles it is freed at once.
-
-    >>> from sqlglot import parse_one
-    >>> tree = parse_one("SELECT a + 1")
-    >>> free_tree(tree)
-    >>> {node.parent for node in tree.walk()}
-    {None}
-    """
-    nodes = [tree]
-    while nodes:
-        node = nodes.pop()
-        nodes += node.iter_expressions()
-        node.parent = None

@@ -1,4 +1,4 @@
-"""The helper process of a large project's first compilation: it saves time and never changes the plan."""
+"""The second process of a large project's first compilation: it saves time and never changes the plan."""
 
 from __future__ import annotations
 
@@ -9,20 +9,16 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping
-from itertools import islice
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
-from support.torture import some
 
-from rivet_dagster.compiler.helper import helper, messages
-from rivet_dagster.compiler.helper.analysis import plain_share, read_share, share_of
+from rivet_dagster.compiler import second_process
+from rivet_dagster.compiler.second_process import plain_share, read_share, share_of
 from rivet_dagster.loading import compile_directory
 from rivet_dagster.model.joint import Joint
-from rivet_dagster.model.profile import Profile
-from rivet_dagster.model.project import Project
 from rivet_dagster.model.schema import Field, Introspection
 from rivet_dagster.project import load
 from rivet_dagster.project.cache_file import read_cache
@@ -70,14 +66,13 @@ WRONG = {
 
 @pytest.fixture(autouse=True)
 def low_threshold(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(helper, "LEAST_FILES", 1)
-    monkeypatch.setattr(helper, "_processors", lambda: 2)
-    monkeypatch.setattr(messages, "_LEAST", 1)
+    monkeypatch.setattr(second_process, "LEAST_FILES", 1)
+    monkeypatch.setattr(second_process, "_processors", lambda: 2)
 
 
 @pytest.fixture
 def started(monkeypatch: pytest.MonkeyPatch) -> list[subprocess.Popen[bytes]]:
-    """The helpers that have been started."""
+    """The processes that have been started."""
     processes = []
     start = subprocess.Popen
 
@@ -85,36 +80,28 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[subprocess.Popen[bytes]]:
         processes.append(start(*args, **options))
         return processes[-1]
 
-    monkeypatch.setattr(helper.subprocess, "Popen", _started)
+    monkeypatch.setattr(second_process.subprocess, "Popen", _started)
     return processes
 
 
 @pytest.fixture
 def received(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
-    """The values that helpers have returned."""
+    """The values that other processes have returned."""
     values: dict[str, str] = {}
-    read = helper.values_in
+    read = second_process.values_in
 
     def _read(content: bytes) -> dict[str, str]:
         values.update(read(content))
         return read(content)
 
-    monkeypatch.setattr(helper, "values_in", _read)
+    monkeypatch.setattr(second_process, "values_in", _read)
     return values
 
 
-def _helper_runs(monkeypatch: pytest.MonkeyPatch, code: str) -> None:
-    """Have helpers run some code, with small portions."""
-    small = "from rivet_dagster.compiler.helper import messages; messages._LEAST = 1\n"
-    monkeypatch.setattr(helper, "_COMMAND", small + code)
-
-
-WORK = "from rivet_dagster.compiler.helper.work import main; main()"
-
-
-def _leave(monkeypatch: pytest.MonkeyPatch, most: int) -> None:
-    """Have this process take at most some portions of each kind, and leave the others to the helper."""
-    monkeypatch.setattr(helper, "taken", lambda reader: islice(messages.taken(reader), most))
+def _share(monkeypatch: pytest.MonkeyPatch, part: float) -> None:
+    """Leave a part of the files and of the queries to other processes."""
+    monkeypatch.setattr(second_process, "FILES", part)
+    monkeypatch.setattr(second_process, "QUERIES", part)
 
 
 def _project(root: Path, files: Mapping[str, str]) -> Path:
@@ -128,17 +115,17 @@ def _alone(root: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[str, dict[str, 
     """The plan and the cache of a first compilation in one process."""
     shutil.rmtree(root / ".rivet", ignore_errors=True)
     with monkeypatch.context() as patched:
-        patched.setattr(helper, "LEAST_FILES", sys.maxsize)
+        patched.setattr(second_process, "LEAST_FILES", sys.maxsize)
         plan = compile_directory(root).to_json()
     known = dict(read_cache(root).known)
     shutil.rmtree(root / ".rivet")
     return plan, known
 
 
-@pytest.mark.parametrize("most", [0, 4])
-def test_with_and_without_a_helper_the_plan_and_the_cache_are_the_same(
+@pytest.mark.parametrize("part", [1.0, 0.45, 0.0])
+def test_with_and_without_a_second_process_the_plan_and_the_cache_are_the_same(
     tmp_path: Path,
-    most: int,
+    part: float,
     started: list[Any],
     received: dict[str, str],
     monkeypatch: pytest.MonkeyPatch,
@@ -150,17 +137,17 @@ def test_with_and_without_a_helper_the_plan_and_the_cache_are_the_same(
     read_here: list[str] = []
     read_query = known_query.read_query
     monkeypatch.setattr(known_query, "read_query", lambda sql: read_here.append(sql) or read_query(sql))
-    _helper_runs(monkeypatch, WORK)
-    _leave(monkeypatch, most)
+    _share(monkeypatch, part)
 
     assert compile_directory(root).to_json() == alone
     assert json.loads(alone)["errors"] == []
     assert received.items() <= known.items()
-    drafts = [key for key in known if key.startswith("draft ")]
-    assert sum(key in received for key in drafts) >= len(drafts) - most
-    if most == 0:
-        assert {key.split()[0] for key in received} == {"draft", "check", "query", "columns"}
+    kinds = {key.split()[0] for key in received}
+    if part == 1.0:
+        assert kinds == {"draft", "query", "columns"}
+        assert sum(key.startswith("draft ") for key in received) == sum(key.startswith("draft ") for key in known)
         assert FILES["joints/a2.sql"] not in read_here
+    assert (kinds == set()) is (part == 0.0)
     assert read_cache(root).known == known
 
     read_here.clear()
@@ -169,41 +156,45 @@ def test_with_and_without_a_helper_the_plan_and_the_cache_are_the_same(
     assert len(started) == 1  # there is a cache
 
 
-@pytest.mark.parametrize("most", [0, 3, 99])
+@pytest.mark.parametrize("part", [1.0, 0.5, 0.0])
 def test_errors_and_their_order_are_those_of_one_process(
-    tmp_path: Path, most: int, received: dict[str, str], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, part: float, received: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     root = _project(tmp_path, {**FILES, **WRONG})
     alone, _ = _alone(root, monkeypatch)
-    _helper_runs(monkeypatch, WORK)
-    _leave(monkeypatch, most)
+    _share(monkeypatch, part)
     assert compile_directory(root).to_json() == alone
     assert len(json.loads(alone)["errors"]) > 1
-    assert received or most == 99
+    assert bool(received) is (part > 0)
 
 
+WORK = "from rivet_dagster.compiler.second_process import main; main()"
+
+
+@pytest.mark.parametrize("answers", [0, 1])
 @pytest.mark.parametrize("sent", [signal.SIGKILL, signal.SIGSTOP])
-@pytest.mark.parametrize("answers", some([0, 1, 4, len(FILES) - 1, len(FILES) + 2], 3))
-def test_a_helper_that_is_killed_or_stopped_only_costs_time(
+def test_a_process_that_is_killed_or_stopped_only_costs_time(
     tmp_path: Path, sent: signal.Signals, answers: int, started: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     root = _project(tmp_path, FILES)
     alone, known = _alone(root, monkeypatch)
     code = f"""
-import os
-from rivet_dagster.compiler.helper import work
-send, left = work._Caller.send, [None] * {answers}
-def send_some(self, notes):
-    if not left:
-        os.kill(os.getpid(), {int(sent)})
-    left.pop()
-    send(self, notes)
-work._Caller.send = send_some
-work.main()
+import os, sys
+from rivet_dagster.compiler import second_process
+part, left = second_process.part, [None] * {answers}
+def cut_off(values):
+    if left:
+        left.pop()
+        return part(values)
+    sys.stdout.buffer.write(b"000000000099[")
+    sys.stdout.flush()
+    os.kill(os.getpid(), {int(sent)})
+second_process.part = cut_off
+second_process.main()
 """
-    _helper_runs(monkeypatch, code)
-    _leave(monkeypatch, 1)
-    monkeypatch.setattr(helper, "_PATIENCE", 0.5)
+    monkeypatch.setattr(second_process, "_COMMAND", code)
+    monkeypatch.setattr(second_process, "_PATIENCE", 2.0)
+    _share(monkeypatch, 1.0)
     assert compile_directory(root).to_json() == alone
     assert read_cache(root).known == known
     assert [each.returncode for each in started] == [-signal.SIGKILL]  # none is left behind
@@ -211,19 +202,20 @@ work.main()
 
 OTHER_VERSION = "from rivet_dagster.project import cache_file; cache_file._maker = lambda: 'another'\n" + WORK
 CUT_OFF = (
-    "from rivet_dagster.compiler.helper import work; part = work.part; work.part = lambda v: part(v)[:-1]\n" + WORK
+    "from rivet_dagster.compiler import second_process\n"
+    "part = second_process.part; second_process.part = lambda v: part(v)[:-1]\nsecond_process.main()"
 )
-NO_MESSAGE = "import os, sys; os.write(int(sys.argv[3]), b'7\\n')"
+NO_LENGTH = "print('no length of a line', flush=True)"
 
 
-@pytest.mark.parametrize("code", [OTHER_VERSION, CUT_OFF, NO_MESSAGE, "print('rivet_dagster 0.0.1')", "1 / 0"])
+@pytest.mark.parametrize("code", [OTHER_VERSION, CUT_OFF, NO_LENGTH, "print('0')", "1 / 0"])
 def test_an_answer_that_is_wrong_or_of_another_version_is_not_used(
     tmp_path: Path, code: str, received: dict[str, str], started: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     root = _project(tmp_path, FILES)
     alone, known = _alone(root, monkeypatch)
-    _helper_runs(monkeypatch, code)
-    _leave(monkeypatch, 1)
+    monkeypatch.setattr(second_process, "_COMMAND", code)
+    _share(monkeypatch, 1.0)
     assert compile_directory(root).to_json() == alone
     assert received == {}
     assert read_cache(root).known == known
@@ -234,8 +226,8 @@ def test_an_answer_that_is_wrong_or_of_another_version_is_not_used(
 def test_a_small_project_or_one_processor_starts_no_process(
     tmp_path: Path, name: str, value: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(helper, name, value)
-    monkeypatch.setattr(helper.subprocess, "Popen", None)
+    monkeypatch.setattr(second_process, name, value)
+    monkeypatch.setattr(second_process.subprocess, "Popen", None)
     assert compile_directory(_project(tmp_path, FILES)).success
 
 
@@ -245,19 +237,21 @@ def test_where_no_process_can_be_started_the_plan_is_the_same(
     root = _project(tmp_path, FILES)
     alone, _ = _alone(root, monkeypatch)
     monkeypatch.setattr(sys, "executable", str(root / "no_python"))
+    before = len(os.listdir("/dev/fd"))
     assert compile_directory(root).to_json() == alone
     assert received == {}
+    assert len(os.listdir("/dev/fd")) == before
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, RuntimeError])
 def test_an_interrupt_leaves_no_process_and_no_cache(
     tmp_path: Path, error: type[BaseException], started: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def _interrupted(*_: Any) -> Iterator[int]:
+    def _interrupted(*_: Any) -> Any:
         raise error
 
     root = _project(tmp_path, FILES)
-    monkeypatch.setattr(helper, "taken", _interrupted)
+    monkeypatch.setattr(second_process, "read_drafts", _interrupted)
     before = len(os.listdir("/dev/fd"))
     with pytest.raises(error if error is KeyboardInterrupt else load.RivetError):
         compile_directory(root)
@@ -266,23 +260,19 @@ def test_an_interrupt_leaves_no_process_and_no_cache(
     assert len(os.listdir("/dev/fd")) == before
 
 
-def test_the_helper_ends_when_the_process_is_killed_that_has_started_it(tmp_path: Path) -> None:
-    root = _project(tmp_path, FILES)
+def test_the_process_ends_with_the_one_that_has_started_it(tmp_path: Path) -> None:
     code = f"""
-import time
-from rivet_dagster.compiler.helper import helper
-from rivet_dagster.compiler.helper import helper
+import sys, time
+from rivet_dagster.compiler import second_process
 from rivet_dagster.loading import compile_directory
-helper.LEAST_FILES, helper._processors = 1, lambda: 2
-def taken(_):
-    time.sleep(60)
-helper.taken = taken
-start = helper.subprocess.Popen
+second_process.LEAST_FILES, second_process._processors = 1, lambda: 2
+start = second_process.subprocess.Popen
 def started(*args, **options):
     print((popen := start(*args, **options)).pid, flush=True)
     return popen
-helper.subprocess.Popen = started
-compile_directory({str(root)!r})
+second_process.subprocess.Popen = started
+second_process.read_drafts = lambda *_: time.sleep(60)
+compile_directory({str(_project(tmp_path, FILES))!r})
 """
     with subprocess.Popen([sys.executable, "-P", "-c", code], stdout=subprocess.PIPE, text=True) as caller:
         assert caller.stdout is not None
@@ -304,13 +294,15 @@ def _runs(pid: int) -> bool:
     return not state.exists() or state.read_text().rpartition(")")[2].split()[0] != "Z"
 
 
-def test_the_helper_imports_neither_dagster_nor_pyspark() -> None:
-    code = "import sys, rivet_dagster.compiler.helper.work; print({'dagster', 'pyspark', 'pyarrow'} & set(sys.modules))"
+def test_the_process_imports_neither_dagster_nor_pyspark() -> None:
+    code = (
+        "import sys, rivet_dagster.compiler.second_process; print({'dagster', 'pyspark', 'pyarrow'} & set(sys.modules))"
+    )
     done = subprocess.run([sys.executable, "-P", "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "set()\n"
 
 
-def test_the_share_has_each_joint_after_what_it_reads() -> None:
+def test_the_share_has_each_joint_after_what_it_reads(monkeypatch: pytest.MonkeyPatch) -> None:
     sources = [Joint(name=f"s{n}", type="source", catalog="raw", table="t", limit=n or None) for n in range(3)]
     sources[0] = Joint(name="s0", type="source", catalog="raw", table="t", columns=["id", {"x": "y + 1"}])
     queries = [
@@ -320,37 +312,19 @@ def test_the_share_has_each_joint_after_what_it_reads() -> None:
     after = Joint(name="a", type="sql", sql="SELECT 1 FROM p")
     circle = [Joint(name=f"c{n}", type="sql", sql=f"SELECT * FROM c{1 - n}") for n in range(2)]
     sink = Joint(name="w", type="sink", upstream=["q0"], catalog="raw", table="w")
-    checks = {"audits": [{"type": "row_count", "min": 1}]}
-    audited = Joint(name="v", type="sink", upstream=["q0"], catalog="raw", table="v", quality=checks)
+    joints = (*reversed(queries), template, after, *circle, sink, *sources)
     introspection = Introspection({"s0": (Field("id", "int"), Field("y", None)), "other": ()})
-    project = Project(
-        Profile("", (), (), None), (*reversed(queries), template, after, *circle, sink, audited, *sources)
-    )
-    share = share_of(project, introspection)
-    assert [joint.name for joint in share.joints] == [
-        *("s0", "s1", "s2"),
-        *(f"q{n}" for n in range(9)),
-        *("a", "c0", "c1", "v"),
-    ]
-    assert share.inferable == {"s0", "s1", "s2", *(f"q{n}" for n in range(9))}
+    monkeypatch.setattr(second_process, "QUERIES", 1.0)
+    share = share_of(joints)
+    names = [joint.name for joint in share]
+    assert sorted(names) == [*(f"q{n}" for n in range(9)), "s0", "s1", "s2"]
+    assert [name for name in names if name not in ("s1", "s2")] == ["s0", *(f"q{n}" for n in range(9))]
+    monkeypatch.setattr(second_process, "QUERIES", 0.5)
+    assert [joint for joint in share_of(joints) if joint.type == "sql"] == queries[:6]
 
-    again = read_share(json.loads(json.dumps(plain_share(share))))
-    assert again.introspection.tables == {"s0": introspection.tables["s0"]}
-    assert again.inferable == share.inferable
-    keys = ("name", "sql", "columns", "limit", "upstream", "quality")
-    assert [[getattr(joint, key) for key in keys] for joint in again.joints] == [
-        [getattr(joint, key) for key in keys] for joint in share.joints
+    again, introspected = read_share(json.loads(json.dumps(plain_share(share, introspection))))
+    assert introspected.tables == {"s0": introspection.tables["s0"]}
+    keys = ("name", "sql", "columns", "limit", "upstream")
+    assert [[getattr(joint, key) for key in keys] for joint in again] == [
+        [getattr(joint, key) for key in keys] for joint in share
     ]
-
-
-def test_two_processes_take_each_number_once() -> None:
-    numbers = messages.Numbers()
-    code = "import sys; from rivet_dagster.compiler.helper.messages import taken; print(*taken(int(sys.argv[1])))"
-    command = [sys.executable, "-P", "-c", code, str(numbers.reader)]
-    readers = [
-        subprocess.Popen(command, stdout=subprocess.PIPE, text=True, pass_fds=[numbers.reader]) for _ in range(2)
-    ]
-    numbers.fill(messages._MOST)
-    taken = [int(number) for reader in readers for number in reader.communicate()[0].split()]
-    numbers.close()
-    assert sorted(taken) == list(range(messages._MOST))
