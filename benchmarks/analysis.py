@@ -16,7 +16,7 @@ from pathlib import Path
 from compile import wide, write_project
 
 from rivet_dagster import compile_directory
-from rivet_dagster.execution.analysis import analyzed
+from rivet_dagster.execution.analysis import analyze_plan
 from rivet_dagster.execution.runtime import Runtime
 
 
@@ -37,7 +37,7 @@ def main() -> None:
         print(f"start of Spark {time.perf_counter() - started:.1f} s", flush=True)
         for _ in range(args.runs):
             started = time.perf_counter()
-            judged = analyzed(plan, runtime).raise_errors()
+            judged = analyze_plan(plan, runtime).raise_errors()
             seconds = time.perf_counter() - started
             known = sum(joint.schema_confidence == "analyzed" for joint in judged.joints)
             print(f"{args.joints} joints: {seconds:.1f} s, {known} judged", flush=True)

@@ -24,7 +24,7 @@ from one_session import load, open_runtime, start_spark
 from orders import run
 
 from rivet_dagster import Joint
-from rivet_dagster.catalogs.iceberg.settings.connection import connected
+from rivet_dagster.catalogs.iceberg.settings.connection import connect_catalog
 from rivet_dagster.execution.results import GroupResult
 from rivet_dagster.execution.runtime import Runtime
 
@@ -107,7 +107,7 @@ class Benchmark:
         (self.folder / "many").mkdir()
         with ThreadPoolExecutor() as pool:
             files = list(pool.map(self.write_file, range(self.options.files)))
-        catalog = connected("lake", LAKE, self.folder)
+        catalog = connect_catalog("lake", LAKE, self.folder)
         for table in (*TABLES, *BY_HAND.values()):
             catalog.load_table(("shop", table)).add_files(files, check_duplicate_files=False)
 

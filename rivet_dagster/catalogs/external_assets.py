@@ -11,12 +11,12 @@ from rivet_dagster.catalogs.capabilities import capable
 from rivet_dagster.catalogs.capabilities.sources import ListsTables
 from rivet_dagster.catalogs.capabilities.targets import HasTargets, HasVersions
 from rivet_dagster.errors import RivetError
-from rivet_dagster.model.external_assets import Part, ending, external_table, key_path, parts_of
+from rivet_dagster.model.external_assets import Part, external_table, key_path, partition_suffix, parts_of
 from rivet_dagster.model.partitions import Window
 from rivet_dagster.model.relations import Files, Relation
 from rivet_dagster.model.schema import Field, Schema
 from rivet_dagster.model.storage import Published
-from rivet_dagster.sql.write_strategies.alignment import SchemaChange, aligned
+from rivet_dagster.sql.write_strategies.alignment import SchemaChange, align_columns
 
 Columns = tuple[tuple[str, str], ...]
 """Names and types."""
@@ -89,7 +89,7 @@ class ExternalAssets:
     ) -> tuple[Published, ...]:
         """Return partitions of an asset. Raises RVT-401 if none exists or, with ``all_of_them``, if any is missing."""
         tables = self._parts(path)
-        versions = {key: self._current(tables.get(ending(key))) for key in keys}
+        versions = {key: self._current(tables.get(partition_suffix(key))) for key in keys}
         lacking = [key for key, version in versions.items() if version is None]
         if lacking and (all_of_them or len(lacking) == len(versions)):
             more = f" and {len(lacking) - 5} more" if len(lacking) > 5 else ""
@@ -104,7 +104,11 @@ class ExternalAssets:
         current = external_table(path, part)
         tables = [*self._tables(parts_of(path)), external_table(path)]
         if part is not None:
-            tables = [name for name in tables if name.endswith(f"_{ending(part.key)}") or name == external_table(path)]
+            tables = [
+                name
+                for name in tables
+                if name.endswith(f"_{partition_suffix(part.key)}") or name == external_table(path)
+            ]
         found = (self._current(name) for name in tables if name != current)
         return tuple(version for version in found if version is not None)
 
@@ -151,7 +155,7 @@ def _columns(path: Sequence[str], versions: Sequence[Published]) -> Columns:
     columns, *others = dict.fromkeys(version.statistics.columns for version in versions)
     try:
         for other in others:
-            columns = tuple(aligned(columns, other, "add"))
+            columns = tuple(align_columns(columns, other, "add"))
     except SchemaChange as change:
         message = f"the partitions of the asset {'/'.join(path)} do not fit together: {change}"
         raise RivetError("RVT-411", message) from None

@@ -16,7 +16,7 @@ _LOG = logging.getLogger(__name__)
 
 
 @contextmanager
-def beating(beat: Callable[[], None], table: str, seconds: float | None = None) -> Iterator[None]:
+def send_heartbeats(beat: Callable[[], None], table: str, seconds: float | None = None) -> Iterator[None]:
     """Call ``beat`` every ``seconds`` (default: SECONDS) until the block ends or ``beat`` raises RVT-406.
 
     After any other error it is called again: what cannot be reached now may answer before the version counts as dead.

@@ -16,7 +16,7 @@ from rivet_dagster.model.check_plan import BoundQuery
 from rivet_dagster.model.schema import Schema
 from rivet_dagster.sql import trees
 from rivet_dagster.sql.balance import on_lines_of_its_own
-from rivet_dagster.sql.dialect import Query, SqlError, guarded, quoted, read_query
+from rivet_dagster.sql.dialect import Query, SqlError, quote_name, read_query, translate_parser_errors
 from rivet_dagster.sql.error import Unreadable
 from rivet_dagster.sql.known_query import reads
 from rivet_dagster.sql.unknown_columns import UnknownColumn, unknown_columns
@@ -39,7 +39,7 @@ class Custom(QueryCheck):
 
     def query(self, joint: str) -> Query:
         """Return the query, without a closing ``;``. Raises SqlError."""
-        return read_query(_THIS.sub(quoted(joint), self.sql))
+        return read_query(_THIS.sub(quote_name(joint), self.sql))
 
     def reading(self, joint: str) -> Reading:
         try:
@@ -56,7 +56,7 @@ class Custom(QueryCheck):
         query = self.query(joint)
         if query.tree is None:
             raise query.unreadable or Unreadable("could not be read")
-        with guarded():
+        with translate_parser_errors():
             return tuple(reads(query))
 
     def unknown_columns(self, joint: str, tables: Mapping[str, Schema | None]) -> Iterable[UnknownColumn]:

@@ -20,7 +20,7 @@ from rivet_dagster.model import convert
 from rivet_dagster.model.proof import Compared, Constant, Every, NoNulls, OneOf, Proof
 from rivet_dagster.model.schema import Schema
 from rivet_dagster.sql.balance import in_parentheses
-from rivet_dagster.sql.dialect import SqlError, guarded, parse_expression, quoted, read_query
+from rivet_dagster.sql.dialect import SqlError, parse_expression, quote_name, read_query, translate_parser_errors
 from rivet_dagster.sql.error import Unreadable
 from rivet_dagster.sql.trees import as_written
 from rivet_dagster.sql.unknown_columns import UnknownColumn, unknown_columns
@@ -44,7 +44,7 @@ class Expression(RowCheck):
         return Reading()
 
     def unknown_columns(self, joint: str, tables: Mapping[str, Schema | None]) -> Iterator[UnknownColumn]:
-        text = f"SELECT * FROM {quoted(joint)} WHERE {in_parentheses(self.sql)}"
+        text = f"SELECT * FROM {quote_name(joint)} WHERE {in_parentheses(self.sql)}"
         with suppress(SqlError):  # reported elsewhere, or left to the engine
             tree = read_query(text).tree
             for column in unknown_columns(text, tree, tables) if tree is not None else ():
@@ -81,7 +81,7 @@ def provable(condition: exp.Expr) -> Proof | None:
     Compared(proof='compared', column='net', operator='>', constant=Constant(type='number', text='0'))
     >>> provable(parse_expression("net > tax"))
     """
-    with guarded():
+    with translate_parser_errors():
         parts = [_part(part) for part in _joined_by_and(condition)]
     proofs = [proof for part in parts for proof in part or ()]
     if None in parts:

@@ -9,7 +9,9 @@ from rivet_dagster.compiler.plan import CompiledAssembly
 from rivet_dagster.loading import compile_directory
 
 
-def compiled(root: Path, profile: str | None, *, introspect: bool = False, recall: bool = False) -> CompiledAssembly:
+def compile_for_command(
+    root: Path, profile: str | None, *, introspect: bool = False, recall: bool = False
+) -> CompiledAssembly:
     """Compile the project as ``compile_directory`` does."""
     variables = command_variables()
     return compile_directory(root, profile, introspect=introspect, recall=recall, variables=variables)

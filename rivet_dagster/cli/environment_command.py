@@ -6,7 +6,7 @@ import json
 import os
 from pathlib import Path
 
-from rivet_dagster.cli.compiled import compiled
+from rivet_dagster.cli.compiled import compile_for_command
 from rivet_dagster.execution.environments import (
     ProjectEnvironment,
     drop,
@@ -61,7 +61,7 @@ def runtime_of(root: Path, profile: str | None, environment: str | None) -> Runt
 def _runtime(root: Path, profile: str | None, name: str | None) -> Runtime:
     root = root.resolve()
     checked = environment_name(name, {}) if name is not None else None
-    return Runtime(compiled(root, profile).raise_errors(), root, environment=checked)
+    return Runtime(compile_for_command(root, profile).raise_errors(), root, environment=checked)
 
 
 def _list(found: tuple[ProjectEnvironment, ...], as_json: bool) -> None:

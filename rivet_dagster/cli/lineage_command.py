@@ -10,7 +10,7 @@ from typing import TypeVar
 from rich.text import Text
 from rich.tree import Tree
 
-from rivet_dagster.cli.compiled import compiled
+from rivet_dagster.cli.compiled import compile_for_command
 from rivet_dagster.cli.console import show
 from rivet_dagster.compiler.joints import ColumnReference
 from rivet_dagster.compiler.plan import CompiledAssembly, CompiledJoint
@@ -20,7 +20,7 @@ from rivet_dagster.model.joint import SOURCE
 
 def show_lineage(root: Path, profile: str | None, name: str, downstream: bool) -> int:
     """Print the tree of ``JOINT`` or ``JOINT.COLUMN``."""
-    assembly = compiled(root, profile, recall=True).raise_errors()
+    assembly = compile_for_command(root, profile, recall=True).raise_errors()
     joint, dot, column = name.partition(".")
     found = column_tree(assembly, joint, column, downstream) if dot else joint_tree(assembly, joint, downstream)
     show(_rendered(found))

@@ -15,7 +15,7 @@ from rich.text import Text
 
 from rivet_dagster.catalogs.registry import catalog_class, catalog_traits
 from rivet_dagster.cli.console import show
-from rivet_dagster.cli.doctor.command import rendered
+from rivet_dagster.cli.doctor.command import render_finding
 from rivet_dagster.cli.doctor.places import catalog as examine_catalog
 from rivet_dagster.cli.doctor.places import engine as examine_engine
 from rivet_dagster.engines.registry import engine_class
@@ -32,7 +32,7 @@ from rivet_dagster.project.profiles import chosen_profile
 from rivet_dagster.project.settings_file import read_settings
 from rivet_dagster.project.text_file import read_text
 from rivet_dagster.project.yaml_text import YamlError, plain, read_yaml
-from rivet_dagster.secrets.options import masked
+from rivet_dagster.secrets.options import mask_secrets
 from rivet_dagster.secrets.redaction import MASK
 
 
@@ -77,7 +77,7 @@ def describe_catalog(root: Path, profile: str | None, name: str, as_json: bool) 
     for joint, table in tables.items():
         print(f"  {joint}: {table}")
     for finding in findings:
-        print(rendered(finding))
+        print(render_finding(finding))
     return 0
 
 
@@ -151,7 +151,7 @@ def _findings_of(project: Project, spec: CatalogSpec, root: Path) -> list[Findin
 
 
 def _described(spec: CatalogSpec | EngineSpec, findings: Sequence[Finding]) -> dict[str, Any]:
-    options = {key: value for key, value in masked(spec.options).items() if value != MASK}
+    options = {key: value for key, value in mask_secrets(spec.options).items() if value != MASK}
     described: dict[str, Any] = {"name": spec.name, "type": spec.type}
     if isinstance(spec, EngineSpec):
         described |= {"catalogs": list(spec.catalogs), "concurrency_limit": spec.concurrency_limit}

@@ -13,7 +13,7 @@ from typing import Any
 
 from rich.table import Table
 
-from rivet_dagster.cli.compiled import compiled
+from rivet_dagster.cli.compiled import compile_for_command
 from rivet_dagster.cli.console import show
 from rivet_dagster.cli.stdout import stdout_kept_for_the_report
 from rivet_dagster.errors import RivetError, nearest
@@ -24,7 +24,7 @@ from rivet_dagster.execution.showing import ShownRows, shown_rows
 def show_joint(root: Path, profile: str | None, name: str, limit: int, where: str | None, format: str) -> int:
     """Print rows of a joint as a table, JSON or CSV."""
     root = root.resolve()
-    assembly = compiled(root, profile, recall=True).raise_errors()
+    assembly = compile_for_command(root, profile, recall=True).raise_errors()
     known = [joint.name for joint in assembly.joints]
     if name not in known:
         raise RivetError("RVT-306", f"no joint is named '{name}'{nearest(name, known)}")

@@ -12,7 +12,7 @@ from rivet_dagster.engines.pyspark.class_archive.jvm import SparkJvm
 from rivet_dagster.engines.pyspark.class_archive.making import make_archive
 from rivet_dagster.engines.pyspark.class_archive.store import Archive, find_archive
 from rivet_dagster.engines.pyspark.engine import PySparkEngine
-from rivet_dagster.engines.pyspark.server.record import ServerRecord, running, stop_running
+from rivet_dagster.engines.pyspark.server.record import ServerRecord, find_running, stop_running
 from rivet_dagster.engines.pyspark.server.starting import ServerSpec, ensure_server
 from rivet_dagster.engines.registry import engine_class, open_engine
 from rivet_dagster.errors import RivetError
@@ -57,7 +57,7 @@ def _opened(profile: Profile, spec: EngineSpec, root: Path) -> PySparkEngine:
 
 def start(server: ServerSpec) -> str:
     """Start the server, unless it runs. Return what to tell."""
-    before = running(server.files)
+    before = find_running(server.files)
     record, users = ensure_server(server)
     users.close()
     found = before is not None and before.pid == record.pid
@@ -72,7 +72,7 @@ def stop(server: ServerSpec) -> str:
 
 def status(server: ServerSpec) -> str:
     """Look whether the server runs. Return what to tell."""
-    record = running(server.files)
+    record = find_running(server.files)
     return "no Spark server runs" if record is None else f"the Spark server runs, {_described(server, record)}"
 
 

@@ -11,12 +11,12 @@ from pathlib import Path
 
 import click
 
-from rivet_dagster.cli.compiled import compiled
+from rivet_dagster.cli.compiled import compile_for_command
 from rivet_dagster.cli.stdout import stdout_kept_for_the_report
 from rivet_dagster.cli.variables import command_variables
 from rivet_dagster.errors import RivetError, nearest
 from rivet_dagster.project_tests.declared import ERROR, FAILED, PASSED
-from rivet_dagster.project_tests.parsing import read_tests, selected
+from rivet_dagster.project_tests.parsing import read_tests, select_tests
 from rivet_dagster.project_tests.results import TestResult, explanation
 from rivet_dagster.project_tests.running import Runner, offline_engine, run_tests
 from rivet_dagster.project_tests.watching import Watched, changes, file_stamps, interval
@@ -28,8 +28,8 @@ def run_project_tests(root: Path, profile: str | None, paths: Sequence[str], tex
     """Run tests and print their results. Return 3 where one has not passed, else 0. Raises RVT-110, RVT-1xx."""
     started = time.perf_counter()
     root = root.resolve()
-    assembly = compiled(root, profile).raise_errors()
-    tests = selected(read_tests(root), _below(root, paths), text)
+    assembly = compile_for_command(root, profile).raise_errors()
+    tests = select_tests(read_tests(root), _below(root, paths), text)
     if not tests and (paths or text):
         where = f" in {', '.join(paths)}" if paths else ""
         raise RivetError("RVT-110", f"no test{where}" + (f" has a name with '{text}' in it" if text else ""))

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from rivet_dagster.cli.compiled import compiled
+from rivet_dagster.cli.compiled import compile_for_command
 from rivet_dagster.compiler.plan import CompiledAssembly
 from rivet_dagster.errors import RivetError, nearest
 from rivet_dagster.execution.clean_up import errors_of, own_tables, upkeep, upkeep_catalogs
@@ -22,7 +22,7 @@ def upkeep_of(root: Path, profile: str | None, catalogs: Sequence[str] = (), as_
     It is 2 if it failed for some of the tables.
     """
     root = root.resolve()
-    assembly = compiled(root, profile).raise_errors()
+    assembly = compile_for_command(root, profile).raise_errors()
     _refuse_unknown(catalogs, assembly)
     done = []
     for kept in upkeep(Runtime(assembly, root), own_tables(assembly, catalogs)):

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from rivet_dagster.model.row_errors import ComparedTypes, NotSeparable, Proof, RowByRow, RowErrors
-from rivet_dagster.sql.dialect import quoted
+from rivet_dagster.sql.dialect import quote_name
 from rivet_dagster.sql.fuse import fuse, union_by_name
 from rivet_dagster.sql.row_errors import row_by_row
 from rivet_dagster.sql.target import watermark_of
@@ -170,7 +170,7 @@ class GroupQuery:
         if not names:
             return None
         last = max(index for index, (name, _) in enumerate(texts) if name == names[-1])
-        union = "\nUNION ALL\n".join(f"SELECT * FROM {quoted(name)}" for name in names)
+        union = "\nUNION ALL\n".join(f"SELECT * FROM {quote_name(name)}" for name in names)
         ctes = (*texts[: last + 1], (_ERRORS, union))
         inside = {cte.joint for cte in self.ctes}
         read = {name for cte in self.ctes for name in cte.upstream}
@@ -266,10 +266,10 @@ Link = tuple[Cte, RowByRow]
 
 def _errors_of_chain(last: str, chain: Sequence[Link]) -> list[list[tuple[str, str]]]:
     """Return the CTEs of the errors of a chain, in two halves: the rows that fail in it, and what they fail with."""
-    texts = [(f"{last} begins with", row_by_row.flagged(chain[0][1].reads))]
+    texts = [(f"{last} begins with", row_by_row.flag_rows(chain[0][1].reads))]
     for cte, link in chain:
         texts.append((f"{cte.joint} with flags", _over(texts[-1][0], link.flags)))
-    texts.append((f"{last} fails for", row_by_row.failed(texts[-1][0])))
+    texts.append((f"{last} fails for", row_by_row.select_failed(texts[-1][0])))
     for cte, link in chain:
         texts.append((f"{cte.joint} with errors", _over(texts[-1][0], link.errors)))
     return [[*texts, (f"errors of {last}", row_by_row.errors(texts[-1][0]))]]
@@ -277,7 +277,7 @@ def _errors_of_chain(last: str, chain: Sequence[Link]) -> list[list[tuple[str, s
 
 def _over(table: str, text: str) -> str:
     """Return a link's text over a table."""
-    return text.replace(f"FROM {row_by_row.INPUT} AS ", f"FROM {quoted(table)} AS ", 1)
+    return text.replace(f"FROM {row_by_row.INPUT} AS ", f"FROM {quote_name(table)} AS ", 1)
 
 
 def _fused(result: str, ctes: Collection[Cte], incremental: Collection[str]) -> FusedQuery:

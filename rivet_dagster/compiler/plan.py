@@ -15,7 +15,7 @@ from rivet_dagster.errors import Diagnostic, RivetError
 from rivet_dagster.model.profile import CatalogSpec, EngineSpec
 from rivet_dagster.model.project import DagsterSettings
 from rivet_dagster.model.target import Target
-from rivet_dagster.secrets.options import literal_secrets, masked
+from rivet_dagster.secrets.options import literal_secrets, mask_secrets
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -177,8 +177,8 @@ class CompiledAssembly:
         return f'{{\n  "success": {json.dumps(self.success)},{write(shown).removeprefix("{")}\n'
 
     def _without_secrets(self) -> CompiledAssembly:
-        catalogs = tuple(replace(spec, options=masked(spec.options)) for spec in self.catalogs)
-        engines = tuple(replace(spec, options=masked(spec.options)) for spec in self.engines)
+        catalogs = tuple(replace(spec, options=mask_secrets(spec.options)) for spec in self.catalogs)
+        engines = tuple(replace(spec, options=mask_secrets(spec.options)) for spec in self.engines)
         return replace(self, catalogs=catalogs, engines=engines)
 
     @classmethod

@@ -32,7 +32,7 @@ def with_errors(query: GroupQuery, graph: Graph, keys: Sequence[str], cache: Com
     places = {cte.joint: _places(cte.joint, graph) for cte in query.ctes}
     sources = [joint for name in query.read if (joint := graph.joints[name]).type == SOURCE]
     described = [SourceQuery.of(s, s.origin.file, s.expression_lines) for s in sources]
-    return separated(query, places, keys, cache, described)
+    return separate_errors(query, places, keys, cache, described)
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class SourceQuery:
         return cls(Cte(source.name, text, (view,)), QueryLocation(source.name, file, 1 if lines else None, places))
 
 
-def separated(
+def separate_errors(
     query: GroupQuery,
     places: Places,
     keys: Sequence[str] = (),

@@ -27,7 +27,7 @@ from rivet_dagster.project.templating.words import (
     WATERMARK,
     Word,
 )
-from rivet_dagster.sql.dialect import SqlError, quoted
+from rivet_dagster.sql.dialect import SqlError, quote_name
 from rivet_dagster.sql.known_query import KnownQuery
 from rivet_dagster.sql.target import line_in_quotes, parameter, target_view, variable_of, watermark_of
 
@@ -246,9 +246,9 @@ def _reads(text: str, know: Know) -> tuple[str, ...]:
 def _text(word: Word, sink: str) -> str:
     """Return the SQL that replaces a word that is not a condition."""
     if word.name in OF_A_JOINT:
-        return quoted(word.argument or "")
+        return quote_name(word.argument or "")
     if word.name == THIS:
-        return quoted(target_view(sink))
+        return quote_name(target_view(sink))
     if word.name == VAR:
         return parameter(variable_of(str(word.argument)))
     return parameter(RUN_STARTED_AT if word.name == RUN_STARTED_AT else watermark_of(sink))

@@ -38,7 +38,7 @@ class ReportEntry:
         return own | {"status": self.status, "reasons": list(self.reasons)}
 
 
-def disabled(name: str, place: DbtPlace, kind: str) -> ReportEntry:
+def disabled_entry(name: str, place: DbtPlace, kind: str) -> ReportEntry:
     """Return what is told of a node that is disabled."""
     return ReportEntry(name, place, LEFT_OUT, reasons=(f"the {kind} is disabled",), kind="disabled")
 

@@ -178,10 +178,10 @@ def read_template(text: str) -> DbtTemplate:
     return DbtTemplate(text, tree, pieces, tuple(piece.start for piece in pieces), lines)
 
 
-def applied(text: str, edits: Iterable[TemplateEdit], begin: int = 0, end: int | None = None) -> str:
+def apply_edits(text: str, edits: Iterable[TemplateEdit], begin: int = 0, end: int | None = None) -> str:
     """Return the text from ``begin`` to ``end`` with its parts replaced; edits outside of it do not concern it.
 
-    >>> applied("select * from a", [TemplateEdit(14, 15, "b"), TemplateEdit(7, 8, "x")], begin=7)
+    >>> apply_edits("select * from a", [TemplateEdit(14, 15, "b"), TemplateEdit(7, 8, "x")], begin=7)
     'x from b'
     """
     end = len(text) if end is None else end
@@ -194,7 +194,7 @@ def applied(text: str, edits: Iterable[TemplateEdit], begin: int = 0, end: int |
 
 
 def lines_of(text: str, edits: Iterable[TemplateEdit], begin: int, end: int) -> list[int]:
-    r"""Return on which line of the text each line of ``applied`` begins.
+    r"""Return on which line of the text each line of ``apply_edits`` begins.
 
     >>> lines_of("a\nb\nc\nd", [TemplateEdit(2, 6, "x\n")], 0, 7)
     [1, 2, 4]

@@ -96,7 +96,7 @@ def value_context(variable: Callable[[str], Any], target: Mapping[str, Any]) -> 
             if default is _MISSING:
                 raise UnknownValueError(f"the variable '{name}' has no value") from None
             return default
-        return rendered(value, context) if isinstance(value, str) else value
+        return render_value(value, context) if isinstance(value, str) else value
 
     def env_var(name: str, default: Any = _MISSING) -> Any:
         if default is _MISSING:
@@ -120,17 +120,17 @@ def project_file_context(context: Mapping[str, Any]) -> dict[str, Any]:
     return {**context, "var": var}
 
 
-def rendered(value: Any, context: Mapping[str, Any]) -> Any:
+def render_value(value: Any, context: Mapping[str, Any]) -> Any:
     """Return a value with the templates in its texts rendered. Raise UnknownValueError.
 
-    >>> rendered({"tags": ["a", "{{ var('x') }}"]}, value_context({"x": "b"}.__getitem__, {}))
+    >>> render_value({"tags": ["a", "{{ var('x') }}"]}, value_context({"x": "b"}.__getitem__, {}))
     {'tags': ['a', 'b']}
     """
     if isinstance(value, str):
         return _rendered(value, context) if "{{" in value or "{%" in value else value
     if isinstance(value, Mapping):
-        return {key: rendered(item, context) for key, item in value.items()}
-    return [rendered(item, context) for item in value] if isinstance(value, list) else value
+        return {key: render_value(item, context) for key, item in value.items()}
+    return [render_value(item, context) for item in value] if isinstance(value, list) else value
 
 
 def _rendered(text: str, context: Mapping[str, Any]) -> Any:
@@ -142,7 +142,7 @@ def _rendered(text: str, context: Mapping[str, Any]) -> Any:
         raise UnknownValueError(f"'{text}' cannot be rendered: {error}") from None
 
 
-def evaluated(statements: list[nodes.Node], context: Mapping[str, Any]) -> None:
+def evaluate_statements(statements: list[nodes.Node], context: Mapping[str, Any]) -> None:
     """Run statements of a template for what they call in ``context``. Raise UnknownValueError."""
     tree = nodes.Template(statements, lineno=1)
     tree.set_environment(_ENVIRONMENT)

@@ -64,7 +64,7 @@ def refuse_repeated(columns: Iterable[str]) -> None:
         raise RivetError("RVT-316", f"several columns are called {', '.join(repeated)}")
 
 
-def untyped(columns: Iterable[str]) -> RivetError:
+def untyped_columns(columns: Iterable[str]) -> RivetError:
     """Return the error for columns that have no type, since they hold nothing but NULL."""
     return RivetError(
         "RVT-503",

@@ -52,7 +52,7 @@ class _Found:
     warnings: list[Diagnostic] = field(default_factory=list)
 
 
-def analyzed(assembly: CompiledAssembly, runtime: Runtime) -> CompiledAssembly:
+def analyze_plan(assembly: CompiledAssembly, runtime: Runtime) -> CompiledAssembly:
     """Return the plan with the engine's types in its schemas, and with what the engine refuses as errors.
 
     A query that cannot be judged for want of the columns of what it reads is a warning. Raises what

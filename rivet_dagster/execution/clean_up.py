@@ -18,7 +18,12 @@ from rivet_dagster.compiler.plan import CompiledAssembly, FusedGroup
 from rivet_dagster.engines.contract import EngineSession
 from rivet_dagster.errors import Diagnostic, RivetError
 from rivet_dagster.execution.error_location import locate_at_joint
-from rivet_dagster.execution.reading.landing import consumed, landing_sources_before, landing_zone, last_version
+from rivet_dagster.execution.reading.landing import (
+    consumed_files_of_readers,
+    landing_sources_before,
+    landing_zone,
+    last_version,
+)
 from rivet_dagster.execution.runtime import Runtime
 
 
@@ -39,7 +44,7 @@ def archive_read_files(runtime: Runtime, group: FusedGroup) -> RivetError | None
     failed: list[Diagnostic] = []
     for source in sources:
         try:
-            files = frozenset.intersection(*(reading.known for reading in consumed(runtime, source)))
+            files = frozenset.intersection(*(reading.known for reading in consumed_files_of_readers(runtime, source)))
             landing_zone(runtime, source).archive(sorted(files), version.version)
         except RivetError as error:
             failed += locate_at_joint(error, source).diagnostics

@@ -8,7 +8,7 @@ from typing import Any, TypeGuard
 
 from rivet_dagster.catalogs.contract import Catalog
 from rivet_dagster.catalogs.environments.catalog import HasEnvironments
-from rivet_dagster.catalogs.environments.state import Environment, merged
+from rivet_dagster.catalogs.environments.state import Environment, merged_environment
 from rivet_dagster.compiler.plan import CompiledAssembly
 from rivet_dagster.errors import Diagnostic, RivetError, nearest
 from rivet_dagster.execution.runtime import Runtime
@@ -79,7 +79,7 @@ def require_environment(runtime: Runtime, name: str) -> None:
     if name in known:
         return
     if any(catalog.is_merged(name) for catalog in _having(runtime)):
-        raise merged(name)
+        raise merged_environment(name)
     raise RivetError("RVT-415", f"there is no environment '{name}'{nearest(name, known)}")
 
 

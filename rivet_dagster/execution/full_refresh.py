@@ -13,7 +13,7 @@ from rivet_dagster.execution.error_location import locating_errors
 from rivet_dagster.execution.reading.landing import landing_sources, landing_zone
 from rivet_dagster.execution.runtime import Runtime
 from rivet_dagster.model.target import Target
-from rivet_dagster.model.write_plan import ReplaceAll, refreshed
+from rivet_dagster.model.write_plan import ReplaceAll, refresh_plan
 
 
 def refuse_lossy_refresh(runtime: Runtime, groups: Collection[str]) -> None:
@@ -52,7 +52,7 @@ def refuse_incapable(catalog: HasTargets, group: FusedGroup, target: Target) -> 
 
 
 def _incapable(catalog: HasTargets, group: FusedGroup, target: Target) -> Iterator[Diagnostic]:
-    if type(refreshed(target.write)) not in catalog.write_plans:
+    if type(refresh_plan(target.write)) not in catalog.write_plans:
         message = (
             f"the catalog '{target.catalog}', of the type {catalog.type}, cannot replace the table {target.table} as a "
             "first run would make it"

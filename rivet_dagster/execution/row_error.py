@@ -12,7 +12,7 @@ from typing import Any
 
 from rivet_dagster.errors import Diagnostic, RivetError, RowsFailed
 from rivet_dagster.execution.results import SiteErrors
-from rivet_dagster.model.convert import shortened
+from rivet_dagster.model.convert import shorten_text
 
 _LONGEST = 200
 """The maximum length of a quoted message."""
@@ -66,7 +66,7 @@ def site_diagnostic(site: SiteErrors, remediation: str | None = None) -> SiteDia
     """Return the errors of a site as a diagnostic, whose text quotes the message of one of its rows, if it has any."""
     rows = "1 row" if site.count == 1 else f"{site.count:,} rows"
     message = " ".join(site.message.split())
-    quoted = f": {shortened(message, _LONGEST)}" if message else ""
+    quoted = f": {shorten_text(message, _LONGEST)}" if message else ""
     return SiteDiagnostic(
         code="RVT-520",
         message=f"{rows} could not be evaluated: [{site.condition}] in {site.expression}{quoted}",

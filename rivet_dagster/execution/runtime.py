@@ -185,15 +185,15 @@ class Runtime:
         raise RivetError("RVT-403", message, remediation="Observe sources in catalogs that need no engine.")
 
     def _reaching(self, catalog: str) -> list[EngineSpec]:
-        return [spec for spec in self.assembly.engines if catalog in reached(self.assembly, spec)]
+        return [spec for spec in self.assembly.engines if catalog in reachable_catalogs(self.assembly, spec)]
 
     def _opened(self, spec: EngineSpec) -> Engine:
-        needs = [self.catalog(name).session_needs(spec.type) for name in reached(self.assembly, spec)]
+        needs = [self.catalog(name).session_needs(spec.type) for name in reachable_catalogs(self.assembly, spec)]
         connect = self._connect.get(spec.name)
         return open_engine(spec, self.root, self._environ, connect, self._check_interrupt, needs)
 
 
-def reached(assembly: CompiledAssembly, engine: EngineSpec) -> list[str]:
+def reachable_catalogs(assembly: CompiledAssembly, engine: EngineSpec) -> list[str]:
     """Return the names of the catalogs that an engine reaches: its own, and the workspace."""
     names = {*engine.catalogs, assembly.workspace}
     return [spec.name for spec in assembly.catalogs if spec.name in names]

@@ -20,8 +20,8 @@ from rivet_dagster.engines.contract import EngineSession, Frame, Typed
 from rivet_dagster.errors import RivetError
 from rivet_dagster.execution.error_location import locate_in_query, locating_errors
 from rivet_dagster.execution.quality.judging import held_source_frame
-from rivet_dagster.execution.reading.first_rows import differing, first_rows
-from rivet_dagster.execution.reading.inputs import bound
+from rivet_dagster.execution.reading.first_rows import differing_plan, first_rows
+from rivet_dagster.execution.reading.inputs import partition_values
 from rivet_dagster.execution.reading.refs import MaterializedRef
 from rivet_dagster.execution.reading.sources import source_frame
 from rivet_dagster.execution.runtime import Runtime
@@ -94,7 +94,7 @@ class _Computing:
         if joint.engine != engine:
             rows = self.session(joint.engine).to_arrow(self.frame(name, joint.engine))
             return self.session(engine).from_value(rows)
-        plan = differing(self._assembly, name)
+        plan = differing_plan(self._assembly, name)
         return self.batch(name) if plan is None else first_rows(plan, self.session(engine), self.batch(name))
 
     def batch(self, name: str) -> Frame:
@@ -130,7 +130,9 @@ class _Computing:
             session.register(read, self.frame(read, engine))
         used = {parameter for cte in ctes for parameter in cte.parameters}
         of_partitions = {cte.joint: tuple(p for p in cte.parameters if p in PARTITION_PARAMETERS) for cte in ctes}
-        values = dict(bound(self._assembly, {joint: names for joint, names in of_partitions.items() if names}, None))
+        values = dict(
+            partition_values(self._assembly, {joint: names for joint, names in of_partitions.items() if names}, None)
+        )
         if RUN_STARTED_AT in used:
             values[RUN_STARTED_AT] = self._started
         values |= self._runtime.values_of(used)
@@ -157,7 +159,7 @@ class _Computing:
                 found[each] = replace(cte, text=text, incremental=None, errors=None)
             elif each in visited or joint.type != "sql" or joint.engine != engine:
                 continue
-            elif each == name or differing(self._assembly, each) is None:
+            elif each == name or differing_plan(self._assembly, each) is None:
                 visited.add(each)
                 waiting.append((each, True))
                 waiting += [(upstream, False) for upstream in joint.upstream]

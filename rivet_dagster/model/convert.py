@@ -224,13 +224,13 @@ def show(value: Any) -> str:
         return "a mapping"
     if isinstance(value, list | tuple):
         return "a list"
-    return shortened(redacted(repr(value)), 60)
+    return shorten_text(redacted(repr(value)), 60)
 
 
-def shortened(text: str, most: int) -> str:
+def shorten_text(text: str, most: int) -> str:
     """Return ``text`` shortened to at most ``most`` characters.
 
-    >>> shortened("a long text", 8), shortened("a text", 8)
+    >>> shorten_text("a long text", 8), shorten_text("a text", 8)
     ('a lon...', 'a text')
     """
     return text if len(text) <= most else f"{text[: most - 3]}..."

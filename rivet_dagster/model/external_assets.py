@@ -70,7 +70,7 @@ def external_table(path: Sequence[str], part: Part | None = None) -> str:
     '_asset_shop_orders_829e4032cce1_p_6f31304c_2024_01_31_253cc68f6027'
     """
     if part is not None:
-        return f"{parts_of(path, part.definition)}{ending(part.key)}"
+        return f"{parts_of(path, part.definition)}{partition_suffix(part.key)}"
     return f"{KEPT}{_shown('_'.join(path))}_{_hash(json.dumps(list(path)), 12)}"
 
 
@@ -79,7 +79,7 @@ def parts_of(path: Sequence[str], definition: str | None = None) -> str:
     return f"{external_table(path)}_p_{f'{_hash(definition, 8)}_' if definition is not None else ''}"
 
 
-def ending(key: str) -> str:
+def partition_suffix(key: str) -> str:
     """Return the suffix, after the definition's hash, of the names of tables that hold a partition of that key."""
     return f"{_shown(key)}_{_hash(key, 12)}"
 

@@ -125,7 +125,7 @@ def passed_on(joint: str, inputs: Inputs) -> dict[str, Position]:
     return {name if "/" in name else f"{joint}/{name}": position for name, position in of_rows.items()}
 
 
-def combined(one: Position | None, other: Position) -> Position:
+def combine_positions(one: Position | None, other: Position) -> Position:
     """Return the position of rows that were read in two ways, by which they are read again rather than lost."""
     match one, other:
         case ConsumedFiles(), ConsumedFiles():

@@ -25,19 +25,19 @@ class SessionNeeds:
     config: Mapping[str, str] = field(default_factory=dict, repr=False)
 
 
-def merged(needs: Iterable[SessionNeeds], own: SessionNeeds | None = None) -> SessionNeeds:
+def merge_needs(needs: Iterable[SessionNeeds], own: SessionNeeds | None = None) -> SessionNeeds:
     """Merge the ``needs`` of catalogs with what the engine itself declares, its ``own``, which wins.
 
     A package that the engine names itself, in whatever version and also as a jar, is left out; settings that are lists
     are joined. Raise RVT-126 where two catalogs need different values of a setting, or versions of a package.
 
     >>> iceberg = SessionNeeds(packages=("org:iceberg-4.1_2.13:1.12",), config={"io": "hadoop"})
-    >>> merged([iceberg, SessionNeeds(packages=("org:postgresql:42",)), iceberg]).packages
+    >>> merge_needs([iceberg, SessionNeeds(packages=("org:postgresql:42",)), iceberg]).packages
     ('org:iceberg-4.1_2.13:1.12', 'org:postgresql:42')
-    >>> merged([iceberg, SessionNeeds(config={"io": "s3"})])
+    >>> merge_needs([iceberg, SessionNeeds(config={"io": "s3"})])
     Traceback (most recent call last):
     rivet_dagster.errors.RivetError: RVT-126 two catalogs of one engine want io to be different things...
-    >>> merged([iceberg], SessionNeeds(jars=("/jars/iceberg-4.1_2.13-1.11.jar",), config={"io": "s3"}))
+    >>> merge_needs([iceberg], SessionNeeds(jars=("/jars/iceberg-4.1_2.13-1.11.jar",), config={"io": "s3"}))
     SessionNeeds(packages=(), jars=('/jars/iceberg-4.1_2.13-1.11.jar',))
     """
     own = own or SessionNeeds()

@@ -239,12 +239,12 @@ WritePlan = ReplaceAll | Append | AppendNewer | Upsert | ReplacePartitions | Del
 """The kinds of write, one for each mode, and the full refresh; a catalog declares which types it can execute."""
 
 
-def refreshed(plan: WritePlan) -> WritePlan:
+def refresh_plan(plan: WritePlan) -> WritePlan:
     """Return the plan by which a full refresh replaces the target, as the first write of ``plan`` would make it.
 
-    >>> refreshed(Append(schema_change="add"))
+    >>> refresh_plan(Append(schema_change="add"))
     ReplaceAll(mode='replace', keeps_table=False, schema_change='add')
-    >>> refreshed(Upsert(keys=("id",))) == Refresh(plan=Upsert(keys=("id",)))
+    >>> refresh_plan(Upsert(keys=("id",))) == Refresh(plan=Upsert(keys=("id",)))
     True
     """
     match plan:

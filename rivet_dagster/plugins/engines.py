@@ -22,7 +22,7 @@ from rivet_dagster.model.finding import Finding, broken, doubtful, in_order
 from rivet_dagster.model.plugins import SPARK, Wrong
 from rivet_dagster.model.profile import EngineSpec
 from rivet_dagster.model.relations import ArrowRows, CatalogTable, Files, JdbcTable, Kinds, Relation
-from rivet_dagster.model.session_needs import SessionNeeds, merged
+from rivet_dagster.model.session_needs import SessionNeeds, merge_needs
 from rivet_dagster.model.storage import Projection
 
 __all__ = [
@@ -54,6 +54,6 @@ __all__ = [
     "cannot_write",
     "doubtful",
     "in_order",
-    "merged",
+    "merge_needs",
     "refuse_wrong_options",
 ]

@@ -12,7 +12,15 @@ from rivet_dagster.model import convert
 from rivet_dagster.model.external_assets import DAGSTER
 from rivet_dagster.model.profile import WORKSPACE, CatalogSpec, EngineSpec, Profile
 from rivet_dagster.model.text_lines import Origin
-from rivet_dagster.project.settings_file import SettingsSection, boolean, located, read_settings, text, texts, what
+from rivet_dagster.project.settings_file import (
+    SettingsSection,
+    boolean,
+    located_mapping,
+    read_settings,
+    text,
+    texts,
+    what,
+)
 from rivet_dagster.project.variables import VARS, read_variables
 from rivet_dagster.project.yaml_text import Located, plain
 from rivet_dagster.secrets.options import remember_literals
@@ -150,7 +158,7 @@ def _engine(name: str | None, section: SettingsSection, catalogs: tuple[str, ...
     limit = section.get("concurrency_limit", _limit, "RVT-501")
     own = ("name", "type", "catalogs", "concurrency_limit")
     options = _options(section, (*own, "options"))
-    for key, value in (section.get("options", located) or {}).items():
+    for key, value in (section.get("options", located_mapping) or {}).items():
         if key in options or key in own:
             section.wrong(
                 "RVT-104",

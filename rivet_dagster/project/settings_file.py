@@ -76,12 +76,12 @@ class SettingsSection:
 
     def section(self, key: str, place: str) -> SettingsSection | None:
         """Return the mapping below ``key``, None where there is none."""
-        value = self.get(key, located)
+        value = self.get(key, located_mapping)
         return None if value is None else SettingsSection(value, place, str(self.origin.file), self.errors)
 
     def sections(self, key: str, kind: str) -> dict[str, SettingsSection]:
         """Return the mappings in the mapping below ``key``, by name; ``kind`` describes them in messages."""
-        entries: Mapping[str, Any] = self.get(key, located) or {}
+        entries: Mapping[str, Any] = self.get(key, located_mapping) or {}
         sections = {}
         for name, entry in entries.items():
             if isinstance(entry, Located):
@@ -147,7 +147,7 @@ def _listed(value: Any) -> list[Any]:
     return value
 
 
-def located(value: Any) -> Located:
+def located_mapping(value: Any) -> Located:
     """Return a mapping. Raise ValueError for any other value."""
     if not isinstance(value, Located):
         raise ValueError(f"must be a mapping, not {what(value)}")

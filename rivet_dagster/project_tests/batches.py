@@ -38,7 +38,7 @@ class SmallQuery:
     alone: Callable[[], Table]
 
 
-def computed(session: EngineSession, queries: Sequence[SmallQuery]) -> list[Table | RivetError]:
+def compute_batches(session: EngineSession, queries: Sequence[SmallQuery]) -> list[Table | RivetError]:
     """Return the rows of each query, or the error with which it fails; the engine computes many as one."""
     given_up = threading.Event()
     pool = ThreadPoolExecutor(_AT_ONCE, initializer=_begin, initargs=(given_up,))
@@ -53,7 +53,7 @@ def computed(session: EngineSession, queries: Sequence[SmallQuery]) -> list[Tabl
 
 
 def check_interrupt() -> None:
-    """Raise KeyboardInterrupt in a thread of ``computed`` that has been given up: only the main thread gets signals."""
+    """Raise KeyboardInterrupt in a thread of ``compute_batches`` that has been given up."""
     given_up = getattr(_thread, "given_up", None)
     if given_up is not None and given_up.is_set():
         raise KeyboardInterrupt

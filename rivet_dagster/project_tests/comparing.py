@@ -51,7 +51,7 @@ def compare(test: ProjectTest, expected: GivenRows, actual: Table, zone: Callabl
 def _rows_differ(wanted: Table, actual: Table, test: ProjectTest) -> Difference:
     tolerance = test.tolerance or 0.0
     same = Sameness([type_ for _, type_ in actual.columns], tolerance)
-    missing, unexpected = matched(wanted.rows, actual.rows, same.exact_part, same.close, tolerance > 0)
+    missing, unexpected = match_rows(wanted.rows, actual.rows, same.exact_part, same.close, tolerance > 0)
     order = None
     if not missing and not unexpected and test.compare == EXACT:
         pairs = zip(wanted.rows, actual.rows, strict=True)
@@ -208,7 +208,7 @@ def _as_dicts(table: Table, rows: Sequence[Sequence[Any]]) -> tuple[dict[str, An
 R = TypeVar("R")
 
 
-def matched(
+def match_rows(
     expected: Sequence[R],
     actual: Sequence[R],
     exact_part: Callable[[R], Hashable],
@@ -220,9 +220,9 @@ def matched(
     Only rows of the same ``exact_part`` can be partners; if not ``approximate`` all of these can.
 
     >>> near = lambda one, other: abs(one - other) <= 1
-    >>> matched([1, 2], [3, 2], lambda row: None, near, True)
+    >>> match_rows([1, 2], [3, 2], lambda row: None, near, True)
     ([], [])
-    >>> matched([1, 1, 2], [1, 2, 2], lambda row: row, near, False)
+    >>> match_rows([1, 1, 2], [1, 2, 2], lambda row: row, near, False)
     ([1], [2])
     """
     parts: dict[Hashable, tuple[list[int], list[int]]] = {}

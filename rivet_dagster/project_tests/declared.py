@@ -42,17 +42,17 @@ class LocatedKeys(dict[str, Any]):
         self.places[key] = place
 
 
-def placed(value: Any, file: str) -> Any:
+def locate_keys(value: Any, file: str) -> Any:
     """Return a value of YAML with the places of all its mappings' keys."""
     if isinstance(value, Located):
         result = LocatedKeys(LineOfFile(file, value.line))
         for key, item in value.items():
-            result.put(key, placed(item, file), LineOfFile(file, value.lines[key]))
+            result.put(key, locate_keys(item, file), LineOfFile(file, value.lines[key]))
         return result
-    return [placed(item, file) for item in value] if isinstance(value, list) else value
+    return [locate_keys(item, file) for item in value] if isinstance(value, list) else value
 
 
-def merged(base: LocatedKeys, own: LocatedKeys, path: tuple[str, ...] = ()) -> LocatedKeys:
+def merge_keys(base: LocatedKeys, own: LocatedKeys, path: tuple[str, ...] = ()) -> LocatedKeys:
     """Return the keys of a test ``base``, overridden by those of ``own``; mappings are merged.
 
     A key of ``own`` also replaces those that say the same in another way: ``error`` and ``expected``, and ``rows``,
@@ -67,7 +67,7 @@ def merged(base: LocatedKeys, own: LocatedKeys, path: tuple[str, ...] = ()) -> L
     for key, value in own.items():
         before = result.get(key)
         if isinstance(before, LocatedKeys) and isinstance(value, LocatedKeys):
-            value = merged(before, value, (*path, key))
+            value = merge_keys(before, value, (*path, key))
         result.put(key, value, own.places[key])
     return result
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from rivet_dagster.errors import Diagnostic, nearest
 from rivet_dagster.project.text_file import UnreadableError, list_files, read_text, split_lines
 from rivet_dagster.project.yaml_text import YamlError, read_yaml
-from rivet_dagster.project_tests.declared import LineOfFile, LocatedKeys, merged, placed
+from rivet_dagster.project_tests.declared import LineOfFile, LocatedKeys, locate_keys, merge_keys
 
 EXTENSIONS = (".test.yaml", ".test.yml")
 
@@ -65,7 +65,7 @@ def documents_of(text: str, file: str) -> tuple[Document, ...]:
             continue
         if value is None:
             continue
-        keys = placed(value, file)
+        keys = locate_keys(value, file)
         if not isinstance(keys, LocatedKeys):
             unnamed += 1
             message = "a test must be a mapping with `target`, `inputs` and `expected`"
@@ -124,7 +124,7 @@ class Extended:
     errors: tuple[Diagnostic, ...] = ()
 
 
-def extended(documents: Sequence[Document]) -> tuple[Extended, ...]:
+def extend_documents(documents: Sequence[Document]) -> tuple[Extended, ...]:
     """Return each document with the keys that it takes over; the keys of its own override these."""
     by_name: dict[str, list[Document]] = {}
     for document in documents:
@@ -148,7 +148,7 @@ def _extended(document: Document, by_name: dict[str, list[Document]]) -> Extende
             errors += [base.error] if base.error is not None else []
     keys = chain[-1].keys
     for own in reversed(chain[:-1]):
-        keys = merged(keys, own.keys)
+        keys = merge_keys(keys, own.keys)
     return Extended(document, keys, frozenset(d.place.file for d in chain), tuple(errors))
 
 

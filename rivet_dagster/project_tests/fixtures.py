@@ -11,7 +11,7 @@ from rivet_dagster.errors import RivetError, nearest
 from rivet_dagster.model.schema import Schema, SparkType, parse_type
 from rivet_dagster.project_tests.arrow_rows import Table, table_of
 from rivet_dagster.project_tests.declared import GivenRows, LineOfFile
-from rivet_dagster.project_tests.values import inferred, read_value
+from rivet_dagster.project_tests.values import infer_type, read_value
 
 
 def fixture(given: GivenRows, what: str, plan: Schema | None, root: Path) -> Table:
@@ -73,7 +73,7 @@ def _types(
         if name in own:
             return own[name]
         numbers = [number for number, column in enumerate(columns) if column.lower() == name.lower()]
-        return inferred(row[numbers[0]] for row in given.rows) if numbers else inferred(())
+        return infer_type(row[numbers[0]] for row in given.rows) if numbers else infer_type(())
 
     found = []
     for name in names:

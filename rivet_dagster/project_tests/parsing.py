@@ -26,7 +26,7 @@ from rivet_dagster.project_tests.declared import (
     LocatedKeys,
     ProjectTest,
 )
-from rivet_dagster.project_tests.documents import Extended, extended, read_documents
+from rivet_dagster.project_tests.documents import Extended, extend_documents, read_documents
 from rivet_dagster.project_tests.given_rows import parse_rows
 
 _KEYS = (
@@ -184,10 +184,10 @@ def read_tests(root: Path) -> tuple[ProjectTest, ...]:
         raise RivetError.of(errors)
     if manifest.tests is None:
         return ()
-    return tuple(map(parse_test, extended(read_documents(root, manifest.tests))))
+    return tuple(map(parse_test, extend_documents(read_documents(root, manifest.tests))))
 
 
-def selected(tests: Sequence[ProjectTest], paths: Sequence[str], text: str | None) -> tuple[ProjectTest, ...]:
+def select_tests(tests: Sequence[ProjectTest], paths: Sequence[str], text: str | None) -> tuple[ProjectTest, ...]:
     """Return the tests below ``paths``, relative to the project, if there are any, whose name contains ``text``."""
     return tuple(
         test

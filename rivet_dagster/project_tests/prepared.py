@@ -18,7 +18,7 @@ from rivet_dagster.compiler.joints import FunctionJoint, SinkJoint
 from rivet_dagster.compiler.plan import CompiledAssembly
 from rivet_dagster.engines.contract import Typed
 from rivet_dagster.errors import Diagnostic, RivetError, nearest
-from rivet_dagster.execution.reading.first_rows import differing
+from rivet_dagster.execution.reading.first_rows import differing_plan
 from rivet_dagster.execution.runtime import values_of_variables
 from rivet_dagster.model.check_plan import CompiledCheck
 from rivet_dagster.model.partitions import PARTITION_END, PARTITION_KEYS, PARTITION_START, Partitions
@@ -28,7 +28,7 @@ from rivet_dagster.model.write_plan import History, Upsert
 from rivet_dagster.project_tests.arrow_rows import Table
 from rivet_dagster.project_tests.declared import GRAPH, GivenRows, ProjectTest
 from rivet_dagster.project_tests.fixtures import fixture, with_file_rows
-from rivet_dagster.project_tests.values import inferred, read_value
+from rivet_dagster.project_tests.values import infer_type, read_value
 from rivet_dagster.sql.target import RUN_STARTED_AT, target_view, watermark_of
 
 
@@ -115,7 +115,7 @@ class _Preparation:
             reads={name: self._reads(name, later) for name in computed},
             functions={name: j for name in computed if isinstance(j := self._known[name], FunctionJoint)},
             unions=frozenset(name for name in computed if isinstance(self._known[name], SinkJoint)),
-            written={n: plan for n in computed[:-1] if (plan := differing(self._assembly, n)) is not None},
+            written={n: plan for n in computed[:-1] if (plan := differing_plan(self._assembly, n)) is not None},
             parameters=self._parameters(texts, later),
             expected=expected,
             checks=checks,
@@ -299,7 +299,7 @@ def _watermark(test: ProjectTest, assembly: CompiledAssembly, sink: str) -> Type
     planned = {field.name.lower(): field.type for field in assembly.joint(sink).schema or ()}
     name = known.get(column or "") or planned.get(column or "")
     try:
-        type_ = parse_type(name) if name is not None and is_watermark_type(name) else inferred([run.watermark])
+        type_ = parse_type(name) if name is not None and is_watermark_type(name) else infer_type([run.watermark])
         return Typed(read_value(run.watermark, type_), str(type_))
     except ValueError as error:
         raise RivetError.of([run.place.diagnostic("RVT-204", f"`watermark`: {error}")]) from None

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from rivet_dagster.model.convert import shortened
+from rivet_dagster.model.convert import shorten_text
 from rivet_dagster.secrets.redaction import redacted
 
 _WIDEST = 40
@@ -54,7 +54,7 @@ def text(value: Any) -> str:
     >>> text(None), text("a\\nb"), text(""), text({"a": [1, None]})
     ('NULL', 'a\\\\nb', "''", '{a: [1, NULL]}')
     """
-    return shortened(redacted(_text(value)), _WIDEST)
+    return shorten_text(redacted(_text(value)), _WIDEST)
 
 
 def _text(value: Any) -> str:

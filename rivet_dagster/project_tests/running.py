@@ -21,7 +21,7 @@ from rivet_dagster.execution.quality.verdicts import judge
 from rivet_dagster.execution.results import CheckResult, RowErrorCounts
 from rivet_dagster.model.profile import EngineSpec
 from rivet_dagster.project_tests.arrow_rows import Table
-from rivet_dagster.project_tests.batches import SmallQuery, check_interrupt, computed
+from rivet_dagster.project_tests.batches import SmallQuery, check_interrupt, compute_batches
 from rivet_dagster.project_tests.comparing import compare
 from rivet_dagster.project_tests.computation import Computation, query_of
 from rivet_dagster.project_tests.declared import ERROR, FAILED, PASSED, WARNED, ProjectTest
@@ -83,7 +83,7 @@ class Runner:
         if together:
             session = next(iter(together.values())).session
             started = time.perf_counter()
-            found = computed(session, [self._small_query(computation) for computation in together.values()])
+            found = compute_batches(session, [self._small_query(computation) for computation in together.values()])
             share = (time.perf_counter() - started) / len(together)
             for (n, computation), rows in zip(together.items(), found, strict=True):
                 results[n] = self._result(computation, rows, share)

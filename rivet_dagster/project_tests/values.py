@@ -39,10 +39,10 @@ def read_value(value: Any, type_: SparkType) -> Any:
     return reader(value, type_)
 
 
-def inferred(values: Iterable[Any]) -> SparkType:
+def infer_type(values: Iterable[Any]) -> SparkType:
     """Return the type of a column of which nothing but its values is known. Raise ValueError.
 
-    >>> str(inferred([1, None, 2.5])), str(inferred([{"a": [1]}, {"a": []}])), str(inferred([None]))
+    >>> str(infer_type([1, None, 2.5])), str(infer_type([{"a": [1]}, {"a": []}])), str(infer_type([None]))
     ('double', 'struct<a:array<bigint>>', 'void')
     """
     found = VOID
@@ -232,7 +232,7 @@ def _type_of(value: Any) -> SparkType:
         case float():
             return SparkType("double")
         case list():
-            return SparkType("array", (inferred(value),))
+            return SparkType("array", (infer_type(value),))
         case dict():
             return SparkType("struct", tuple(map(_type_of, value.values())), tuple(value))
     return SparkType("string")

@@ -16,7 +16,7 @@ from rivet_dagster.errors import RivetError
 from rivet_dagster.loading import compile_directory
 from rivet_dagster.project.manifest import read_manifest
 from rivet_dagster.project_tests.declared import GRAPH, ProjectTest
-from rivet_dagster.project_tests.parsing import read_tests, selected
+from rivet_dagster.project_tests.parsing import read_tests, select_tests
 from rivet_dagster.project_tests.prepared import Prepared, prepare
 
 POLLED_EVERY = 0.2
@@ -46,7 +46,7 @@ class Watched:
     ) -> Watched:
         """Read the files of a project. Raises the errors of a project that does not compile."""
         assembly = compile_directory(root, profile, variables=variables).raise_errors()
-        tests = selected(read_tests(root), paths, text)
+        tests = select_tests(read_tests(root), paths, text)
         prepared = {}
         for test in tests:
             try:

@@ -38,10 +38,10 @@ def remember_literals(options: Mapping[str, Any]) -> None:
             remember(secret)
 
 
-def masked(options: Mapping[str, Any]) -> dict[str, Any]:
+def mask_secrets(options: Mapping[str, Any]) -> dict[str, Any]:
     """Return the options for display, with ``***`` instead of their literal secrets.
 
-    >>> masked({"user": "ann", "config": {"fs.s3a.secret.key": "pw", "x.password": "${PASSWORD}"}})
+    >>> mask_secrets({"user": "ann", "config": {"fs.s3a.secret.key": "pw", "x.password": "${PASSWORD}"}})
     {'user': 'ann', 'config': {'fs.s3a.secret.key': '***', 'x.password': '${PASSWORD}'}}
     """
     return {key: _masked((key,), value) for key, value in options.items()}

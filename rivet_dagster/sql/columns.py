@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from sqlglot import exp
 
 from rivet_dagster.model.schema import Schema
-from rivet_dagster.sql.dialect import guarded
+from rivet_dagster.sql.dialect import translate_parser_errors
 from rivet_dagster.sql.expression import expression
 from rivet_dagster.sql.from_clause import Columns, Visible, scope_of, values
 from rivet_dagster.sql.nodes import names_of
@@ -35,7 +35,7 @@ def output_columns(tree: exp.Expr, tables: Mapping[str, Schema | None], visit: V
     >>> [(c.name, c.type, sorted(c.origins)) for c in output_columns(tree, {"t": (Field("a", "string"),)})]
     [('a', 'string', [('t', 'a')]), ('b', 'string', [('t', 'a')]), ('c', None, [('t', 'a')])]
     """
-    with guarded():
+    with translate_parser_errors():
         columns = _Reader(visit).query(tree, relations_of(tables), None)
     return columns if columns is not None and NAMELESS not in [column.name for column in columns] else None
 

@@ -72,7 +72,7 @@ class Query:
 
 
 class _Guard(AbstractContextManager[None]):
-    """See ``guarded``."""
+    """See ``translate_parser_errors``."""
 
     def __enter__(self) -> None:
         # What sqlglot parses as a mere command it also logs; for us that is an error that we report ourselves.
@@ -87,13 +87,13 @@ class _Guard(AbstractContextManager[None]):
 _LOGGER = logging.getLogger("sqlglot")
 
 
-def guarded() -> AbstractContextManager[None]:
+def translate_parser_errors() -> AbstractContextManager[None]:
     """Turn any exception raised by sqlglot, or by reading one of its trees, into an Unreadable.
 
     For texts that it does not expect, sqlglot raises not only its own errors but also IndexError, ValueError,
     AttributeError... Every call of it with a user's text is made within this context manager.
 
-    >>> with guarded():
+    >>> with translate_parser_errors():
     ...     _DIALECT.parse("SELECT map('a', 1, 'b')")
     Traceback (most recent call last):
     rivet_dagster.sql.error.Unreadable: could not be read (IndexError: list index out of range)
@@ -108,7 +108,7 @@ def tokenize(sql: str) -> list[Token]:
     comment between GROUP and BY, which are one token, splits them.
     """
     code = without_comments(sql)
-    with guarded():
+    with translate_parser_errors():
         return _OF_THREAD.tokenizer.tokenize(code)
 
 
@@ -141,10 +141,10 @@ def read_query(sql: str) -> Query:
         return Query(text, tuple(tokens), None, error)
 
 
-def quoted(name: str) -> str:
+def quote_name(name: str) -> str:
     """Return ``name`` as an identifier, in backquotes where it is a keyword of SQL or not a plain name.
 
-    >>> quoted("orders"), quoted("select"), quoted("Net total")
+    >>> quote_name("orders"), quote_name("select"), quote_name("Net total")
     ('orders', '`select`', '`Net total`')
     """
     plain = name.isidentifier() and name.upper() not in _DIALECT.tokenizer_class.KEYWORDS
@@ -182,7 +182,7 @@ def parse_item(sql: str, *, required: bool = True) -> exp.Expr | None:
     """
     text = f"{ITEM_PREFIX}{sql}"
     try:
-        with guarded():
+        with translate_parser_errors():
             tree = _OF_THREAD.parser.parse(_OF_THREAD.tokenizer.tokenize(text), text)
     except Unreadable:
         if required:
@@ -202,7 +202,7 @@ _OTHER_QUOTES = "holds quotes that Spark does not read as the parser here does"
 
 
 def _parse(tokens: list[Token], text: str) -> exp.Expr | None:
-    with guarded():
+    with translate_parser_errors():
         replaced = _tables_as_selects(tokens) if "TABLE" in text.upper() else tokens
         return _OF_THREAD.parser.parse(replaced, text)[0]
 
@@ -216,7 +216,7 @@ def _with_names(tree: exp.Expr, tokens: list[Token], text: str) -> exp.Expr:
     clause = named_at_run_time(tokens)
     if clause is not None:
         raise Unreadable("reads what IDENTIFIER names at run time", clause.line)
-    with guarded():
+    with translate_parser_errors():
         return with_names(tree, _DIALECT)
 
 

@@ -14,7 +14,7 @@ from sqlglot import exp
 
 from rivet_dagster.model.plugins import SPARK
 from rivet_dagster.model.schema import SparkType
-from rivet_dagster.sql.dialect import quoted
+from rivet_dagster.sql.dialect import quote_name
 
 _IN_ONE_TASK = "/*+ COALESCE(1) */"
 """A hint after which Spark knows that all rows are in one place: joins, aggregates and windows need no exchange."""
@@ -32,12 +32,12 @@ def rows_query(columns: Sequence[tuple[str, SparkType]], rows: Sequence[Sequence
     SELECT /*+ COALESCE(1) */ CAST(NULL AS int) AS id WHERE false
     """
     if not rows:
-        items = ", ".join(f"{_cast('NULL', type_)} AS {quoted(name)}" for name, type_ in columns)
+        items = ", ".join(f"{_cast('NULL', type_)} AS {quote_name(name)}" for name, type_ in columns)
         return f"SELECT {_IN_ONE_TASK} {items} WHERE false"
-    items = ", ".join(f"{_cast(quoted(name), type_)} AS {quoted(name)}" for name, type_ in columns)
+    items = ", ".join(f"{_cast(quote_name(name), type_)} AS {quote_name(name)}" for name, type_ in columns)
     types = [type_ for _, type_ in columns]
     values = ",\n".join(f"({', '.join(map(_cell, row, types))})" for row in rows)
-    names = ", ".join(quoted(name) for name, _ in columns)
+    names = ", ".join(quote_name(name) for name, _ in columns)
     return f"SELECT {_IN_ONE_TASK} {items} FROM VALUES\n{values}\nAS rows({names})"
 
 

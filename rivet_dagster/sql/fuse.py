@@ -11,7 +11,7 @@ from collections.abc import Hashable, Sequence
 
 from rivet_dagster.errors import RivetError
 from rivet_dagster.sql.balance import in_parentheses, refuse_unbalanced
-from rivet_dagster.sql.dialect import quoted
+from rivet_dagster.sql.dialect import quote_name
 from rivet_dagster.sql.error import SqlError
 
 
@@ -30,10 +30,10 @@ def fuse(ctes: Sequence[tuple[str, str]], result: str) -> str:
     )
     SELECT * FROM total
     """
-    final = f"SELECT * FROM {quoted(result)}"
+    final = f"SELECT * FROM {quote_name(result)}"
     if not ctes:
         return final
-    return "WITH " + ",\n".join([f"{quoted(name)} AS {in_parentheses(text)}" for name, text in ctes]) + "\n" + final
+    return "WITH " + ",\n".join([f"{quote_name(name)} AS {in_parentheses(text)}" for name, text in ctes]) + "\n" + final
 
 
 def locate(ctes: Sequence[tuple[str, str]], line: int) -> tuple[str, int] | None:

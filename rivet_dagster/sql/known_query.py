@@ -19,7 +19,7 @@ from sqlglot import TokenType, exp
 
 from rivet_dagster.cache import CompileCache
 from rivet_dagster.model.text_lines import Stretch
-from rivet_dagster.sql.dialect import Query, guarded, read_query
+from rivet_dagster.sql.dialect import Query, read_query, translate_parser_errors
 from rivet_dagster.sql.error import Unreadable
 
 NON_DETERMINISTIC = frozenset(
@@ -236,7 +236,7 @@ def know_query(sql: str, cache: CompileCache) -> KnownQuery:
     if query.tree is None:
         return _unreadable(query, query.unreadable)
     try:
-        with guarded():
+        with translate_parser_errors():
             facts = fingerprint(query), dict(reads(query)), cte_count(query), is_deterministic(query)
     except Unreadable as error:
         return _unreadable(query, error)

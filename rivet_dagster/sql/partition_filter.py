@@ -17,7 +17,7 @@ from sqlglot import exp
 from rivet_dagster.model.partitions import Partitions, Window
 from rivet_dagster.model.plugins import SPARK
 from rivet_dagster.sql.balance import in_parentheses
-from rivet_dagster.sql.dialect import quoted
+from rivet_dagster.sql.dialect import quote_name
 
 Values = dict[str, Any]
 """The values of parameters by name."""
@@ -50,7 +50,7 @@ def rows_in_window(
         condition, values = in_window(replace(partitions, column=_COMPUTED), kind, window)
         value = in_parentheses(text)
         inside = condition.sql(dialect=SPARK).replace(f"`{_COMPUTED}`", value)
-        return f"SELECT * FROM {quoted(relation)} WHERE CASE WHEN {unknown} THEN true ELSE {inside} END", values
+        return f"SELECT * FROM {quote_name(relation)} WHERE CASE WHEN {unknown} THEN true ELSE {inside} END", values
     condition, values = in_window(partitions, kind, window)
     rows = exp.select(exp.Star()).from_(exp.Table(this=exp.to_identifier(relation, quoted=True))).where(condition)
     return rows.sql(dialect=SPARK), values

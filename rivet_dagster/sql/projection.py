@@ -9,7 +9,7 @@ from sqlglot import exp
 from rivet_dagster.cache import CompileCache
 from rivet_dagster.model.text_lines import Stretch, TextPlace
 from rivet_dagster.sql.balance import in_parentheses
-from rivet_dagster.sql.dialect import SqlError, guarded, parse_expression, quoted
+from rivet_dagster.sql.dialect import SqlError, parse_expression, quote_name, translate_parser_errors
 from rivet_dagster.sql.known_query import NON_DETERMINISTIC
 
 
@@ -77,18 +77,18 @@ def check_source_expression(sql: str, cache: CompileCache) -> None:
     """Raise SqlError unless ``sql`` depends on one row only: no subquery, aggregate, window or non-determinism."""
     if cache.get("expression", sql) is None:
         tree = parse_expression(sql)
-        with guarded():
+        with translate_parser_errors():
             _check(tree)
         cache.put("expression", sql, True)
 
 
 def _item(alias: str, text: str | None) -> str:
-    return quoted(alias) if text is None else f"{_set_apart(text)} AS {quoted(alias)}"
+    return quote_name(alias) if text is None else f"{_set_apart(text)} AS {quote_name(alias)}"
 
 
 def _clauses(name: str, filter: str | None, limit: int | None) -> list[tuple[str, str]]:
     """Return the clauses behind the items, each with the source's key that it is about."""
-    clauses = [("", f"FROM {quoted(name)}")]
+    clauses = [("", f"FROM {quote_name(name)}")]
     clauses += [("filter", f"WHERE {_set_apart(filter)}")] if filter is not None else []
     return clauses + ([("limit", f"LIMIT {limit}")] if limit is not None else [])
 

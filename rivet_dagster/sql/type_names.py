@@ -7,7 +7,7 @@ from sqlglot import exp
 from rivet_dagster.model.plugins import SPARK
 from rivet_dagster.model.schema import Field, Schema, field_name
 from rivet_dagster.sql.balance import refuse_unbalanced
-from rivet_dagster.sql.dialect import SqlError, guarded
+from rivet_dagster.sql.dialect import SqlError, translate_parser_errors
 from rivet_dagster.sql.lexer import without_comments
 
 _T = exp.DataType.Type
@@ -64,7 +64,7 @@ def parse_ddl(ddl: str) -> Schema | None:
     """
     try:
         refuse_unbalanced(ddl)
-        with guarded():
+        with translate_parser_errors():
             tree: exp.Expr = exp.maybe_parse(f"CREATE TABLE t ({without_comments(ddl)})", dialect=SPARK)
             return _columns(tree)
     except SqlError:

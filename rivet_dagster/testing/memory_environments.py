@@ -17,7 +17,7 @@ from rivet_dagster.catalogs.environments.state import (
     BuiltTable,
     EnvironmentState,
     StateOfEnvironment,
-    merged,
+    merged_environment,
 )
 from rivet_dagster.catalogs.environments.tables_over_base import EnvironmentTables, T
 from rivet_dagster.errors import RivetError
@@ -173,7 +173,7 @@ class MemoryEnvironment(StoredEnvironment):
         if state is None:
             return False
         if state.state == MERGED:
-            raise merged(self.environment.name)
+            raise merged_environment(self.environment.name)
         self.remove_data(state)
         self.remove_state()
         return True

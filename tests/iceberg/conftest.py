@@ -10,7 +10,7 @@ import pytest
 from support.iceberg import KINDS, declared, need_iceberg, session_with
 from support.iceberg_runs import lake
 
-from rivet_dagster.catalogs.iceberg.settings.connection import connected
+from rivet_dagster.catalogs.iceberg.settings.connection import connect_catalog
 from rivet_dagster.engines.pyspark import PySparkEngine
 from rivet_dagster.engines.pyspark.session import PySparkSession
 
@@ -47,5 +47,5 @@ def iceberg_session(application: PySparkEngine, tmp_path: Path) -> Iterator[Call
 def place(tmp_path: Path) -> SimpleNamespace:
     """Return a catalog of folders, as we and as others open it."""
     options = declared("hadoop", tmp_path / "lake")
-    plain = connected("plain", options, tmp_path)
+    plain = connect_catalog("plain", options, tmp_path)
     return SimpleNamespace(root=tmp_path, options=options, plain=plain, catalog=lake(options, tmp_path))

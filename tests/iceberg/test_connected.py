@@ -3,7 +3,7 @@
 import pyarrow as pa
 import pytest
 
-from rivet_dagster.catalogs.iceberg.settings.connection import connected
+from rivet_dagster.catalogs.iceberg.settings.connection import connect_catalog
 from rivet_dagster.errors import RivetError
 from rivet_dagster.model.relations import CatalogTable
 
@@ -15,7 +15,7 @@ def test_what_spark_writes_pyiceberg_reads(each_kind, iceberg_session, tmp_path)
     spark.sql("CREATE TABLE lake.marts.orders (id INT, day DATE) USING iceberg")
     spark.sql("INSERT INTO lake.marts.orders VALUES (1, DATE'2024-01-31'), (2, NULL)")
     spark.sql("ALTER TABLE lake.marts.orders CREATE BRANCH staged")
-    catalog = connected("lake", each_kind, tmp_path)
+    catalog = connect_catalog("lake", each_kind, tmp_path)
     table = catalog.load_table("marts.orders")
     assert sorted(row["id"] for row in table.scan().to_arrow().to_pylist()) == [1, 2]
     assert set(table.refs()) == {"main", "staged"}
@@ -37,16 +37,16 @@ def test_rows_are_written_as_their_names_were_when_the_frame_was_made(iceberg_op
 
 def test_a_table_on_s3_is_opened_by_pyiceberg(iceberg_options, s3, tmp_path):
     options = iceberg_options("sqlite") | {"warehouse": f"s3://{s3.bucket()}/lake", **s3.iceberg_options}
-    catalog = connected("lake", options, tmp_path)
+    catalog = connect_catalog("lake", options, tmp_path)
     catalog.create_namespace("marts")
     rows = pa.table({"id": [1, 2]})
     catalog.create_table("marts.orders", rows.schema).append(rows)
-    again = connected("lake", options, tmp_path).load_table("marts.orders")
+    again = connect_catalog("lake", options, tmp_path).load_table("marts.orders")
     assert again.scan().to_arrow().to_pylist() == rows.to_pylist()
 
 
 def test_a_wrong_password_of_the_database_is_told_without_it(iceberg_options, tmp_path):
     options = iceberg_options("postgres") | {"jdbc.password": "hunter22"}
     with pytest.raises(RivetError, match=r"RVT-403 the Iceberg catalog 'lake' .*password") as caught:
-        connected("lake", options, tmp_path)
+        connect_catalog("lake", options, tmp_path)
     assert "hunter22" not in str(caught.value)

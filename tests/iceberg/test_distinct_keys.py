@@ -10,7 +10,7 @@ from pyiceberg.catalog.sql import SqlCatalog
 from support.iceberg import declared
 from support.iceberg_runs import NAMESPACE, TABLE, UPSERT, lake
 
-from rivet_dagster.catalogs.iceberg.settings.connection import connected
+from rivet_dagster.catalogs.iceberg.settings.connection import connect_catalog
 from rivet_dagster.catalogs.iceberg.writes import native
 from rivet_dagster.catalogs.iceberg.writes.native import are_distinct
 from rivet_dagster.errors import RivetError
@@ -67,7 +67,7 @@ def test_a_merge_of_distinct_keys_asks_spark_for_no_rows(iceberg_session, tmp_pa
         with catalog.begin(TABLE, session) as transaction:
             transaction.write(UPSERT, session.query(query))
             record = transaction.commit("run").record
-        found = connected("plain", options, tmp_path).load_table((NAMESPACE, TABLE)).scan().to_arrow().to_pylist()
+        found = connect_catalog("plain", options, tmp_path).load_table((NAMESPACE, TABLE)).scan().to_arrow().to_pylist()
         return sorted((row["id"], row["net"]) for row in found), (record.inserted, record.updated)
 
     merge("SELECT id, 1L AS net FROM range(3)")

@@ -8,7 +8,7 @@ from support.tables import refused
 
 from rivet_dagster.catalogs.iceberg.access import TableAccess
 from rivet_dagster.catalogs.iceberg.opened import OpenedTable
-from rivet_dagster.catalogs.iceberg.settings.connection import connected
+from rivet_dagster.catalogs.iceberg.settings.connection import connect_catalog
 
 OLD, NEW = Work([1, 2], 1, errors=["old"]), Work([2, 3], 2, identity="new/orders", errors=["new"])
 NAME = (NAMESPACE, TABLE)
@@ -18,7 +18,7 @@ NAME = (NAMESPACE, TABLE)
 def place(request, tmp_path, iceberg_options) -> SimpleNamespace:
     """Return a catalog, as we and as others open it."""
     options = iceberg_options(request.param)
-    plain = connected("plain" if request.param == "hadoop" else "lake", options, tmp_path)
+    plain = connect_catalog("plain" if request.param == "hadoop" else "lake", options, tmp_path)
     return SimpleNamespace(root=tmp_path, options=options, plain=plain, catalog=lake(options, tmp_path))
 
 

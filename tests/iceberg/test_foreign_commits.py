@@ -22,7 +22,7 @@ from rivet_dagster.catalogs.iceberg.commits.snapshots import SnapshotWriter, new
 from rivet_dagster.catalogs.iceberg.commits.updates import MAIN, set_branch
 from rivet_dagster.catalogs.iceberg.metadata import last_publication
 from rivet_dagster.catalogs.iceberg.opened import OpenedTable
-from rivet_dagster.catalogs.iceberg.settings.connection import connected
+from rivet_dagster.catalogs.iceberg.settings.connection import connect_catalog
 from rivet_dagster.cli.main import main
 from rivet_dagster.errors import RivetError
 from rivet_dagster.execution.writing import publish as publishing
@@ -42,7 +42,7 @@ class Place:
     def __init__(self, root: Path) -> None:
         self.root, self.options = root, declared("hadoop", root / "lake")
         self.catalog = lake(self.options, root)
-        self.plain = connected("plain", self.options, root)
+        self.plain = connect_catalog("plain", self.options, root)
 
     def table(self, name: str = TABLE) -> Table:
         return self.plain.load_table((NAMESPACE, name))
@@ -246,7 +246,7 @@ def test_rows_of_a_stored_joint_are_appended_once_when_another_engine_deletes_ro
     monkeypatch.setattr(publishing, "PAUSES", ())
     options = declared("hadoop", tmp_path / "lake")
     shop = Shop(tmp_path, ZONE, NEW, project_sink(TABLE, "new", write_strategy="append"), iceberg=options)
-    place = connected("plain", options, tmp_path)
+    place = connect_catalog("plain", options, tmp_path)
 
     def ids() -> list[int]:
         return sorted(place.load_table((NAMESPACE, TABLE)).scan().to_arrow()["n"].to_pylist())
@@ -276,7 +276,7 @@ def test_a_project_reads_no_file_twice_when_another_engine_deletes_rows_and_expi
             "sinks/out.yaml": sink(TABLE, "parsed", write_strategy="append", on_error="quarantine"),
         },
     )
-    plain = connected("plain", OPTIONS, tmp_path)
+    plain = connect_catalog("plain", OPTIONS, tmp_path)
 
     def table(name: str = TABLE) -> Table:
         return plain.load_table((NAMESPACE, name))

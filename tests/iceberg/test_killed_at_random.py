@@ -29,7 +29,7 @@ from support.iceberg_runs import (
 from support.killing import ended, start
 from support.torture import examples
 
-from rivet_dagster.catalogs.iceberg.settings.connection import connected
+from rivet_dagster.catalogs.iceberg.settings.connection import connect_catalog
 from rivet_dagster.model.write_plan import ReplaceAll
 
 KILLS = examples(1, 200)
@@ -39,7 +39,7 @@ Seen = tuple[Rows, list[str] | None]
 
 def seen(options: dict[str, Any], root: Path) -> Seen:
     """Return the rows by two readers that know nothing of this package's marks, and the errors that belong to them."""
-    plain = connected("lake", options, root)
+    plain = connect_catalog("lake", options, root)
     scan = plain.load_table((NAMESPACE, TABLE)).scan()
     rows = sorted((row["id"], row["net"]) for row in scan.to_arrow().to_pylist())
     files = [task.file.file_path.removeprefix("file://") for task in scan.plan_files()]
@@ -118,7 +118,7 @@ def test_a_run_that_is_killed_at_any_instant(kind: str, iceberg_options: Callabl
             now = seen(options, tmp_path)
             assert now == new, (number, work)
             assert catalog.building() == ()
-    plain = connected("lake", options, tmp_path)
+    plain = connect_catalog("lake", options, tmp_path)
     assert sorted(plain.list_tables(NAMESPACE)) == [(NAMESPACE, TABLE), (NAMESPACE, ERRORS)]
     for name in (TABLE, ERRORS):
         table = plain.load_table((NAMESPACE, name))

@@ -13,13 +13,13 @@ from support.iceberg_groups import run_ids, run_ids_killed_around_a_phase
 from support.iceberg_runs import NAMESPACE, TABLE, expire_heartbeats, heartbeats, lake
 from support.killing import ended, start
 
-from rivet_dagster.catalogs.iceberg.settings.connection import connected
+from rivet_dagster.catalogs.iceberg.settings.connection import connect_catalog
 from rivet_dagster.execution.progress import CLEAN_UP, PHASES, PUBLISH, QUALITY, WRITE
 
 
 def ids(options, root) -> list[int]:
     """Return the ids as two readers see them that know nothing of this package's marks."""
-    scan = connected("lake", options, root).load_table((NAMESPACE, TABLE)).scan()
+    scan = connect_catalog("lake", options, root).load_table((NAMESPACE, TABLE)).scan()
     found = sorted(scan.to_arrow()["id"].to_pylist())
     files = [task.file.file_path.removeprefix("file://") for task in scan.plan_files()]
     assert sorted(duckdb.read_parquet(files).fetchall()) == [(number,) for number in found]
@@ -54,7 +54,7 @@ def test_a_kill_after_each_phase(kind, iceberg_options, tmp_path):
         assert ids(options, tmp_path) == now, phase
         assert [version.name for version in catalog.versions(TABLE)] == [published.version, *names], phase
         assert (catalog.building(), heartbeats(tmp_path)) == ((), []), phase
-    plain = connected("lake", options, tmp_path)
+    plain = connect_catalog("lake", options, tmp_path)
     assert list(plain.list_tables(NAMESPACE)) == [(NAMESPACE, TABLE)]
     table = plain.load_table((NAMESPACE, TABLE))
     assert set(table.metadata.refs) == {"main"}

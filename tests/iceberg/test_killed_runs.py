@@ -28,7 +28,7 @@ from support.iceberg_runs import (
 from support.killing import PROCESSES, ended, start
 from support.torture import some
 
-from rivet_dagster.catalogs.iceberg.settings.connection import connected
+from rivet_dagster.catalogs.iceberg.settings.connection import connect_catalog
 from rivet_dagster.catalogs.iceberg.writes import staged_table
 from rivet_dagster.errors import RivetError
 from rivet_dagster.model.storage import WITHHELD
@@ -77,7 +77,7 @@ class Lake:
 
     def seen(self) -> Seen:
         """Return the rows by two readers, and the errors of exactly these rows; None for a table that is not there."""
-        plain = connected("lake", self.options, self.root)
+        plain = connect_catalog("lake", self.options, self.root)
         if not plain.table_exists((NAMESPACE, TABLE)):
             return None, None
         scan = plain.load_table((NAMESPACE, TABLE)).scan()
@@ -93,7 +93,7 @@ class Lake:
 
     def staged(self) -> list[str]:
         """Return the branches, staging tables and heartbeats of runs."""
-        plain = connected("lake", self.options, self.root)
+        plain = connect_catalog("lake", self.options, self.root)
         names = list(plain.list_tables(NAMESPACE)) if plain.namespace_exists(NAMESPACE) else []
         branches = [ref for name in names for ref in plain.load_table(name).metadata.refs if ref != "main"]
         tables = [name[-1] for name in names if name[-1] not in (TABLE, ERRORS)]
@@ -102,7 +102,7 @@ class Lake:
     def assert_is_plain(self) -> None:
         """Assert that nothing of a run is left, and that all versions and their errors can be read."""
         assert self.staged() == []
-        plain = connected("lake", self.options, self.root)
+        plain = connect_catalog("lake", self.options, self.root)
         tables = plain.list_tables(NAMESPACE)
         for folder in (self.warehouse / NAMESPACE).iterdir():
             if (NAMESPACE, folder.name) not in tables:  # of a first write that was killed before it was committed
@@ -212,7 +212,7 @@ def assert_the_next_run_removes_it(place: Lake) -> None:
 
 def sweep_after_a_day(place: Lake) -> None:
     """Remove the staging tables of first versions whose commit may have been sent, which a sweep leaves for a day."""
-    plain = connected("lake", place.options, place.root)
+    plain = connect_catalog("lake", place.options, place.root)
     for name in plain.list_tables(NAMESPACE):
         properties = plain.load_table(name).metadata.properties
         if "__rivet_" in name[-1] and not marks(properties):

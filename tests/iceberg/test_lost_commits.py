@@ -7,7 +7,7 @@ from support.iceberg import declared
 from support.iceberg_runs import APPEND, ERRORS, NAMESPACE, TABLE, Work, heartbeats, lake, run, written
 from support.postgres_proxy import postgres_proxy
 
-from rivet_dagster.catalogs.iceberg.settings.connection import connected
+from rivet_dagster.catalogs.iceberg.settings.connection import connect_catalog
 from rivet_dagster.catalogs.iceberg.sql_catalog import DatabaseCatalog
 
 OLD = Work([1], 1)
@@ -22,7 +22,7 @@ def place(postgres, tmp_path):
     options = declared("postgres", tmp_path / "lake", postgres=postgres)
     with postgres_proxy(postgres.port) as proxy:
         behind = {**options, "uri": options["uri"].replace(f":{postgres.port}/", f":{proxy.port}/")}
-        plain = connected("lake", options, tmp_path)
+        plain = connect_catalog("lake", options, tmp_path)
         yield SimpleNamespace(root=tmp_path, proxy=proxy, plain=plain, catalog=lake(behind, tmp_path))
 
 

@@ -6,7 +6,7 @@ from support.iceberg_runs import NAMESPACE, lake
 from support.joint_by_joint import QUICK
 
 from rivet_dagster.catalogs.capabilities.transaction import WriteContext
-from rivet_dagster.catalogs.iceberg.settings.connection import connected
+from rivet_dagster.catalogs.iceberg.settings.connection import connect_catalog
 from rivet_dagster.model.partitions import Partitions, Window
 from rivet_dagster.model.write_plan import Append, DeleteInsert, History, ReplaceAll, ReplacePartitions, Upsert
 from rivet_dagster.testing.plan_cases import CASES
@@ -28,7 +28,7 @@ class MergingLake:
         self.catalog, self.session = lake(options, tmp_path), iceberg_session(lake=options)
         for name, value in QUICK.items():
             self.session.spark.conf.set(name, value)
-        self.plain = connected("plain", options, tmp_path)
+        self.plain = connect_catalog("plain", options, tmp_path)
 
     def table(self):
         return self.plain.load_table((NAMESPACE, TABLE))

@@ -29,7 +29,7 @@ from support.tables import refused
 from support.torture import some
 
 from rivet_dagster.catalogs.iceberg.nessie.server import NessieServer
-from rivet_dagster.catalogs.iceberg.settings.connection import connected
+from rivet_dagster.catalogs.iceberg.settings.connection import connect_catalog
 from rivet_dagster.cli.main import main
 
 
@@ -208,7 +208,7 @@ NINE = pa.table({"id": pa.array([9], pa.int64()), "net": pa.array([9], pa.int64(
 
 def orders(options, root, ref=None):
     """Return the table of a branch as another tool opens it."""
-    return connected("other", {**options, "ref": ref or options["ref"]}, root).load_table(("shop", "orders"))
+    return connect_catalog("other", {**options, "ref": ref or options["ref"]}, root).load_table(("shop", "orders"))
 
 
 def test_a_merge_keeps_what_was_made_on_the_base_since(nessie, tmp_path):

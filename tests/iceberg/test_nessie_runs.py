@@ -29,7 +29,7 @@ from support.torture import some
 from rivet_dagster.catalogs.iceberg.commits import committing
 from rivet_dagster.catalogs.iceberg.nessie.run_catalog import RunCatalog
 from rivet_dagster.catalogs.iceberg.nessie.server import NessieError, NessieServer
-from rivet_dagster.catalogs.iceberg.settings.connection import connected
+from rivet_dagster.catalogs.iceberg.settings.connection import connect_catalog
 
 OLD = Work([1, 2], 1, identity="old/orders")
 WORKS = {
@@ -84,7 +84,7 @@ class Lake:
 
     def plain(self):
         """Return the table as another tool opens it."""
-        return connected("other", self.options, self.root).load_table((NAMESPACE, TABLE))
+        return connect_catalog("other", self.options, self.root).load_table((NAMESPACE, TABLE))
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ from support.plugins import install
 from support.torture import at_length
 
 from rivet_dagster import load_definitions
-from rivet_dagster.catalogs.iceberg.settings.connection import connected
+from rivet_dagster.catalogs.iceberg.settings.connection import connect_catalog
 from rivet_dagster.cli.main import main
 
 NAMESPACE = "shop"
@@ -71,7 +71,7 @@ class Shop(ProjectFolder):
             names = [name for name in TABLES if name in current]
             found = {name: StaticTable.from_metadata(current[name]["metadataLocation"]) for name in names}
         else:
-            plain = connected("plain", self.options, self.root)
+            plain = connect_catalog("plain", self.options, self.root)
             names = [name for name in TABLES if plain.table_exists((NAMESPACE, name))]
             found = {name: plain.load_table((NAMESPACE, name)) for name in names}
         rows = {name: table.scan().to_arrow().to_pylist() for name, table in found.items()}

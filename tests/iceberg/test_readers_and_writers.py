@@ -15,7 +15,7 @@ from support.killing import PROCESSES, ended, start
 from support.tables import refused
 from support.torture import examples
 
-from rivet_dagster.catalogs.iceberg.settings.connection import connected
+from rivet_dagster.catalogs.iceberg.settings.connection import connect_catalog
 from rivet_dagster.errors import RivetError
 from rivet_dagster.model.storage import CURRENT, OLDER, WITHHELD
 
@@ -54,7 +54,7 @@ def test_of_two_writers_at_once_none_is_lost(iceberg_options, tmp_path, kind):
         thread.start()
     for thread in threads:
         thread.join()
-    table = connected("lake", options, tmp_path).load_table((NAMESPACE, TABLE))
+    table = connect_catalog("lake", options, tmp_path).load_table((NAMESPACE, TABLE))
     assert sorted(table.scan().to_arrow()["id"].to_pylist()) == [0, *numbers[0], *numbers[1]]
     assert set(failures) <= {"RVT-405"}
     assert list(table.metadata.refs) == ["main"]
@@ -78,19 +78,19 @@ def test_a_writer_that_was_overtaken_may_withhold_its_version(iceberg_options, t
         assert (withheld.name, withheld.identity) == (slow.version, work.identity)
         catalog.take_up(TABLE, slow.branch).commit("a person")
         assert catalog.published_by(TABLE, work.identity).version == slow.version
-    plain = connected("lake", options, tmp_path)
+    plain = connect_catalog("lake", options, tmp_path)
     assert plain.load_table((NAMESPACE, TABLE)).scan().to_arrow().to_pylist() == [{"id": 1, "net": 0, "more": 0}]
     assert plain.list_tables(NAMESPACE) == [(NAMESPACE, TABLE)]
 
 
 def pyiceberg_reader(options, root) -> list[int]:
     """Read by PyIceberg."""
-    return connected("lake", options, root).load_table((NAMESPACE, TABLE)).scan().to_arrow()["net"].to_pylist()
+    return connect_catalog("lake", options, root).load_table((NAMESPACE, TABLE)).scan().to_arrow()["net"].to_pylist()
 
 
 def duckdb_reader(options, root) -> list[int]:
     """Read the data files by DuckDB."""
-    tasks = connected("lake", options, root).load_table((NAMESPACE, TABLE)).scan().plan_files()
+    tasks = connect_catalog("lake", options, root).load_table((NAMESPACE, TABLE)).scan().plan_files()
     files = [task.file.file_path.removeprefix("file://") for task in tasks]
     return [net for (net,) in duckdb.read_parquet(files).project("net").fetchall()]
 

@@ -27,7 +27,7 @@ from support.tables import refused, tree
 from rivet_dagster.catalogs.iceberg import rest_catalog
 from rivet_dagster.catalogs.iceberg.hadoop.hadoop_catalog import HadoopCatalog
 from rivet_dagster.catalogs.iceberg.metadata.history import EXPIRED, published_snapshots
-from rivet_dagster.catalogs.iceberg.settings.connection import connected
+from rivet_dagster.catalogs.iceberg.settings.connection import connect_catalog
 from rivet_dagster.catalogs.iceberg.writes.transaction import IcebergTransaction
 from rivet_dagster.errors import RivetError
 
@@ -215,7 +215,7 @@ def test_a_table_that_is_not_icebergs(place, monkeypatch, error):
 
 def test_a_view_where_a_table_should_be(iceberg_options, tmp_path, monkeypatch):
     place = SimpleNamespace(root=tmp_path, options=iceberg_options("rest"))
-    place.catalog, plain = lake(place.options, tmp_path), connected("plain", place.options, tmp_path)
+    place.catalog, plain = lake(place.options, tmp_path), connect_catalog("plain", place.options, tmp_path)
     plain.create_namespace(NAMESPACE)
     query = {"type": "sql", "sql": "SELECT 1 AS id, 2 AS net", "dialect": "spark"}
     version = {"schema-id": 0, "default-namespace": [NAMESPACE], "representations": [query]}
@@ -232,7 +232,7 @@ def test_a_view_where_a_table_should_be(iceberg_options, tmp_path, monkeypatch):
 
 def test_a_view_in_a_database(tmp_path):
     options = declared("sqlite", tmp_path / "lake")
-    catalog, plain = lake(options, tmp_path), connected("plain", options, tmp_path)
+    catalog, plain = lake(options, tmp_path), connect_catalog("plain", options, tmp_path)
     plain.create_namespace(NAMESPACE)
     with plain.engine.begin() as database:  # as Java's catalog adds one
         row = f"('lake', '{NAMESPACE}', '{TABLE}', 'VIEW')"
@@ -276,7 +276,7 @@ def publish_as_another_user(test, options, root) -> None:
         os.setuid(65534)
     place = SimpleNamespace(root=root, options=options, catalog=lake(options, root))
     published = place.catalog.current(TABLE)
-    place.plain = connected("plain", options, root)
+    place.plain = connect_catalog("plain", options, root)
     errors = [refused(run_in_a_block, place, work).diagnostics[0] for work in (NEW, replace(NEW, plan=UPSERT))]
     (finding, *_) = place.catalog.examine(publishes=True)
     errors.append(SimpleNamespace(code=finding.code, message=finding.text, remediation=finding.remedy))
@@ -300,7 +300,7 @@ def test_a_server_that_does_not_answer(tmp_path, monkeypatch):
             {"catalog": "jdbc", "uri": f"jdbc:postgresql://{address}/lake", **login},
         ):
             began = time.monotonic()
-            error = refused(connected, "lake", options, tmp_path)
+            error = refused(connect_catalog, "lake", options, tmp_path)
             assert time.monotonic() - began < 10
             assert error.code == "RVT-403"
             assert "the Iceberg catalog 'lake' cannot be reached" in str(error)
@@ -414,7 +414,7 @@ def test_a_bucket_that_is_not_there(tmp_path, s3):
     error = refused(run_in_a_block, place, NEW)
     assert error.code == "RVT-404"
     assert "nowhere-at-all" in str(error)
-    assert not connected("plain", catalog.access.options, tmp_path).table_exists(NAME)
+    assert not connect_catalog("plain", catalog.access.options, tmp_path).table_exists(NAME)
     assert catalog.building() == ()
 
 

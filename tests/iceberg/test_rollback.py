@@ -12,7 +12,7 @@ from support.iceberg_duckdb import session
 from support.iceberg_runs import ERRORS, NAMESPACE, TABLE, Work, access_of, lake, run
 
 from rivet_dagster.catalogs.capabilities.transaction import WriteContext
-from rivet_dagster.catalogs.iceberg.settings.connection import connected
+from rivet_dagster.catalogs.iceberg.settings.connection import connect_catalog
 from rivet_dagster.catalogs.iceberg.writes.publishing import restoring_updates
 from rivet_dagster.errors import RivetError
 from rivet_dagster.model.row_errors import ERROR_COLUMNS
@@ -43,7 +43,7 @@ class Versions:
         assert published == self.catalog.current(TABLE)
 
     def table(self) -> Any:
-        return connected("lake", self.options, self.root).load_table((NAMESPACE, TABLE))
+        return connect_catalog("lake", self.options, self.root).load_table((NAMESPACE, TABLE))
 
     def layout(self) -> tuple[Any, ...]:
         metadata = self.table().metadata
@@ -126,7 +126,7 @@ def test_partitions_that_are_not_declared_are_of_the_column_of_the_same_name(tmp
 
 def test_of_versions_of_other_writers_the_metadata_tells_the_layout(tmp_path):
     versions = Versions(tmp_path, declared("sqlite", tmp_path / "lake"))
-    plain = connected("lake", versions.options, tmp_path)
+    plain = connect_catalog("lake", versions.options, tmp_path)
     plain.create_namespace(NAMESPACE)
     rows = pa.table({"id": [1, 2], "day": ["a", "b"]})
     table = plain.create_table((NAMESPACE, TABLE), rows.schema)

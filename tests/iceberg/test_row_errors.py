@@ -16,14 +16,14 @@ from support.random_expressions import COLUMNS, ROWS, query
 from support.separated import compared_queries, with_tables
 from support.torture import examples
 
-from rivet_dagster.catalogs.iceberg.settings.connection import connected
+from rivet_dagster.catalogs.iceberg.settings.connection import connect_catalog
 from rivet_dagster.execution.reading.sources import errors_reference
 from rivet_dagster.execution.writing import joint
 
 
 def test_good_rows_and_errors_of_a_source_are_of_one_snapshot(tmp_path, monkeypatch, application):
     need_iceberg()
-    plain = connected("plain", OPTIONS, tmp_path)
+    plain = connect_catalog("plain", OPTIONS, tmp_path)
     columns = ["id", {"v": "CAST(text AS INT)"}, {"file": "_file"}]
     folder = IcebergFolder(tmp_path, {
         "sources/raw_rows.yaml": {"type": "source", "catalog": "lake", "table": "raw_rows", "columns": columns},

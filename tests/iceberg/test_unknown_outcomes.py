@@ -15,7 +15,7 @@ from support.tables import refused
 from support.torture import TORTURE
 
 from rivet_dagster.catalogs.iceberg.commits import committing
-from rivet_dagster.catalogs.iceberg.settings.connection import connected
+from rivet_dagster.catalogs.iceberg.settings.connection import connect_catalog
 from rivet_dagster.catalogs.iceberg.writes import staged_table
 
 NAME, ENVIRONMENT = (NAMESPACE, TABLE), "pr-7"
@@ -62,7 +62,7 @@ def place(iceberg_rest, tmp_path, monkeypatch) -> Iterator[Place]:
     options = declared("rest", tmp_path / "lake", rest=iceberg_rest)
     with proxy(options["uri"]) as between:
         behind = {**options, "uri": between.uri, "rest.client.socket-timeout-ms": "5000"}
-        yield Place(tmp_path, between, behind, connected("plain", options, tmp_path))
+        yield Place(tmp_path, between, behind, connect_catalog("plain", options, tmp_path))
 
 
 def publishes(name: str, ref: str = "main") -> Callable[[str, str, str], bool]:

@@ -8,7 +8,7 @@ import pytest
 from support.folders import sink, source
 
 from rivet_dagster.cli.main import main
-from rivet_dagster.execution.analysis import analyzed
+from rivet_dagster.execution.analysis import analyze_plan
 
 SHOP = {
     "data/orders.csv": "id,amount,paid_at\n1,2.5,2026-01-01 00:00:00\n",
@@ -47,7 +47,7 @@ WRONG = {
 def test_schemas_have_sparks_types_and_nothing_is_read(project, sql_executions):
     shop = project(SHOP)
     sql_executions.since()
-    plan = analyzed(shop.assembly, shop.runtime).raise_errors()
+    plan = analyze_plan(shop.assembly, shop.runtime).raise_errors()
     assert sql_executions.since() == 0
     types = {joint.name: {field.name: field.type for field in joint.schema or ()} for joint in plan.joints}
     assert types["totals"] == {"id": "bigint", "total": "decimal(20,2)", "last": "map<string,timestamp>"}
@@ -112,5 +112,5 @@ def test_parameters_of_partitions_are_bound(project, kind):
             "sinks/daily_out.yaml": {**sink("daily_out", "daily"), "partitions": partitions[kind]},
         }
     )
-    plan = analyzed(shop.assembly, shop.runtime).raise_errors()
+    plan = analyze_plan(shop.assembly, shop.runtime).raise_errors()
     assert [field.type for field in plan.joint("daily_out").schema] == ["bigint", "date"]

@@ -13,7 +13,7 @@ from support.spark import WITH_CODE
 from support.torture import examples
 
 from rivet_dagster.compiler.group_query import Cte, FusedQuery, GroupQuery
-from rivet_dagster.compiler.row_errors import separated
+from rivet_dagster.compiler.row_errors import separate_errors
 from rivet_dagster.engines.pyspark import PySparkEngine
 from rivet_dagster.engines.pyspark.session import PySparkSession
 from rivet_dagster.model.row_errors import QUERY_COLUMNS
@@ -37,7 +37,7 @@ def group(*texts: str) -> GroupQuery:
     upstream = ["t", *(f"j{number}" for number in range(1, len(texts)))]
     ctes = [Cte(f"j{number}", text, (upstream[number - 1],)) for number, text in enumerate(texts, 1)]
     places = {cte.joint: (QueryLocation(cte.joint, f"joints/{cte.joint}.sql", 2),) * 2 for cte in ctes}
-    return separated(GroupQuery((ctes[-1].joint,), tuple(ctes)), places, ["id"])
+    return separate_errors(GroupQuery((ctes[-1].joint,), tuple(ctes)), places, ["id"])
 
 
 def errors(session: PySparkSession, query: FusedQuery | None) -> Counter[tuple[object, ...]]:
@@ -91,7 +91,7 @@ def test_a_joint_with_two_readers_is_asked_by_itself(tables: PySparkSession) -> 
         Cte("d", "SELECT c.id, m, day FROM c JOIN a ON c.id = a.id", ("a", "c")),
     )
     places = {cte.joint: (QueryLocation(cte.joint),) * 2 for cte in ctes}
-    query = separated(GroupQuery(("d",), ctes), places)
+    query = separate_errors(GroupQuery(("d",), ctes), places)
     assert {error[0] for error in compared(tables, query)} == {"a", "b"}
 
 

@@ -182,7 +182,7 @@ def test_one_query_for_each_table(quick_session, sql_executions):
 
 def test_the_rows_that_differ_are_computed_once(session):
     """The counts and the samples of each kind read them; Spark would else compare the tables for each of these."""
-    from rivet_dagster.execution.difference.rows import typed
+    from rivet_dagster.execution.difference.rows import typed_columns_of
     from rivet_dagster.sql.row_difference.columns import NEW, OLD, compared_columns
     from rivet_dagster.sql.row_difference.query import difference_by_unique_key
 
@@ -190,7 +190,7 @@ def test_the_rows_that_differ_are_computed_once(session):
     old, new = (spark.range(1000).selectExpr("id", f"id % {n} AS v") for n in (7, 8))
     for name, frame in ((OLD, old), (NEW, new)):
         session.register(name, frame)
-    columns = compared_columns(typed(session, old), typed(session, new))
+    columns = compared_columns(typed_columns_of(session, old), typed_columns_of(session, new))
     frame = session.query(difference_by_unique_key(columns, ("id",), 10))
     frame.collect()
     plan = frame._jdf.queryExecution().executedPlan().executedPlan().toString()  # as it was adapted

@@ -29,7 +29,7 @@ from rivet_dagster.engines.pyspark.jars import runtime_package
 from rivet_dagster.engines.pyspark.server.command import server_settings
 from rivet_dagster.engines.pyspark.server.files import ServerFiles
 from rivet_dagster.engines.pyspark.server.ports import free_port
-from rivet_dagster.engines.pyspark.server.record import ServerRecord, running
+from rivet_dagster.engines.pyspark.server.record import ServerRecord, find_running
 
 ICEBERG = runtime_package(pyspark.__version__)
 SECONDS = 60.0
@@ -87,7 +87,7 @@ class Project:
 
     @property
     def server(self) -> ServerRecord | None:
-        return running(ServerFiles(self.root, "spark"))
+        return find_running(ServerFiles(self.root, "spark"))
 
     def jobs(self) -> list[dict[str, Any]]:
         """Return the jobs that run on the server now."""

@@ -7,7 +7,7 @@ import pytest
 from support.folders import MANIFEST, PROFILES, sink, source
 
 from rivet_dagster.cli.main import main
-from rivet_dagster.execution.analysis import analyzed
+from rivet_dagster.execution.analysis import analyze_plan
 from rivet_dagster.execution.row_error import RowError
 from rivet_dagster.execution.showing import shown_rows
 
@@ -66,7 +66,7 @@ def test_rows_of_first_and_later_runs_and_of_show(shop):
 
 
 def test_analysis_and_tests_bind_variables_too(shop, capsys):
-    plan = analyzed(shop.assembly, shop.runtime).raise_errors()
+    plan = analyze_plan(shop.assembly, shop.runtime).raise_errors()
     assert [field.name for field in plan.joint("kinds").schema] == ["region", "new_net", "paid_net"]
     code = main(["-p", str(shop.root), "test", "--format", "json"])
     assert code == 0, capsys.readouterr()
@@ -75,7 +75,7 @@ def test_analysis_and_tests_bind_variables_too(shop, capsys):
 def test_lines_of_sparks_errors_are_those_of_the_files(shop):
     macros = FILES["macros/sums.sql"].replace("END)", "END) + no_such(1)")
     shop.write({"macros/sums.sql": macros})
-    plan = analyzed(shop.assembly, shop.runtime)
+    plan = analyze_plan(shop.assembly, shop.runtime)
     assert {(error.file, error.line) for error in plan.errors} == {("macros/sums.sql", 3)}
     assert "(in the macro 'sum_of', called at joints/kinds.sql:4)" in plan.errors[0].message
     shop.write({"macros/sums.sql": FILES["macros/sums.sql"]})

@@ -18,7 +18,7 @@ from pyiceberg.io.pyarrow import ArrowScan, _dataframe_to_data_files, schema_to_
 from pyiceberg.table import Table
 from sqlglot import exp
 
-from rivet_dagster.catalogs.iceberg.settings.connection import connected
+from rivet_dagster.catalogs.iceberg.settings.connection import connect_catalog
 from rivet_dagster.model.plugins import SPARK
 from rivet_dagster.model.relations import ArrowRows, CatalogTable, Files, Kinds, Relation
 from rivet_dagster.model.storage import Projection
@@ -117,9 +117,9 @@ def session(root: Path, **options: Mapping[str, Any]) -> IcebergDuckDB:
     """Begin a session with catalogs by their names and options, ``session(root, lake=options)``."""
 
     def of_ref(name: str, ref: str) -> Catalog:
-        return connected(name, {**options[name], "ref": ref}, root)
+        return connect_catalog(name, {**options[name], "ref": ref}, root)
 
-    return IcebergDuckDB({name: connected(name, own, root) for name, own in options.items()}, of_ref)
+    return IcebergDuckDB({name: connect_catalog(name, own, root) for name, own in options.items()}, of_ref)
 
 
 def _rows(table: Table, relation: CatalogTable) -> pa.Table:

@@ -15,7 +15,7 @@ import duckdb
 from pyiceberg.table import Table
 
 from rivet_dagster.catalogs.iceberg import IcebergCatalog
-from rivet_dagster.catalogs.iceberg.settings.connection import connected
+from rivet_dagster.catalogs.iceberg.settings.connection import connect_catalog
 from rivet_dagster.model.storage import Published
 from support.iceberg_runs import NAMESPACE, UPSERT, Work, announce, lake, run
 
@@ -46,7 +46,7 @@ def all_works(catalog: IcebergCatalog, root: Path) -> None:
 
 def tables(options: Mapping[str, Any], root: Path) -> dict[str, Table]:
     """Return the tables that any reader of the base finds in the namespace, without staging tables of runs."""
-    plain = connected("lake", options, root)
+    plain = connect_catalog("lake", options, root)
     names = plain.list_tables(NAMESPACE) if plain.namespace_exists(NAMESPACE) else []
     return {name[-1]: plain.load_table(name) for name in names if "__rivet_" not in name[-1]}
 
@@ -87,7 +87,7 @@ def data_files(folder: Path) -> dict[str, str]:
 
 def of_environments(options: Mapping[str, Any], root: Path) -> list[str]:
     """Return all names of environments in the catalog: tables, branches, tags, properties and snapshots."""
-    plain = connected("lake", options, root)
+    plain = connect_catalog("lake", options, root)
     spaces = [space for space in ((NAMESPACE,), ("rivet_environments",)) if plain.namespace_exists(space)]
     names = [name for space in spaces for name in plain.list_tables(space)]
     found = [".".join(name) for name in names if name[0] != NAMESPACE or "__rivet_" in name[-1]]

@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 from pyiceberg.table import Table
 
-from rivet_dagster.catalogs.iceberg.settings.connection import connected
+from rivet_dagster.catalogs.iceberg.settings.connection import connect_catalog
 from support.folders import PROFILES, Files, ProjectFolder
 
 NAMESPACE = "shop"
@@ -30,7 +30,7 @@ class IcebergFolder(ProjectFolder):
 
     def plain(self, name: str) -> Table:
         """Return a table as readers without rivet_dagster see it."""
-        return connected("plain", OPTIONS, self.root).load_table((NAMESPACE, name))
+        return connect_catalog("plain", OPTIONS, self.root).load_table((NAMESPACE, name))
 
     def table(self, name: str, catalog: str = "lake") -> pa.Table:
         """Return the rows of a published table, or of a file that is no table."""
@@ -45,6 +45,6 @@ class IcebergFolder(ProjectFolder):
         """Return the branches of a table, its properties, its published snapshots, and the tables beside it."""
         found = self.plain(name)
         published = [entry.snapshot_id for entry in found.metadata.snapshot_log]
-        tables = connected("plain", OPTIONS, self.root).list_tables(NAMESPACE)
+        tables = connect_catalog("plain", OPTIONS, self.root).list_tables(NAMESPACE)
         beats = [path.name for path in self.root.rglob("*.heartbeat")]
         return dict(found.metadata.refs), dict(found.metadata.properties), published, tables, beats

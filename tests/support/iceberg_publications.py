@@ -16,7 +16,7 @@ from pyiceberg.table import StaticTable
 from rivet_dagster.catalogs.capabilities.transaction import WriteContext
 from rivet_dagster.catalogs.filesystem import FilesystemCatalog
 from rivet_dagster.catalogs.iceberg import IcebergCatalog
-from rivet_dagster.catalogs.iceberg.settings.connection import connected
+from rivet_dagster.catalogs.iceberg.settings.connection import connect_catalog
 from rivet_dagster.catalogs.registry import traits_of
 from rivet_dagster.compiler.compilation import compile_project
 from rivet_dagster.execution.results import StagedTable
@@ -106,7 +106,7 @@ def _on_nessie(options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _tables(options: Mapping[str, Any], root: Path) -> dict[str, Any]:
-    plain = connected("plain", options, root)
+    plain = connect_catalog("plain", options, root)
     return {name: plain.load_table((NAMESPACE, name)) for name in TABLES if plain.table_exists((NAMESPACE, name))}
 
 

@@ -15,7 +15,7 @@ import pyarrow as pa
 from rivet_dagster import compile_directory
 from rivet_dagster.engines.pyspark import PySparkEngine, spark_home
 from rivet_dagster.engines.pyspark.relations import arrow_rows
-from rivet_dagster.engines.pyspark.server.record import running
+from rivet_dagster.engines.pyspark.server.record import find_running
 from rivet_dagster.errors import RivetError
 from rivet_dagster.execution.runtime import Runtime
 from rivet_dagster.model.profile import EngineSpec
@@ -56,7 +56,7 @@ def owner(engine: PySparkEngine) -> None:
 
 def stranger(engine: PySparkEngine) -> None:
     """Look for what another client has, and come without its token."""
-    record = running(engine.server.files)
+    record = find_running(engine.server.files)
     seen: dict[str, Any] = {"pid": record.pid}
     with engine.session() as session:
         try:
@@ -84,7 +84,7 @@ def stranger(engine: PySparkEngine) -> None:
 def endless(engine: PySparkEngine) -> None:
     """Run a query without an end."""
     with engine.session() as session:
-        tell(pid=running(engine.server.files).pid)
+        tell(pid=find_running(engine.server.files).pid)
         session.rows(ENDLESS)
 
 

@@ -10,7 +10,7 @@ from datetime import datetime
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
-from rivet_dagster.catalogs.heartbeat_thread import beating
+from rivet_dagster.catalogs.heartbeat_thread import send_heartbeats
 from rivet_dagster.engines.contract import Frame, Progress, QueryPlan
 from rivet_dagster.errors import HeartbeatLost, RivetError
 from rivet_dagster.model.partitions import Window
@@ -137,7 +137,7 @@ class TableTransaction(ABC):
 
     def __enter__(self) -> Self:
         self._heartbeats = ExitStack()
-        self._heartbeats.enter_context(beating(self.beat, self.table))
+        self._heartbeats.enter_context(send_heartbeats(self.beat, self.table))
         return self
 
     def __exit__(

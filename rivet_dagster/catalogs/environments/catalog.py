@@ -17,7 +17,7 @@ from rivet_dagster.catalogs.environments.state import (
     OPEN,
     BuiltTable,
     Environment,
-    missing,
+    missing_environment,
     of_another_profile,
 )
 from rivet_dagster.catalogs.environments.tables_over_base import EnvironmentTables, TablesOverBase
@@ -157,7 +157,7 @@ class HasEnvironments(HasTargets):
         """
         storage = self.environment_storage
         if storage is None:
-            raise missing(name)
+            raise missing_environment(name)
         with storage.changing(name):
             return storage.stored(name).finish()
 

@@ -18,8 +18,8 @@ from rivet_dagster.catalogs.environments.state import (
     BuiltTable,
     S,
     StateOfEnvironment,
-    moved,
-    written_by_a_run,
+    environment_in_use,
+    moved_base,
 )
 from rivet_dagster.errors import Conflict, EnvironmentInUse, RivetError
 from rivet_dagster.model.storage import Published
@@ -66,7 +66,7 @@ class EnvironmentMerge(ABC, Generic[S]):
 
     def moved(self, tables: Sequence[BuiltTable]) -> RivetError:
         """Return RVT-405 for tables whose base has moved."""
-        return moved(self.environment.name, [table.table for table in tables])
+        return moved_base(self.environment.name, [table.table for table in tables])
 
     def end(self, state: S) -> None:
         """Remove the data, and record that the environment has been merged."""
@@ -92,7 +92,7 @@ class EnvironmentMerge(ABC, Generic[S]):
         try:
             # A run says that it is alive, then looks at the state: one of both is seen by the other.
             if self.is_alive():
-                raise written_by_a_run(self.environment.name)
+                raise environment_in_use(self.environment.name)
             tables = self.built()
             self.refuse_moved(tables)
             return self.publish(tables, state)

@@ -18,7 +18,7 @@ from rivet_dagster.catalogs.capabilities.targets import (
 )
 from rivet_dagster.catalogs.capabilities.transaction import TableTransaction
 from rivet_dagster.catalogs.capabilities.upkeep import HasUpkeep, Sweeps, UpkeepReport
-from rivet_dagster.catalogs.environments.state import not_built
+from rivet_dagster.catalogs.environments.state import table_not_built
 from rivet_dagster.engines.contract import EngineSession
 from rivet_dagster.errors import RivetError
 from rivet_dagster.model.finding import Finding
@@ -187,7 +187,7 @@ class TablesOverBase(
     def override_watermark(self, published: Published, override: Override) -> None:
         """Set the watermark of a version of the environment. Raises RVT-417 for one of the base."""
         if not self._is_own(published):
-            raise not_built(self.environment.name, published.table)
+            raise table_not_built(self.environment.name, published.table)
         capable(self.environment.catalog, HasWatermarks).override_watermark(published, override)
 
     def versions(self, table: str) -> tuple[Version, ...]:

@@ -14,8 +14,8 @@ from rivet_dagster.catalogs.capabilities.upkeep import Sweeps
 from rivet_dagster.catalogs.environments.catalog import HasEnvironments
 from rivet_dagster.catalogs.filesystem.catalog_location import CatalogLocation, MountGuard, is_remote
 from rivet_dagster.catalogs.filesystem.declared import OWN_CATALOG, PUBLISH_WITH_ICEBERG
-from rivet_dagster.catalogs.filesystem.files.file_status import exists, is_folder, looking, names_in
-from rivet_dagster.catalogs.filesystem.files.local_writing import writing
+from rivet_dagster.catalogs.filesystem.files.file_status import exists, is_folder, names_in, translate_read_errors
+from rivet_dagster.catalogs.filesystem.files.local_writing import translate_write_errors
 from rivet_dagster.catalogs.filesystem.sources import table_files
 from rivet_dagster.catalogs.filesystem.sources.file_tree import FileTree, LocalTree
 from rivet_dagster.catalogs.filesystem.sources.landing import FilesystemLandingZone, source_files
@@ -30,7 +30,7 @@ from rivet_dagster.catalogs.filesystem.versions import lifecycle
 from rivet_dagster.catalogs.filesystem.versions.error_tables import errors_folder
 from rivet_dagster.catalogs.filesystem.versions.layout import HOMES, TableLayout, is_table_name
 from rivet_dagster.catalogs.filesystem.versions.manifest import Manifest
-from rivet_dagster.catalogs.filesystem.versions.sweep import building, sweep
+from rivet_dagster.catalogs.filesystem.versions.sweep import list_building, sweep
 from rivet_dagster.engines.contract import EngineSession
 from rivet_dagster.entry_points import refuse_wrong_options
 from rivet_dagster.errors import RivetError
@@ -166,13 +166,13 @@ class FilesystemCatalog(
     def tables(self, prefix: str) -> tuple[str, ...]:
         """Return the tables that have versions and whose links exist."""
         tables = [table for table in self._layouts() if table.name.startswith(prefix)]
-        with looking(self.location.folder):
+        with translate_read_errors(self.location.folder):
             return tuple(table.name for table in tables if exists(table.link, follow=False))
 
     def errors_of(self, published: Published) -> Files | None:
         """Return the folder of the errors beside that of the rows."""
         layout = self.layout(published.table)
-        with looking(layout.link):
+        with translate_read_errors(layout.link):
             folder = errors_folder(layout, published.version)
         if folder is None:
             lifecycle.folder(layout, published.version)  # it may have expired
@@ -195,7 +195,7 @@ class FilesystemCatalog(
         errors: list[RivetError] = []
         for table in self._layouts():
             try:
-                with writing(table.home):
+                with translate_write_errors(table.home):
                     swept += [f"{table.name}/{version}" for version in sweep(table)]
             except RivetError as error:
                 (failed or errors.append)(error)
@@ -205,8 +205,8 @@ class FilesystemCatalog(
 
     def building(self) -> tuple[str, ...]:
         """Return the versions that have a heartbeat file, each as ``table/version``, also in environments."""
-        with looking(self.location.folder):
-            here = tuple(f"{table.name}/{version}" for table in self._layouts() for version in building(table))
+        with translate_read_errors(self.location.folder):
+            here = tuple(f"{table.name}/{version}" for table in self._layouts() for version in list_building(table))
         return (*here, *self.building_in_environments())
 
     def uri(self, table: str) -> str:
@@ -241,5 +241,5 @@ class FilesystemCatalog(
             return []
         self.mount_guard.check()
         homes = self.location.folder / HOMES
-        with looking(homes):
+        with translate_read_errors(homes):
             return [self.layout(name) for name in names_in(homes) if is_table_name(name) and is_folder(homes / name)]

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePath
 from urllib.parse import unquote
 
-from rivet_dagster.catalogs.filesystem.files.file_status import exists, is_folder, looking
+from rivet_dagster.catalogs.filesystem.files.file_status import exists, is_folder, translate_read_errors
 from rivet_dagster.catalogs.filesystem.versions.layout import HOMES
 from rivet_dagster.errors import RivetError
 
@@ -34,7 +34,7 @@ class MountGuard:
     def check(self) -> None:
         """Raise RVT-403 if tables were published here and their folder does not exist any more."""
         shown = self._location.shown(self._location.folder)
-        with looking(shown):
+        with translate_read_errors(shown):
             if is_folder(self._homes):
                 self._seen = True
             elif self._seen or exists(self._record):

@@ -10,8 +10,8 @@ from tempfile import TemporaryDirectory
 
 from rivet_dagster.catalogs.filesystem.catalog_location import CatalogLocation
 from rivet_dagster.catalogs.filesystem.declared import PUBLISH_WITH_ICEBERG
-from rivet_dagster.catalogs.filesystem.files.file_status import exists, is_folder, looking
-from rivet_dagster.catalogs.filesystem.files.local_writing import writing
+from rivet_dagster.catalogs.filesystem.files.file_status import exists, is_folder, translate_read_errors
+from rivet_dagster.catalogs.filesystem.files.local_writing import translate_write_errors
 from rivet_dagster.catalogs.filesystem.sources.file_tree import FileTree
 from rivet_dagster.catalogs.filesystem.sources.landing import require_folder
 from rivet_dagster.catalogs.filesystem.versions.layout import TableLayout
@@ -33,7 +33,7 @@ def examine(
     shown = location.shown(location.folder)
     try:
         _try_to_read(location.folder, shown, publishes)
-        with looking(shown):
+        with translate_read_errors(shown):
             shares = not publishes or _try_to_publish(location.folder, shown)
             space = tuple(little_space(subject, location.folder, shown)) if publishes else ()
             free = amount(free_space(location.folder))
@@ -76,7 +76,7 @@ def _leftovers(tables: Iterable[TableLayout]) -> tuple[list[str], list[RivetErro
     errors: list[RivetError] = []
     for table in tables:
         try:
-            with writing(table.home):
+            with translate_write_errors(table.home):
                 names += [f"{table.name}/{name}" for name in leftovers_of(table)]
         except RivetError as error:
             errors.append(error)
@@ -99,7 +99,7 @@ def _try_to_publish(folder: Path, shown: str) -> bool:
     if is_folder(versions) and versions.stat().st_dev != folder.stat().st_dev:
         raise RivetError("RVT-402", f"{versions} and {shown} are not on one file system: no table can be switched")
     existing = next(path for path in (folder, *folder.parents) if exists(path))
-    with writing(existing), TemporaryDirectory(prefix=".rivet-doctor-", dir=existing) as name:
+    with translate_write_errors(existing), TemporaryDirectory(prefix=".rivet-doctor-", dir=existing) as name:
         probe = Path(name)
         keep_out_of_git(probe)
         (probe / "file").touch()

@@ -58,7 +58,7 @@ class FilesystemTraits:
     @classmethod
     def resolved(cls, options: Mapping[str, Any], root: Path) -> Mapping[str, Any]:
         """Return the options with an absolute path, links resolved."""
-        return resolved(options, root)
+        return resolve_path(options, root)
 
     @classmethod
     def written_locations(cls, options: Mapping[str, Any], table: str) -> Iterable[Location]:
@@ -75,7 +75,7 @@ _HOMES = ".rivet"
 _RELATIVE = frozenset({"", ".", ".."})
 
 
-def resolved(options: Mapping[str, Any], root: Path) -> dict[str, Any]:
+def resolve_path(options: Mapping[str, Any], root: Path) -> dict[str, Any]:
     """Return the options with their ``path`` made absolute on this machine, links resolved."""
     path = str(options["path"])
     if not is_remote(path):

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from rivet_dagster.catalogs.capabilities.targets import NO_OPTIONS
 from rivet_dagster.catalogs.filesystem.files.data_files import Footers
-from rivet_dagster.catalogs.filesystem.files.file_status import is_folder, looking
+from rivet_dagster.catalogs.filesystem.files.file_status import is_folder, translate_read_errors
 from rivet_dagster.catalogs.filesystem.files.footers import parquet_files
-from rivet_dagster.catalogs.filesystem.files.local_writing import writing
+from rivet_dagster.catalogs.filesystem.files.local_writing import translate_write_errors
 from rivet_dagster.catalogs.filesystem.sources.source_schema import parquet_in
 from rivet_dagster.catalogs.filesystem.sources.table_files import as_texts, chosen_format
 from rivet_dagster.catalogs.filesystem.versions import lifecycle, staged, withheld
@@ -72,14 +72,14 @@ class VersionFolders(ABC):
         if self.current(table) is None:
             return None
         layout = self.layout(table)
-        with looking(layout.link):
+        with translate_read_errors(layout.link):
             manifest = lifecycle.published_by(layout, identity)
         return self.described(layout, manifest) if manifest else None
 
     def versions(self, table: str) -> tuple[Version, ...]:
         """Return all versions in the table's folder but those that are being built and not staged yet."""
         layout = self.layout(table)
-        with looking(layout.link):
+        with translate_read_errors(layout.link):
             return withheld.all_versions(layout)
 
     def read(self, published: Published) -> Files:
@@ -91,26 +91,26 @@ class VersionFolders(ABC):
         """Return the statistics in the footers of its files."""
         layout = self.layout(published.table)
         folder = lifecycle.folder(layout, published.version)
-        with looking(folder):
+        with translate_read_errors(folder):
             return Footers(layout.files(published.version)).statistics(parquet_files(folder))
 
     def max_of(self, published: Published, column: str) -> Any:
         """Return the maximum by the files' footers; if they do not hold it, the column is read in this process."""
         statistics = self.statistics(published)
         folder = lifecycle.folder(self.layout(published.table), published.version)
-        with looking(folder):
+        with translate_read_errors(folder):
             return max_of(folder, statistics, column)
 
     def watermark_override(self, published: Published) -> Override | None:
         """Return the content of a file beside the version."""
         layout = self.layout(published.table)
-        with looking(layout.home):
+        with translate_read_errors(layout.home):
             return read_override(layout, published.version)
 
     def override_watermark(self, published: Published, override: Override) -> None:
         """Write a file beside the version, which is removed together with it."""
         layout = self.layout(published.table)
-        with writing(layout.home):
+        with translate_write_errors(layout.home):
             write_override(layout, published.version, override)
 
     def begin(
@@ -122,7 +122,7 @@ class VersionFolders(ABC):
         writer_options = as_texts(options)
         layout = self.layout(table)
         base = layout.published()
-        with writing(layout.home):
+        with translate_write_errors(layout.home):
             sweep(layout)  # first: leftovers of dead runs may be what fills the disk
             version = lifecycle.begin(layout)
         return self._transaction(layout, version, base, session, writer_options)
@@ -130,14 +130,14 @@ class VersionFolders(ABC):
     def take_up(self, table: str, version: str) -> FilesystemTransaction:
         """Reopen a withheld version, based on what is published now."""
         layout = self.layout(table)
-        with writing(layout.home):
+        with translate_write_errors(layout.home):
             mark = withheld.take_up(layout, version)
         return self._transaction(layout, version, layout.published(), origin=mark)
 
     def staged_by(self, table: str, identity: str) -> Published | None:
         """Return the version, by the marks beside the versions."""
         layout = self.layout(table)
-        with looking(layout.home):
+        with translate_read_errors(layout.home):
             version = staged.staged_by(layout, identity) if is_folder(layout.home) else None
             return self.described(layout, staged.staged_manifest(layout, version)) if version is not None else None
 
@@ -150,7 +150,7 @@ class VersionFolders(ABC):
     ) -> FilesystemTransaction:
         """Reopen a staged version, based on what was published when it was begun."""
         layout = self.layout(table)
-        with writing(layout.home):
+        with translate_write_errors(layout.home):
             mark = staged.take_up(layout, version)
         upon = mark.staged.upon if mark.staged is not None else None
         return self._transaction(layout, version, upon, origin=mark.origin)
@@ -158,21 +158,21 @@ class VersionFolders(ABC):
     def withhold_staged(self, table: str, version: str) -> None:
         """Change the mark of a staged version."""
         layout = self.layout(table)
-        with writing(layout.home):
+        with translate_write_errors(layout.home):
             staged.withhold(layout, version)
 
     def restage(self, table: str, version: str) -> FilesystemTransaction:
         """Begin a new version that shares the older one's files on disk."""
         layout = self.layout(table)
         base = layout.published()
-        with writing(layout.home):
+        with translate_write_errors(layout.home):
             new, origin = withheld.restage(layout, version)
         return self._transaction(layout, new, base, origin=origin, beside=(layout.files(version),))
 
     def begin_copy(self, layout: TableLayout, origin: Provenance, beside: Path) -> FilesystemTransaction:
         """Begin a new version, to whose folder the caller copies files; ``beside`` is the file with their footers."""
         base = layout.published()
-        with writing(layout.home):
+        with translate_write_errors(layout.home):
             sweep(layout)
             version = lifecycle.begin(layout)
         return self._transaction(layout, version, base, origin=origin, beside=(beside,))
@@ -180,7 +180,7 @@ class VersionFolders(ABC):
     def evict(self, published: Published) -> None:
         """Have readers find no table any more, then remove the versions."""
         layout = self.layout(published.table)
-        with writing(layout.home):
+        with translate_write_errors(layout.home):
             withheld.evict(layout, published.version)
 
     def _transaction(

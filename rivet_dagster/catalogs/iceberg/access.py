@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from rivet_dagster.catalogs.iceberg.names import TableName, table_name
 from rivet_dagster.catalogs.iceberg.opened import OpenedTable
-from rivet_dagster.catalogs.iceberg.reaching import reaching
-from rivet_dagster.catalogs.iceberg.settings.connection import connected
+from rivet_dagster.catalogs.iceberg.reaching import translate_errors
+from rivet_dagster.catalogs.iceberg.settings.connection import connect_catalog
 from rivet_dagster.catalogs.iceberg.settings.options import NESSIE
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ class TableAccess:
     @cached_property
     def catalog(self) -> Catalog:
         """The catalog as PyIceberg connects to it."""
-        return connected(self.name, self.options, self.root)
+        return connect_catalog(self.name, self.options, self.root)
 
     def table_name(self, table: str) -> TableName:
         """Return the name under which the table that joints call ``table`` is found."""
@@ -59,7 +59,7 @@ class TableAccess:
 
     def reaching(self, table: str = "", code: str = "RVT-403") -> AbstractContextManager[None]:
         """Turn errors of PyIceberg, and of what it uses, in the block into RivetErrors of ``code``."""
-        return reaching(self.name, f"the table {table}" if table else "", code)
+        return translate_errors(self.name, f"the table {table}" if table else "", code)
 
 
 class NessieAccess(TableAccess):

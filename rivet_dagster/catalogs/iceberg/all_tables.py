@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from rivet_dagster.catalogs.iceberg.names import TableName, staging_of
 from rivet_dagster.catalogs.iceberg.nessie.run_branch import RunBranch, branches_of_runs
 from rivet_dagster.catalogs.iceberg.opened import OpenedTable
-from rivet_dagster.catalogs.iceberg.reaching import reaching
+from rivet_dagster.catalogs.iceberg.reaching import translate_errors
 from rivet_dagster.catalogs.iceberg.writes.sweeping import all_staged, finish_drops, remove_heartbeats
 from rivet_dagster.catalogs.iceberg.writes.withheld import is_published
 from rivet_dagster.errors import RivetError
@@ -27,7 +27,7 @@ class AllTables:
 
     def staged(self) -> tuple[str, ...]:
         """Return the branches and staging tables of runs, each as ``table/branch``. Raises RVT-403."""
-        with reaching(self.name):
+        with translate_errors(self.name):
             branches = [branch.name for branch in branches_of_runs(self.catalog) if not branch.is_kept]
             return tuple(dict.fromkeys([*(leftover.name for leftover in all_staged(self._opened())), *branches]))
 
@@ -38,7 +38,7 @@ class AllTables:
         """
         swept: list[str] = []
         errors: list[RivetError] = []
-        with reaching(self.name):
+        with translate_errors(self.name):
             tables = list(self._opened())
         alive: dict[str, bool] = {}
         for table in tables:
@@ -46,7 +46,7 @@ class AllTables:
                 swept.extend(self._swept(table, alive))
             except RivetError as error:
                 (failed or errors.append)(error)
-        with reaching(self.name, code="RVT-404"):
+        with translate_errors(self.name, code="RVT-404"):
             for branch in branches_of_runs(self.catalog):
                 if not branch.is_alive() and not self._holds_withheld(branch):
                     branch.remove()
@@ -60,7 +60,7 @@ class AllTables:
 
     def _swept(self, table: OpenedTable, alive: dict[str, bool]) -> Iterator[str]:
         """Sweep a table, and yield each name. ``alive`` remembers whose heartbeat a removal has ended already."""
-        with reaching(self.name, f"the table {table.name}", "RVT-404"):
+        with translate_errors(self.name, f"the table {table.name}", "RVT-404"):
             for leftover in all_staged(iter((table,))):
                 is_dead = not alive.setdefault(leftover.heartbeat.path, leftover.heartbeat.is_alive())
                 if is_dead and leftover.remove():

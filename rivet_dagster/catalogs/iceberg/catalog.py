@@ -99,8 +99,8 @@ class IcebergCatalog(
 
     def versions(self, table: str) -> tuple[Version, ...]:
         """Return the snapshots that have been current, then the branches and staging tables with a mark."""
-        from rivet_dagster.catalogs.iceberg.metadata.history import listed
-        from rivet_dagster.catalogs.iceberg.writes.withheld import marked_versions
+        from rivet_dagster.catalogs.iceberg.metadata.history import list_versions
+        from rivet_dagster.catalogs.iceberg.writes.withheld import list_marked
 
         opened = self.access.open(table)
         found = opened.load_if_any()
@@ -114,9 +114,9 @@ class IcebergCatalog(
                     w.publication.identity,
                     w.publication.inputs,
                 )
-                for w in marked_versions(opened)
+                for w in list_marked(opened)
             )
-            return (*(listed(found) if found is not None else ()), *withheld)
+            return (*(list_versions(found) if found is not None else ()), *withheld)
 
     def take_up(self, table: str, version: str) -> IcebergTransaction:
         """Reopen a withheld version, by the id of its snapshot or the name of its branch."""
@@ -138,7 +138,7 @@ class IcebergCatalog(
             staged = withheld.staged_by(opened, identity)
             if staged is None:
                 return None
-            return self._described(withheld.described(staged, self.name, table))
+            return self._described(withheld.describe_staged(staged, self.name, table))
 
     def keep_alive(self, table: str, version: str, seconds: float = 0.0) -> bool:
         """Write the time of the heartbeat beside the table's metadata."""
@@ -154,11 +154,11 @@ class IcebergCatalog(
     def take_up_staged(self, table: str, version: str, options: Mapping[str, Any] = NO_OPTIONS) -> IcebergTransaction:
         """Reopen a staged version, by the id of its snapshot."""
         from rivet_dagster.catalogs.iceberg.metadata.layout import parse_layout
-        from rivet_dagster.catalogs.iceberg.writes.withheld import required
+        from rivet_dagster.catalogs.iceberg.writes.withheld import require_staged
 
         opened = self.access.open(table)
         with self.access.reaching(table, "RVT-404"):
-            return self._transactions.take_up(table, required(opened, version), parse_layout(options))
+            return self._transactions.take_up(table, require_staged(opened, version), parse_layout(options))
 
     def withhold_staged(self, table: str, version: str) -> None:
         """Replace the mark of a staged version, and mark its errors."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from rivet_dagster.catalogs.iceberg.metadata.summary import ENVIRONMENT_OF
 from rivet_dagster.catalogs.iceberg.names import ENVIRONMENTS, TableName, environment_of
-from rivet_dagster.catalogs.iceberg.reaching import reaching
+from rivet_dagster.catalogs.iceberg.reaching import translate_errors
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
@@ -33,7 +33,7 @@ class OpenedTable:
 
     def load(self) -> Table:
         """Return the table. Raises RVT-403 if it does not exist, or cannot be reached."""
-        with reaching(self.name.catalog, f"the table {'.'.join(self.name.identifier)}"):
+        with translate_errors(self.name.catalog, f"the table {'.'.join(self.name.identifier)}"):
             return self.catalog.load_table(self.name.identifier)
 
     def load_if_any(self) -> Table | None:
@@ -43,7 +43,7 @@ class OpenedTable:
         """
         from pyiceberg.exceptions import NoSuchIcebergTableError, NoSuchNamespaceError, NoSuchTableError
 
-        with reaching(self.name.catalog, f"the table {'.'.join(self.name.identifier)}"):
+        with translate_errors(self.name.catalog, f"the table {'.'.join(self.name.identifier)}"):
             try:
                 return self.catalog.load_table(self.name.identifier)
             except NoSuchIcebergTableError:

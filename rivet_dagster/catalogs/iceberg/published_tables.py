@@ -75,14 +75,14 @@ class PublishedTables:
 
     def current(self, table: str) -> Published | None:
         """Return the current snapshot; None for a table without snapshots, and for an error table."""
-        from rivet_dagster.catalogs.iceberg.metadata.history import published
+        from rivet_dagster.catalogs.iceberg.metadata.history import published_version
 
         found = self.access.open(table).load_if_any()
         snapshot = found.current_snapshot() if found is not None and not is_error_table(found) else None
         if found is None or snapshot is None:
             return None
         with self.access.reaching(table):
-            return self._described(published(found, snapshot, self.name, table))
+            return self._described(published_version(found, snapshot, self.name, table))
 
     def published_by(self, table: str, identity: str) -> Published | None:
         """Return the snapshot with that identity, or what is remembered of it after it has expired."""
@@ -95,7 +95,7 @@ class PublishedTables:
         with self.access.reaching(table):
             snapshot = history.published_by(found, identity)
             if snapshot is not None:
-                return self._described(history.published(found, snapshot, self.name, table))
+                return self._described(history.published_version(found, snapshot, self.name, table))
         return history.expired_version(found, identity, current)
 
     def read(self, published: Published) -> CatalogTable:

@@ -16,7 +16,7 @@ _RIGHTS = "Correct the credentials in the catalog's options, or have the rights 
 
 
 @contextmanager
-def reaching(catalog: str, what: str = "", code: str = "RVT-403") -> Iterator[None]:
+def translate_errors(catalog: str, what: str = "", code: str = "RVT-403") -> Iterator[None]:
     """Turn errors of PyIceberg and of the libraries below it into RivetErrors of ``code``.
 
     ``what`` names what was to be reached, as in ``the table shop.orders``. RivetErrors pass through.

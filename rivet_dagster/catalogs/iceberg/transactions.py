@@ -35,16 +35,16 @@ class Transactions:
 
     def take_up(self, table: str, version: Withheld, layout: Layout | None = None) -> IcebergTransaction:
         """Return a transaction upon a version that was withheld or staged."""
-        from rivet_dagster.catalogs.iceberg.writes.beginning import taken_up
+        from rivet_dagster.catalogs.iceberg.writes.beginning import take_up_version
 
         access = self.access
-        return taken_up(access.open(table), table, access.name, access.open, version, layout)
+        return take_up_version(access.open(table), table, access.name, access.open, version, layout)
 
     def restage(self, table: str, version: int) -> IcebergTransaction:
         """Return a transaction with the rows of an older snapshot, of which no file is copied."""
-        from rivet_dagster.catalogs.iceberg.writes.beginning import restaged
+        from rivet_dagster.catalogs.iceberg.writes.beginning import restage_version
 
-        return restaged(self.access.open(table), table, self.access.name, self.access.open, version)
+        return restage_version(self.access.open(table), table, self.access.name, self.access.open, version)
 
     def publish_together(self, staged: Sequence[tuple[IcebergTransaction, str]]) -> tuple[Published, ...]:
         """Raise RVT-413: each table is published by a commit of its own."""
@@ -55,13 +55,13 @@ class Transactions:
     ) -> IcebergTransaction:
         from rivet_dagster.catalogs.iceberg.commits.snapshots import new_snapshot_id
         from rivet_dagster.catalogs.iceberg.metadata.layout import parse_layout
-        from rivet_dagster.catalogs.iceberg.writes.beginning import beginning
+        from rivet_dagster.catalogs.iceberg.writes.beginning import begin_upon_current
         from rivet_dagster.catalogs.iceberg.writes.sweeping import remove_leftovers
         from rivet_dagster.catalogs.iceberg.writes.transaction import IcebergTransaction
 
         target = self.access.open(table)
         with self.access.reaching(table, "RVT-404"):
-            begin = beginning(open(table), table, parse_layout(options), self.access.name, open)
+            begin = begin_upon_current(open(table), table, parse_layout(options), self.access.name, open)
             remove_leftovers(target, begin.place.io, begin.place.location)
         return IcebergTransaction(begin, new_snapshot_id(), session)
 
@@ -84,23 +84,23 @@ class NessieTransactions(Transactions):
     def take_up(self, table: str, version: Withheld, layout: Layout | None = None) -> IcebergTransaction:
         """Return a transaction upon a version that was withheld or staged, on the branch of its run if it has one."""
         from rivet_dagster.catalogs.iceberg.nessie.run_catalog import RunCatalog
-        from rivet_dagster.catalogs.iceberg.writes.beginning import taken_up
+        from rivet_dagster.catalogs.iceberg.writes.beginning import take_up_version
 
         run = version.table.catalog
         if not isinstance(run, RunCatalog):
             return super().take_up(table, version, layout)
         now = self._opener(self._new_run())
-        taken = taken_up(now(table), table, self.access.name, self._opener(run), version, layout)
+        taken = take_up_version(now(table), table, self.access.name, self._opener(run), version, layout)
         taken.beginning = replace(taken.beginning, table=version.table)
         return self._of_run(taken, run)
 
     def restage(self, table: str, version: int) -> NessieTransaction:
         """Return a transaction with the rows of an older snapshot, of which no file is copied."""
-        from rivet_dagster.catalogs.iceberg.writes.beginning import restaged
+        from rivet_dagster.catalogs.iceberg.writes.beginning import restage_version
 
         run = self._new_run()
         open = self._opener(run)
-        return self._of_run(restaged(open(table), table, self.access.name, open, version), run)
+        return self._of_run(restage_version(open(table), table, self.access.name, open, version), run)
 
     def publish_together(self, staged: Sequence[tuple[IcebergTransaction, str]]) -> tuple[Published, ...]:
         """Publish the tables by one commit of the branch."""

@@ -16,7 +16,7 @@ from rivet_dagster.sql.write_strategies.error_keys import (
     PLACED,
     by_key,
     key_columns,
-    placed,
+    place_errors,
     unplaced_once,
 )
 from rivet_dagster.sql.write_strategies.trees import BATCH
@@ -69,7 +69,7 @@ def retained_errors(
         if window is not None and not keys:
             column = window.partitions.column
             kind = partition_type(session.columns(rows), window)
-            errors = session.query(placed(column, kind))
+            errors = session.query(place_errors(column, kind))
             session.register(PLACED, WindowOfTable(window, ((column, kind),)).outside(session, errors))
             return session.query(unplaced_once(column))
         session.register(BATCH, rows)

@@ -21,7 +21,7 @@ from rivet_dagster.model.storage import Base
 from rivet_dagster.model.write_plan import AppendNewer, History, Upsert
 from rivet_dagster.sql.write_strategies import scd2
 from rivet_dagster.sql.write_strategies.alignment import plain_columns, projection, without_rows
-from rivet_dagster.sql.write_strategies.incoming import decided, merged, newer, repeats, undecided
+from rivet_dagster.sql.write_strategies.incoming import ambiguous_rows, changed_rows, decided_rows, newer, repeats
 from rivet_dagster.sql.write_strategies.scd2 import VERSION_COLUMNS
 from rivet_dagster.sql.write_strategies.trees import BATCH, TARGET, Columns, without_value
 
@@ -51,7 +51,7 @@ def versions(plan: History, session: EngineSession, columns: Columns, started: d
     """
     names = [name for name, _ in columns]
     if plan.effective_at is not None:
-        refuse_unplaced(session, scd2.unplaced(plan.effective_at), plan.effective_at)
+        refuse_unplaced(session, scd2.count_without_time(plan.effective_at), plan.effective_at)
     refuse_ambiguous(session.rows(scd2.conflicts(names, plan)), plan.order_by, shows_values)
     session.register(_CHANGES, session.query(scd2.changes(names, plan), {"run_started_at": started}))
     return session.query(projection(columns, columns, _CHANGES))
@@ -80,7 +80,7 @@ Transforming = Upsert | History | AppendNewer
 """The plans whose incoming rows differ from the batch."""
 
 
-def incoming(
+def incoming_rows(
     plan: Transforming,
     session: EngineSession,
     batch: Relation,
@@ -107,7 +107,9 @@ def incoming(
     values = [(name, kind) for name, kind in columns if name.lower() not in names]
     register_batch(session, frame, values)
     if isinstance(plan, Upsert):
-        return session.query(merged(columns, plan.keys, distinct_by_key(plan, session, columns, context.shows_values)))
+        return session.query(
+            changed_rows(columns, plan.keys, distinct_by_key(plan, session, columns, context.shows_values))
+        )
     if isinstance(plan, History):
         started = context.started or datetime.now(UTC)
         return versions(plan, session, columns, started, context.shows_values)
@@ -131,7 +133,7 @@ def distinct_by_key(plan: Upsert, session: EngineSession, columns: Columns, show
     """Return the name of the view of BATCH with one row for each key. Raises RVT-515."""
     if not session.rows(repeats(BATCH, plan.keys)):
         return BATCH
-    ambiguous = session.rows(undecided(BATCH, columns, plan.keys, plan.order_by))
+    ambiguous = session.rows(ambiguous_rows(BATCH, columns, plan.keys, plan.order_by))
     refuse_ambiguous(ambiguous, plan.order_by, shows_values)
-    session.register(_DECIDED, session.query(decided(BATCH, columns, plan.keys, plan.order_by)))
+    session.register(_DECIDED, session.query(decided_rows(BATCH, columns, plan.keys, plan.order_by)))
     return _DECIDED

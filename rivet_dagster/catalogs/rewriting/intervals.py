@@ -121,7 +121,7 @@ Distinct = Callable[[Sequence[str], int], Sequence[Mapping[str, Any]]]
 """Given columns and a maximum number, the distinct values of these columns in the incoming rows."""
 
 
-def affected(plan: WritePlan, incoming: Statistics, distinct: Distinct) -> Affected:
+def affected_rows(plan: WritePlan, incoming: Statistics, distinct: Distinct) -> Affected:
     """Return the rows that the ``incoming`` rows may change in a table whose columns do not change."""
     if isinstance(plan, Append | AppendNewer):
         return NOTHING

@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from rivet_dagster.catalogs.capabilities.transaction import WriteContext
-from rivet_dagster.catalogs.rewriting.incoming import Transforming, incoming, no_rows
-from rivet_dagster.catalogs.rewriting.intervals import EVERYTHING, NOTHING, REPLACED, Affected, affected
-from rivet_dagster.catalogs.rewriting.version import RewritableVersion, fitted
+from rivet_dagster.catalogs.rewriting.incoming import Transforming, incoming_rows, no_rows
+from rivet_dagster.catalogs.rewriting.intervals import EVERYTHING, NOTHING, REPLACED, Affected, affected_rows
+from rivet_dagster.catalogs.rewriting.version import RewritableVersion, fit_columns
 from rivet_dagster.catalogs.rewriting.window import WindowOfTable
 from rivet_dagster.engines.contract import EngineSession, Frame, QueryPlan
 from rivet_dagster.errors import RivetError
@@ -20,7 +20,7 @@ from rivet_dagster.model.storage import Base, Record, StoredRows
 from rivet_dagster.model.write_plan import History, Refresh, ReplaceAll, Upsert, WritePlan
 from rivet_dagster.sql.write_strategies.alignment import projection
 from rivet_dagster.sql.write_strategies.incoming import survivors
-from rivet_dagster.sql.write_strategies.layout import PART, parted
+from rivet_dagster.sql.write_strategies.layout import PART, part_rows
 from rivet_dagster.sql.write_strategies.trees import INCOMING, REST, Columns, distinct_values
 
 _BASE = "rivet_base"
@@ -114,10 +114,10 @@ def _computed(
     version: RewritableVersion, frame: Frame, context: WriteContext, split_by: str | None = None
 ) -> QueryPlan:
     """Add the rows of the joint's own query, and return how the engine computed it."""
-    return computed(version.session, frame, context, lambda: version.add(frame, context, split_by))
+    return compute_batch(version.session, frame, context, lambda: version.add(frame, context, split_by))
 
 
-def computed(session: EngineSession, frame: Frame, context: WriteContext, write: Callable[[], None]) -> QueryPlan:
+def compute_batch(session: EngineSession, frame: Frame, context: WriteContext, write: Callable[[], None]) -> QueryPlan:
     """Call ``write``, which writes the rows of the joint's own query, and return how the engine computed it.
 
     If the query plan cannot be obtained, the write succeeds all the same, and the error's text stands in for the plan.
@@ -135,25 +135,25 @@ def _as_given(write: _Write, frame: Frame) -> Rewritten:
     """Add the batch to the new version, then the remaining rows of the base."""
     base = write.base
     with write.session.views():
-        frame = write.laid_out(fitted(write.plan, write.session, frame, base))
+        frame = write.laid_out(fit_columns(write.plan, write.session, frame, base))
         query_plan = _computed(write.version, frame, write.context, write.split_by)
     with write.session.views():
-        batch = counted(write.session, write.version.added(), write.context)
+        batch = count_by_partition(write.session, write.version.added(), write.context)
         return replace(_with_the_base(write, batch, batch, base), query_plan=query_plan)
 
 
 def _transformed(write: _Write, plan: Transforming, batch: StoredRows) -> Rewritten:
     """Add the incoming rows that the plan derives from the stored batch, then the remaining rows of the base."""
     with write.session.views():
-        batch = counted(write.session, batch, write.context)
+        batch = count_by_partition(write.session, batch, write.context)
         base = write.base
         window = write.window(batch.statistics.columns)
         within = no_rows if write.refresh else window.within if window is not None else _all_rows
-        write.add(incoming(plan, write.session, batch.relation, base, write.context, within))
+        write.add(incoming_rows(plan, write.session, batch.relation, base, write.context, within))
         return _with_the_base(write, batch, write.version.added(), base)
 
 
-def counted(session: EngineSession, batch: StoredRows, context: WriteContext) -> StoredRows:
+def count_by_partition(session: EngineSession, batch: StoredRows, context: WriteContext) -> StoredRows:
     """Return the batch with the row count of each partition. Raises RVT-512 for rows outside of the run's window."""
     if context.window is None:
         return batch
@@ -191,7 +191,7 @@ def _affected(write: _Write, added: StoredRows, base: Base) -> Affected:
         write.session.register(INCOMING, write.session.load(added.relation))
         return write.session.rows(distinct_values(names, INCOMING, most))
 
-    part = REPLACED if write.replaces else affected(write.plan, added.statistics, distinct)
+    part = REPLACED if write.replaces else affected_rows(write.plan, added.statistics, distinct)
     window = write.window(added.statistics.columns)
     if window is not None and part != NOTHING:
         part = window.affected(wholly=part == REPLACED)
@@ -240,5 +240,5 @@ def laid_out(plan: WritePlan, session: EngineSession, frame: Frame, window: Wind
     columns = plan.partition_columns
     session.register(_FITTED, frame)
     if columns or window is None:
-        return session.query(*parted(_FITTED, columns))
+        return session.query(*part_rows(_FITTED, columns))
     return session.query(*WindowOfTable(window, session.columns(frame)).parted(_FITTED))

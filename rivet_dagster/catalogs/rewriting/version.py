@@ -16,7 +16,7 @@ from rivet_dagster.errors import RivetError
 from rivet_dagster.model.relations import Relation
 from rivet_dagster.model.storage import Base, StoredRows
 from rivet_dagster.model.write_plan import ReplaceAll, WritePlan
-from rivet_dagster.sql.write_strategies.alignment import SchemaChange, aligned, plain_columns, projection
+from rivet_dagster.sql.write_strategies.alignment import SchemaChange, align_columns, plain_columns, projection
 from rivet_dagster.sql.write_strategies.trees import Columns
 
 
@@ -77,7 +77,7 @@ class RewritableVersion(ABC):
 _BATCH = "rivet_batch"
 
 
-def fitted(plan: WritePlan, session: EngineSession, frame: Frame, base: Base | None) -> Frame:
+def fit_columns(plan: WritePlan, session: EngineSession, frame: Frame, base: Base | None) -> Frame:
     """Return ``frame`` with the columns that the table has after the write. Raises RVT-514."""
     if base is None and isinstance(plan, ReplaceAll):
         return frame
@@ -92,6 +92,6 @@ def fitted(plan: WritePlan, session: EngineSession, frame: Frame, base: Base | N
 def table_columns(plan: WritePlan, base: Columns, batch: Columns) -> Columns:
     """Return the columns that the table has after a batch has been written to it. Raises RVT-514."""
     try:
-        return aligned(base, batch, plan.schema_change)
+        return align_columns(base, batch, plan.schema_change)
     except SchemaChange as change:
         raise RivetError("RVT-514", f"the batch does not fit the table: {change}") from None

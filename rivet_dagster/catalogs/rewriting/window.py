@@ -11,7 +11,7 @@ from rivet_dagster.catalogs.parquet_rows import partition_type, rows_by_partitio
 from rivet_dagster.catalogs.rewriting.intervals import Affected, Interval, interval_of
 from rivet_dagster.engines.contract import EngineSession, Frame
 from rivet_dagster.errors import RivetError
-from rivet_dagster.model.convert import shortened
+from rivet_dagster.model.convert import shorten_text
 from rivet_dagster.model.partitions import Partitions, Window
 from rivet_dagster.model.storage import Statistics
 from rivet_dagster.sql.partition_filter import (
@@ -78,7 +78,7 @@ class WindowOfTable:
             session.register(_OTHERS, self.outside(session, frame))
             examples = session.rows(distinct_values([self._column], _OTHERS, 3))
             texts = ("NULL" if row[self._column] is None else str(row[self._column]) for row in examples)
-            message += f": their {self._column} is {', '.join(shortened(text, _CHARACTERS) for text in texts)}"
+            message += f": their {self._column} is {', '.join(shorten_text(text, _CHARACTERS) for text in texts)}"
         return RivetError("RVT-512", message)
 
     def affected(self, wholly: bool) -> Affected:

@@ -20,7 +20,7 @@ from rivet_dagster.catalogs.filesystem.sources.table_files import TableFiles
 from rivet_dagster.catalogs.filesystem.version_folders import VersionFolders
 from rivet_dagster.catalogs.filesystem.versions.layout import TableLayout, is_version_name
 from rivet_dagster.catalogs.spark.metastore import Described, Metastore
-from rivet_dagster.catalogs.spark.names import OPTIONS, SparkTableName, resolved, session_settings, wrong_options
+from rivet_dagster.catalogs.spark.names import OPTIONS, SparkTableName, resolve_paths, session_settings, wrong_options
 from rivet_dagster.engines.contract import EngineSession
 from rivet_dagster.entry_points import refuse_wrong_options
 from rivet_dagster.errors import NotFound, RivetError
@@ -79,7 +79,7 @@ class SparkCatalog(VersionFolders, NeedsEngine, HasVersions, StagesForRuns, HasW
     @classmethod
     def resolved(cls, options: Mapping[str, Any], root: Path) -> Mapping[str, Any]:
         """Return the options with an absolute path of an embedded metastore."""
-        return resolved(options, root)
+        return resolve_paths(options, root)
 
     @classmethod
     def written_locations(cls, options: Mapping[str, Any], table: str) -> Iterable[Location]:
@@ -101,7 +101,7 @@ class SparkCatalog(VersionFolders, NeedsEngine, HasVersions, StagesForRuns, HasW
         self.name = spec.name
         self.keep = int(spec.options.get("versions", 2))
         self._root = root
-        self._options = resolved(spec.options, root)
+        self._options = resolve_paths(spec.options, root)
         self._database: str = self._options.get("database", "default")
         self._metastore = Metastore(self._no_engine)
         self._folders: dict[SparkTableName, Path] = {}

@@ -143,7 +143,7 @@ class Metastore:
 
     def _change(self, name: SparkTableName, change: Callable[[], object]) -> None:
         with _refused("RVT-404", f"the metastore refuses to change {name}"):
-            uninterrupted(change)
+            finish_uninterrupted(change)
 
     @property
     def _spark(self) -> Any:
@@ -182,11 +182,11 @@ def _literal(text: str) -> str:
 _POLL_SECONDS = 0.1
 
 
-def uninterrupted(work: Callable[[], object]) -> None:
+def finish_uninterrupted(work: Callable[[], object]) -> None:
     """Do ``work`` in another thread, and wait until it has ended; an interrupt meanwhile is raised after that.
 
     >>> done = []
-    >>> uninterrupted(lambda: done.append("switched"))
+    >>> finish_uninterrupted(lambda: done.append("switched"))
     >>> done
     ['switched']
     """

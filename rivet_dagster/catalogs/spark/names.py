@@ -103,7 +103,7 @@ def wrong_options(options: Mapping[str, Any]) -> dict[str, str]:
     return wrong | wrong_publish(options)
 
 
-def resolved(options: Mapping[str, Any], root: Path) -> dict[str, Any]:
+def resolve_paths(options: Mapping[str, Any], root: Path) -> dict[str, Any]:
     """Return the options with absolute paths; ``root`` is the project's directory."""
     paths = {key: str(options[key]) for key in ("metastore", "warehouse") if key in options}
     local = {key: value for key, value in paths.items() if scheme(value) in (None, "file")}

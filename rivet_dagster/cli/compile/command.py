@@ -9,7 +9,7 @@ from pathlib import Path
 
 from rivet_dagster.cli.compile.mermaid import plan_mermaid
 from rivet_dagster.cli.compile.outline import plan_text
-from rivet_dagster.cli.compiled import compiled
+from rivet_dagster.cli.compiled import compile_for_command
 from rivet_dagster.cli.console import has_colors, print_plain, show, show_changes, show_diagnostics, terminal_width
 from rivet_dagster.cli.stdout import stdout_kept_for_the_report
 from rivet_dagster.compiler.diff import OWN, REMOVED, BrokenColumn, ChangedJoint, PlanDiff
@@ -22,14 +22,14 @@ _MOST_IN_TREE = 1_000
 
 def compiled_plan(root: Path, profile: str | None, introspect: bool, analyze: bool) -> CompiledAssembly:
     """Return the plan of a project; with ``analyze`` its engines have judged all queries."""
-    assembly = compiled(root, profile, introspect=introspect or analyze)
+    assembly = compile_for_command(root, profile, introspect=introspect or analyze)
     if not (analyze and assembly.success):
         return assembly
-    from rivet_dagster.execution.analysis import analyzed
+    from rivet_dagster.execution.analysis import analyze_plan
     from rivet_dagster.execution.runtime import Runtime
 
     with stdout_kept_for_the_report():
-        return analyzed(assembly, Runtime(assembly, root.resolve()))
+        return analyze_plan(assembly, Runtime(assembly, root.resolve()))
 
 
 def show_plan(assembly: CompiledAssembly, joints: Sequence[str], format: str) -> int:

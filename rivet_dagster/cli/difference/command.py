@@ -10,7 +10,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from rivet_dagster.cli.compiled import compiled
+from rivet_dagster.cli.compiled import compile_for_command
 from rivet_dagster.cli.console import show_changes
 from rivet_dagster.cli.difference.text import difference_markdown, difference_text
 from rivet_dagster.cli.stdout import stdout_kept_for_the_report
@@ -31,7 +31,7 @@ def show_difference(
     if name is None:
         raise RivetError("RVT-110", "diff needs an environment: --environment NAME, or RIVET_ENVIRONMENT")
     root = root.resolve()
-    assembly = compiled(root, profile).raise_errors()
+    assembly = compile_for_command(root, profile).raise_errors()
     _check_names(joints, assembly)
     base = Runtime(assembly, root)
     require_environment(base, name)

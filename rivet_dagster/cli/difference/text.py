@@ -17,7 +17,7 @@ from rivet_dagster.execution.difference.results import (
     Value,
     VerdictChange,
 )
-from rivet_dagster.model.convert import shortened
+from rivet_dagster.model.convert import shorten_text
 
 CAUSES = {OWN: "its own logic changed", UPSTREAM: "only joints before it changed"}
 """Why a table changed; its logic and that of joints before it may also be the same."""
@@ -133,7 +133,7 @@ def _columns(table: TableDifference) -> str:
 
 
 def _row(row: Mapping[str, Value]) -> str:
-    return shortened(", ".join(f"{name}={_value(value)}" for name, value in row.items()), _WIDEST)
+    return shorten_text(", ".join(f"{name}={_value(value)}" for name, value in row.items()), _WIDEST)
 
 
 def _value(value: Value) -> str:
@@ -277,7 +277,7 @@ def _changed(rows: Sequence[ChangedRow], key: Sequence[str]) -> str:
 def _cell(value: Value) -> str:
     if value is None:
         return "NULL"
-    text = shortened(str(value), _LONGEST_VALUE)
+    text = shorten_text(str(value), _LONGEST_VALUE)
     return code(text) if text else "(empty)"
 
 

@@ -32,7 +32,7 @@ def examine_all(root: Path, profile: str | None, as_json: bool) -> int:
     for finding in examine(root, profile, os.environ):
         found.append(finding)
         if not as_json:
-            print(rendered(finding), flush=True)
+            print(render_finding(finding), flush=True)
     failed = [finding for finding in found if finding.status == FAIL]
     if as_json:
         findings = [asdict(finding) for finding in found]
@@ -65,10 +65,10 @@ def examine(root: Path, profile: str | None, environ: Mapping[str, str]) -> Iter
     yield from instance(needs, environ)
 
 
-def rendered(finding: Finding) -> str:
+def render_finding(finding: Finding) -> str:
     """Return the finding as a line, followed by its remedy on a second line.
 
-    >>> print(rendered(Finding("fail", "engine spark", "none is on PATH", "Install one.", "RVT-111")))
+    >>> print(render_finding(Finding("fail", "engine spark", "none is on PATH", "Install one.", "RVT-111")))
     fail  engine spark        RVT-111 none is on PATH
                               Install one.
     """
@@ -99,7 +99,7 @@ def packages() -> Iterator[Finding]:
     wrong = [error for requirement in _to_judge(declared) if (error := _misfit(requirement)) is not None]
     for error in wrong:
         yield from broken("packages", error)
-    versions = ((name, installed(name)) for name in _SHOWN)
+    versions = ((name, installed_version(name)) for name in _SHOWN)
     shown = ", ".join(f"{name} {number}" for name, number in versions if number is not None)
     yield in_order("packages", f"rivet_dagster {__version__}, {shown}")
 
@@ -116,7 +116,7 @@ def _to_judge(declared: Sequence[str]) -> Iterator[Requirement]:
             yield requirement
 
 
-def installed(distribution: str) -> str | None:
+def installed_version(distribution: str) -> str | None:
     """Return the version of a distribution, None where it is not installed."""
     try:
         return version(distribution)
@@ -128,7 +128,7 @@ def _misfit(requirement: Requirement) -> RivetError | None:
     """Return the error in the installed version, None without one; a package of an extra may be absent."""
     marker = requirement.marker
     extras = [extra for extra in ("", *_EXTRAS) if marker is None or marker.evaluate({"extra": extra})]
-    number = installed(requirement.name)
+    number = installed_version(requirement.name)
     if number is None and "" in extras:
         return RivetError("RVT-123", f"{requirement.name} is not installed")
     if number is None or not extras or requirement.specifier.contains(number, prereleases=True):

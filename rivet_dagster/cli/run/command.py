@@ -14,7 +14,7 @@ from contextlib import AbstractContextManager, closing, suppress
 from pathlib import Path
 from threading import Thread
 
-from rivet_dagster.cli.compiled import compiled
+from rivet_dagster.cli.compiled import compile_for_command
 from rivet_dagster.cli.run.request import RunRequest
 from rivet_dagster.cli.screen.terminal import screen_on
 from rivet_dagster.cli.stdout import stdout_kept_for_the_report
@@ -30,7 +30,7 @@ def run_command(root: Path, profile: str | None, request: RunRequest, as_json: b
     """Materialize the selected joints and print the report. Return its exit code."""
     root = root.resolve()
     environment = environment_name(request.environment, os.environ)
-    assembly = compiled(root, profile, recall=True)
+    assembly = compile_for_command(root, profile, recall=True)
     with stdout_kept_for_the_report(), closing(screen_on(sys.stderr)) as screen:
         if not request.changed:  # else there may be nothing to run
             start_early(assembly, root)

@@ -18,7 +18,7 @@ import dagster as dg
 
 from rivet_dagster.cli.run.report import NOTHING_CHANGED, RunReport, read_report, seconds_of_groups, was_canceled
 from rivet_dagster.cli.run.request import RunRequest
-from rivet_dagster.cli.run.selection import Covered, covered, named, to_materialize
+from rivet_dagster.cli.run.selection import Covered, joints_of_groups, selected_partitions, to_materialize
 from rivet_dagster.cli.screen.contract import (
     AGAIN,
     CANCELED,
@@ -72,7 +72,7 @@ def materialize(
     use_environment(runtime)
     if not joints:
         return NOTHING_CHANGED
-    window = covered(request.partition, request.partition_range, joints)
+    window = selected_partitions(request.partition, request.partition_range, joints)
     selection = target_of(project, [joint.name for joint in joints]).selection(project)
     tags = {**window.tags, **environment_tags(project), **full_refresh_tags(request.full_refresh)}
     follower = RunFollower(screen, assembly, {joint.group for joint in joints})
@@ -120,8 +120,8 @@ def _selected(request: RunRequest, project: RivetProject) -> list[CompiledJoint]
     Raises RVT-115, RVT-306.
     """
     if request.select is None:
-        return to_materialize(named(request.joints, project.assembly), project.assembly)
-    by_name = named(request.joints, project.assembly) if request.joints else set()
+        return to_materialize(joints_of_groups(request.joints, project.assembly), project.assembly)
+    by_name = joints_of_groups(request.joints, project.assembly) if request.joints else set()
     return to_materialize(by_name | set(project.select(request.select)), project.assembly)
 
 

@@ -7,16 +7,16 @@ import os
 from pathlib import Path
 from typing import Any
 
-from rivet_dagster.cli.compiled import compiled
+from rivet_dagster.cli.compiled import compile_for_command
 from rivet_dagster.cli.run.request import RunRequest
-from rivet_dagster.cli.run.selection import named, to_materialize
+from rivet_dagster.cli.run.selection import joints_of_groups, to_materialize
 from rivet_dagster.cli.stdout import stdout_kept_for_the_report
 from rivet_dagster.compiler.plan import CompiledAssembly, CompiledJoint, FusedGroup
 from rivet_dagster.execution.changed import changed_groups
 from rivet_dagster.execution.environments import refuse_without_environments
 from rivet_dagster.execution.full_refresh import refuse_lossy_refresh
 from rivet_dagster.execution.runtime import Runtime
-from rivet_dagster.model.write_plan import refreshed
+from rivet_dagster.model.write_plan import refresh_plan
 from rivet_dagster.model.write_strategy import mode_of
 from rivet_dagster.project.environment_name import environment_name
 
@@ -28,7 +28,7 @@ def show_dry_run(root: Path, profile: str | None, request: RunRequest, as_json: 
     """
     root = root.resolve()
     environment = environment_name(request.environment, os.environ)
-    assembly = compiled(root, profile, recall=True).raise_errors()
+    assembly = compile_for_command(root, profile, recall=True).raise_errors()
     with stdout_kept_for_the_report():
         joints = _joints(request, assembly, root)
         runtime = Runtime(assembly, root, environment=environment)
@@ -51,7 +51,7 @@ def show_dry_run(root: Path, profile: str | None, request: RunRequest, as_json: 
 
 def _joints(request: RunRequest, assembly: CompiledAssembly, root: Path) -> list[CompiledJoint]:
     if request.select is None:
-        joints = to_materialize(named(request.joints, assembly), assembly)
+        joints = to_materialize(joints_of_groups(request.joints, assembly), assembly)
     else:
         from rivet_dagster.cli.run.dagster_run import joints_in_dagster
 
@@ -61,15 +61,15 @@ def _joints(request: RunRequest, assembly: CompiledAssembly, root: Path) -> list
         joints = [joint for joint in joints if joint.group in changed]
     has_partitions = any(joint.partitions is not None for joint in joints)
     if joints and (has_partitions or request.partition is not None or request.partition_range is not None):
-        from rivet_dagster.cli.run.selection import covered
+        from rivet_dagster.cli.run.selection import selected_partitions
 
-        covered(request.partition, request.partition_range, joints)
+        selected_partitions(request.partition, request.partition_range, joints)
     return joints
 
 
 def _planned(group: FusedGroup, full_refresh: bool) -> dict[str, Any]:
     assert group.target is not None, "only sources have none"
-    plan = refreshed(group.target.write) if full_refresh else group.target.write
+    plan = refresh_plan(group.target.write) if full_refresh else group.target.write
     table, mode = f"{group.target.catalog}.{group.target.table}", mode_of(plan)
     planned = {
         "name": group.name,

@@ -13,7 +13,7 @@ from rivet_dagster.errors import RivetError, nearest
 from rivet_dagster.model.joint import SOURCE
 
 
-def named(names: Iterable[str], assembly: CompiledAssembly) -> set[str]:
+def joints_of_groups(names: Iterable[str], assembly: CompiledAssembly) -> set[str]:
     """Return the joints of the groups of those named, of all groups if none is. Raises RVT-306.
 
     With a leading + a name also stands for all groups upstream of its own.
@@ -71,7 +71,7 @@ class Covered:
         return str(self.first) if self.first == self.last else f"{self.first}...{self.last}"
 
 
-def covered(partition: str | None, partition_range: str | None, joints: Iterable[CompiledJoint]) -> Covered:
+def selected_partitions(partition: str | None, partition_range: str | None, joints: Iterable[CompiledJoint]) -> Covered:
     """Return the partitions that the options select for a run of ``joints``. Raise RVT-110 or RVT-114."""
     partitioned = [joint for joint in joints if joint.partitions is not None]
     given = partition if partition is not None else partition_range

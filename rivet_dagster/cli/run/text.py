@@ -16,7 +16,7 @@ from rivet_dagster.cli.console import diagnostic_text, show
 from rivet_dagster.cli.run.report import CANCELED, FAILED, NOTHING_CHANGED, SKIPPED, SUCCESS, CheckReport, RunReport
 from rivet_dagster.compiler.plan import CompiledAssembly
 from rivet_dagster.execution.runtime import Runtime
-from rivet_dagster.model.convert import shortened
+from rivet_dagster.model.convert import shorten_text
 from rivet_dagster.model.row_errors import CHECK as ROW_ERRORS
 from rivet_dagster.secrets.redaction import redacted
 
@@ -121,4 +121,4 @@ def _tables(report: RunReport, runtime: Runtime) -> str:
 
 def _row(sample: Any) -> str:
     text = ", ".join(f"{key}={value}" for key, value in sample.items())
-    return shortened(text, 110)
+    return shorten_text(text, 110)

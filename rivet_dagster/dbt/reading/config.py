@@ -16,7 +16,7 @@ from jinja2 import nodes
 
 from rivet_dagster.dbt.declared import Config, DbtPlace, Other
 from rivet_dagster.dbt.template import DbtTemplate
-from rivet_dagster.dbt.values import UnknownValueError, evaluated, rendered
+from rivet_dagster.dbt.values import UnknownValueError, evaluate_statements, render_value
 from rivet_dagster.dbt.yaml_file import line_of, read_file
 from rivet_dagster.project.text_file import TextError
 from rivet_dagster.project.yaml_text import Located
@@ -86,7 +86,7 @@ def rendered_config(config: Config, context: Mapping[str, Any]) -> tuple[Config,
     unknown = []
     for key, value in config.values.items():
         try:
-            values[key] = value if key in _HOOKS else rendered(value, context)
+            values[key] = value if key in _HOOKS else render_value(value, context)
         except UnknownValueError as error:
             if is_used(key):
                 unknown.append(Other("config", key, config.places[key], str(error)))
@@ -217,7 +217,7 @@ class _Reader:
             if names <= needed:
                 break
             needed |= names
-        evaluated(statements, {**self.context, _CAPTURE: capture, "config": within})
+        evaluate_statements(statements, {**self.context, _CAPTURE: capture, "config": within})
         return found
 
     def _located(self, call: nodes.Call, values: Mapping[str, Any]) -> Config:

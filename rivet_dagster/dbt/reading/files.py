@@ -66,13 +66,13 @@ def template_of(root: Path, file: str) -> tuple[DbtTemplate | None, tuple[str, i
 def read_ignored(folder: Path) -> Callable[[str], bool]:
     """Return whether dbt does not read a file, given by its path from ``folder``. Raise TextError."""
     path = folder / IGNORE_FILE
-    return ignored(read_file(path)) if path.exists() else ignored("")
+    return ignore_matching(read_file(path)) if path.exists() else ignore_matching("")
 
 
-def ignored(text: str) -> Callable[[str], bool]:
+def ignore_matching(text: str) -> Callable[[str], bool]:
     """Return whether patterns mean a path: the last one that matches decides. Raise TextError.
 
-    >>> is_ignored = ignored("*.sql  # no comment\\n*.csv\\n/models/old/\\n!models/old/**/new.sql")
+    >>> is_ignored = ignore_matching("*.sql  # no comment\\n*.csv\\n/models/old/\\n!models/old/**/new.sql")
     >>> [is_ignored(path) for path in ("seeds/a.csv", "a.sql", "models/old/x/a.sql", "models/old/x/new.sql")]
     [True, False, True, False]
     """

@@ -29,7 +29,7 @@ from rivet_dagster.dbt.reading.config import (
     python_config,
     rendered_config,
 )
-from rivet_dagster.dbt.reading.files import IGNORE_FILE, PackageFiles, ignored, read_ignored, template_of
+from rivet_dagster.dbt.reading.files import IGNORE_FILE, PackageFiles, ignore_matching, read_ignored, template_of
 from rivet_dagster.dbt.reading.project_file import ProjectFile
 from rivet_dagster.dbt.reading.properties import FileProperties, PropertiesReader
 from rivet_dagster.dbt.reading.versions import files_of_versions
@@ -53,7 +53,7 @@ class PackageReader:
         except TextError as error:
             place = DbtPlace(os.path.join(own.folder, IGNORE_FILE), error.line or 1)
             self._problems.append(Other("file", IGNORE_FILE, place, f"{error.message}; all files are read"))
-            is_ignored = ignored("")
+            is_ignored = ignore_matching("")
         self._found = PackageFiles(root, own.folder, is_ignored)
         self._others: list[Other] = [
             Other("hook", name, DbtPlace(own.file, line), "hooks have no counterpart") for name, line in own.hooks

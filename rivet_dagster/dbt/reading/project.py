@@ -11,7 +11,7 @@ from typing import Any
 from rivet_dagster.dbt.declared import DbtPlace, DbtProject, DbtTarget, Other
 from rivet_dagster.dbt.reading.package import PackageReader
 from rivet_dagster.dbt.reading.project_file import PROJECT_FILE, ProjectFile, read_project_file
-from rivet_dagster.dbt.values import UnknownValueError, rendered, value_context
+from rivet_dagster.dbt.values import UnknownValueError, render_value, value_context
 from rivet_dagster.dbt.yaml_file import line_of, read_yaml_file
 from rivet_dagster.errors import RivetError
 from rivet_dagster.project.text_file import TextError
@@ -114,7 +114,7 @@ def read_target(root: Path, profile: str | None) -> tuple[DbtTarget, list[Other]
 
     def known(key: str, holder: Mapping[str, Any], default: Any) -> Any:
         try:
-            return rendered(holder.get(key, default), context)
+            return render_value(holder.get(key, default), context)
         except UnknownValueError as error:
             if key in _ONLY_SHOWN:
                 return default

@@ -29,7 +29,7 @@ from rivet_dagster.dbt.reading.config import (
 )
 from rivet_dagster.dbt.reading.project_file import notes_of
 from rivet_dagster.dbt.reading.versions import whole_version, wrong_rules
-from rivet_dagster.dbt.values import UnknownValueError, project_file_context, rendered
+from rivet_dagster.dbt.values import UnknownValueError, project_file_context, render_value
 from rivet_dagster.dbt.yaml_file import line_of
 from rivet_dagster.project.yaml_text import Located
 
@@ -253,7 +253,7 @@ class PropertiesReader:
             return ""
         if "{{" in text:
             try:
-                text = str(rendered(text, {**self._context, "doc": self._doc}))
+                text = str(render_value(text, {**self._context, "doc": self._doc}))
             except UnknownValueError as error:
                 line = line_of(entry, "description")
                 self._problem("docs", str(entry.get("name", "")), line, f"a description is as it stands: {error}")
@@ -269,7 +269,7 @@ class PropertiesReader:
 
     def _value(self, value: Any) -> Any:
         try:
-            return rendered(value, self._context)
+            return render_value(value, self._context)
         except UnknownValueError as error:
             self._problem("config", str(value), 1, str(error))
             return value

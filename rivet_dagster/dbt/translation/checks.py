@@ -9,13 +9,13 @@ from typing import Any
 
 from rivet_dagster.dbt.declared import Config, DataTest, DbtNode, DbtPlace, Macro
 from rivet_dagster.dbt.macros.scope import DBT, CheckRenderer, MacroScope, literal
-from rivet_dagster.dbt.template import applied
+from rivet_dagster.dbt.template import apply_edits
 from rivet_dagster.dbt.translation.annotations import scalar
 from rivet_dagster.dbt.translation.names import Names
 from rivet_dagster.dbt.translation.strategy import LeftOutError
 from rivet_dagster.dbt.translation.translator import Translator
-from rivet_dagster.dbt.translation.variables import DbtVariables, plain, unescaped
-from rivet_dagster.dbt.values import UnknownValueError, rendered
+from rivet_dagster.dbt.translation.variables import DbtVariables, plain, unescape_value
+from rivet_dagster.dbt.values import UnknownValueError, render_value
 from rivet_dagster.errors import nearest
 
 _COLUMN = re.compile(r"[A-Za-z_]\w*")
@@ -130,7 +130,7 @@ class CheckTranslator:
         """Return whether a generic test is part of the project. Raise LeftOutError."""
         value = self._config(test).get("enabled")
         try:
-            return Config({"enabled": rendered(value, self._context)}).is_enabled
+            return Config({"enabled": render_value(value, self._context)}).is_enabled
         except UnknownValueError as error:
             raise LeftOutError(f"whether it is enabled is not known: {error}") from None
 
@@ -200,7 +200,7 @@ class CheckTranslator:
                 return [value(each) for each in item]
             if isinstance(item, Mapping):
                 return {key: value(each) for key, each in item.items()}
-            return unescaped(plain(rendered(item, context)))
+            return unescape_value(plain(render_value(item, context)))
 
         try:
             return {key: value(item) for key, item in given.items() if key != "model"}, reads
@@ -209,7 +209,7 @@ class CheckTranslator:
 
     def _rules(self, config: Mapping[str, Any]) -> TestRules:
         try:
-            config = rendered(dict(config), self._context)
+            config = render_value(dict(config), self._context)
         except UnknownValueError as error:
             raise LeftOutError(f"its configuration is not known: {error}") from None
         odd = next((key for key in _TEXTS if isinstance(config.get(key), Mapping | list)), None)
@@ -293,7 +293,7 @@ def _with_condition(sql: str, rules: TestRules) -> str:
 
 def _edited(node: DbtNode, edits: list[Any]) -> str:
     assert node.template is not None and node.inner is not None
-    return applied(node.template.text, edits, *node.inner)
+    return apply_edits(node.template.text, edits, *node.inner)
 
 
 def _clean(name: str) -> str:

@@ -15,7 +15,7 @@ from rivet_dagster.dbt.declared import TEST, DataTest, DbtNode, DbtPlace, DbtPro
 from rivet_dagster.dbt.macros.scope import MacroScope
 from rivet_dagster.dbt.reading.config import folder_configs, merge_configs, rendered_config
 from rivet_dagster.dbt.reading.project import target_values
-from rivet_dagster.dbt.report import CHANGED, LEFT_OUT, ReportEntry, disabled
+from rivet_dagster.dbt.report import CHANGED, LEFT_OUT, ReportEntry, disabled_entry
 from rivet_dagster.dbt.translation.annotations import JointDraft
 from rivet_dagster.dbt.translation.checks import CheckTranslator, TranslatedCheck
 from rivet_dagster.dbt.translation.names import Names
@@ -111,7 +111,7 @@ class DataTests:
                 self.found.append(test)
                 continue
             if not is_enabled:
-                self.disabled.append(disabled(test.name, test.place, "test"))
+                self.disabled.append(disabled_entry(test.name, test.place, "test"))
                 continue
             self.found.append(test)
             if joint not in self.drafts or is_refused:
@@ -126,7 +126,7 @@ class DataTests:
     def _singular(self, node: DbtNode, translator: CheckTranslator) -> None:
         test = MovedTest(node.name, node.place)
         if not node.config.is_enabled:
-            self.disabled.append(disabled(node.name, node.place, "test"))
+            self.disabled.append(disabled_entry(node.name, node.place, "test"))
             return
         self.found.append(test)
         if node.problem is not None or node.template is None:

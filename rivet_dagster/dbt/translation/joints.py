@@ -8,7 +8,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from rivet_dagster.dbt.declared import Config, DbtNode, DbtProject, DeclaredColumn, Owner, SourceTable
-from rivet_dagster.dbt.template import applied, lines_of
+from rivet_dagster.dbt.template import apply_edits, lines_of
 from rivet_dagster.dbt.translation.annotations import SEEDS, SESSION, WAREHOUSE, JointDraft
 from rivet_dagster.dbt.translation.compiled_text import CompiledTexts
 from rivet_dagster.dbt.translation.names import Names
@@ -157,7 +157,7 @@ class JointTranslator:
             draft.reasons.append(
                 f"its database '{table.database}' is not used: the table is looked for in the session's catalog"
             )
-        draft.reasons += [*unused(table.config, OF_ALL | {"freshness", "loaded_at_field"}), *table.notes]
+        draft.reasons += [*unused_keys(table.config, OF_ALL | {"freshness", "loaded_at_field"}), *table.notes]
         return draft
 
     def _is_refused(self, node: DbtNode, draft: JointDraft) -> bool:
@@ -233,7 +233,7 @@ class JointTranslator:
         errors = self._refused.get(draft.joint, [])
         if not problems and not errors:
             draft.reasons += found.changes
-            text = applied(node.template.text, found.edits, *node.inner)
+            text = apply_edits(node.template.text, found.edits, *node.inner)
             draft.body = text.strip()
             blank = text[: len(text) - len(text.lstrip())].count("\n")
             draft.lines = lines_of(node.template.text, found.edits, *node.inner)[blank:]
@@ -278,7 +278,7 @@ class JointTranslator:
         draft.reasons.append(f"its relation {relation} is a query")
 
     def _unused(self, node: DbtNode, used: Set[str]) -> list[str]:
-        return [*unused(node.config, used), *(node.properties.notes if node.properties is not None else ())]
+        return [*unused_keys(node.config, used), *(node.properties.notes if node.properties is not None else ())]
 
     def _leave_out(self, draft: JointDraft, reason: str, key: str | None) -> None:
         draft.left_out.append(reason)
@@ -349,7 +349,7 @@ def owners_of(owner: Owner) -> list[str]:
     return [f"team:{owner.name}"] if owner.name else []
 
 
-def unused(config: Config, used: Set[str]) -> list[str]:
+def unused_keys(config: Config, used: Set[str]) -> list[str]:
     """Return what is told of the keys of a configuration that are not ``used``."""
     notes = []
     for key, value in config.values.items():

@@ -9,7 +9,16 @@ from typing import Any
 
 from rivet_dagster.dbt.declared import MODEL, SEED, SNAPSHOT, DbtNode, DbtProject, Other, SourceTable
 from rivet_dagster.dbt.macros.scope import CheckRenderer, MacroScope
-from rivet_dagster.dbt.report import CHANGED, LEFT_OUT, UNCHANGED, Refused, Report, ReportEntry, Translation, disabled
+from rivet_dagster.dbt.report import (
+    CHANGED,
+    LEFT_OUT,
+    UNCHANGED,
+    Refused,
+    Report,
+    ReportEntry,
+    Translation,
+    disabled_entry,
+)
 from rivet_dagster.dbt.template import TEST as TEST_BLOCK
 from rivet_dagster.dbt.translation.annotations import JointDraft
 from rivet_dagster.dbt.translation.compiled_text import CompiledTexts, hidden_refs, names_in_place_of_values
@@ -128,7 +137,7 @@ class _Assembly:
                 if node.kind not in (MODEL, SEED, SNAPSHOT):
                     continue
                 if not node.config.is_enabled:
-                    self._others.append(disabled(node.versioned_name, node.place, node.kind))
+                    self._others.append(disabled_entry(node.versioned_name, node.place, node.kind))
                     continue
                 if node.kind == MODEL:
                     self._add(self._joints.model(node))
@@ -139,7 +148,7 @@ class _Assembly:
                         self._add(draft)
             for table in package.sources:
                 if not table.config.is_enabled:
-                    self._others.append(disabled(f"{table.source}.{table.name}", table.place, "source"))
+                    self._others.append(disabled_entry(f"{table.source}.{table.name}", table.place, "source"))
                     continue
                 draft = self._joints.source(table, self._names.sources[table.source, table.name][1])
                 self._add(draft)

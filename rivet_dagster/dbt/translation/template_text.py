@@ -175,7 +175,7 @@ def _path(node: nodes.Node) -> tuple[str, ...]:
     return ()
 
 
-def bound(body: Sequence[nodes.Node]) -> Iterator[str]:
+def bound_names(body: Sequence[nodes.Node]) -> Iterator[str]:
     """Yield the names that a template assigns, its macros and their arguments among them."""
     for part in body:
         for name in part.find_all(nodes.Name):

@@ -8,7 +8,7 @@ from typing import Any
 
 from rivet_dagster.dbt.declared import DbtNode, Macro
 from rivet_dagster.dbt.macros.scope import MacroScope
-from rivet_dagster.dbt.template import TemplateEdit, applied
+from rivet_dagster.dbt.template import TemplateEdit, apply_edits
 from rivet_dagster.dbt.translation.names import Names
 from rivet_dagster.dbt.translation.template_text import TemplateChanges, TemplateFindings, TemplateProblem, unset_names
 from rivet_dagster.dbt.translation.variables import DbtVariables
@@ -84,7 +84,7 @@ class Translator:
                 tail = macro.template.text[block.inner[1] : block.end]
                 start = block.inner[1] + tail.index(f"end{match[1]}")
                 edits.append(TemplateEdit(start, start + len(f"end{match[1]}"), "endmacro"))
-        return applied(macro.template.text, edits, block.start, block.end)
+        return apply_edits(macro.template.text, edits, block.start, block.end)
 
     def _words(self, changes: TemplateChanges, package: str, *of_node: Any) -> DbtWords:
         return DbtWords(self._names, self._scope, self._variables, changes, package, *of_node)

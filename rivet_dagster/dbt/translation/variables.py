@@ -15,7 +15,7 @@ from rivet_dagster.dbt.reading.project import target_values
 from rivet_dagster.dbt.reading.project_file import PROJECT_FILE
 from rivet_dagster.dbt.report import CHANGED, LEFT_OUT, ReportEntry
 from rivet_dagster.dbt.template import DbtTemplateError, constant, read_template
-from rivet_dagster.dbt.values import UnknownValueError, rendered, value_context
+from rivet_dagster.dbt.values import UnknownValueError, render_value, value_context
 from rivet_dagster.dbt.yaml_file import line_of
 from rivet_dagster.secrets.variables import references
 
@@ -110,7 +110,7 @@ class DbtVariables:
 
     def literal(self) -> dict[str, Any]:
         """Return the values that are known without the environment."""
-        return {name: unescaped(value) for name, value in self.values.items() if not is_bound(value)}
+        return {name: unescape_value(value) for name, value in self.values.items() if not is_bound(value)}
 
     def _declared(self) -> set[str]:
         root = self._project.root.name
@@ -136,7 +136,7 @@ class DbtVariables:
         def variable(name: str) -> Any:
             return self._project.variable(package.name, name)
 
-        return plain(str(rendered(value, value_context(variable, self._target))))
+        return plain(str(render_value(value, value_context(variable, self._target))))
 
 
 def _with_environment(text: str) -> str | None:
@@ -188,12 +188,12 @@ def _same(one: Any, other: Any) -> bool:
     return repr(one) == repr(other)  # 1, 1.0 and true are equal for Python
 
 
-def unescaped(value: Any) -> Any:
+def unescape_value(value: Any) -> Any:
     """Return a value of rivet.yaml as templates see it: ``$${`` is a literal ``${``."""
     if isinstance(value, Mapping):
-        return {key: unescaped(item) for key, item in value.items()}
+        return {key: unescape_value(item) for key, item in value.items()}
     if isinstance(value, list):
-        return [unescaped(item) for item in value]
+        return [unescape_value(item) for item in value]
     return value.replace("$${", "${") if isinstance(value, str) else value
 
 

@@ -11,7 +11,7 @@ from rivet_dagster.dbt.declared import DbtNode, Macro
 from rivet_dagster.dbt.macros.scope import DBT, MacroScope
 from rivet_dagster.dbt.template import constant
 from rivet_dagster.dbt.translation.names import Names
-from rivet_dagster.dbt.translation.template_text import TemplateChanges, TemplateFindings, Use, bound, uses
+from rivet_dagster.dbt.translation.template_text import TemplateChanges, TemplateFindings, Use, bound_names, uses
 from rivet_dagster.dbt.translation.variables import DbtVariables
 from rivet_dagster.errors import nearest
 
@@ -150,7 +150,7 @@ class DbtWords(VariableWords):
 
     def read(self, body: Sequence[nodes.Node]) -> TemplateFindings:
         """Return what is found in a template, or a part of one."""
-        assigned = set(bound(body))
+        assigned = set(bound_names(body))
         for part in body:
             for use in uses(part):
                 if use.path[0] not in assigned and not self.changes.is_dropped(use):

@@ -11,7 +11,7 @@ import dagster as dg
 from rivet_dagster.errors import Diagnostic
 from rivet_dagster.execution.results import RowErrorCounts
 from rivet_dagster.execution.row_error import SiteDiagnostic, site_diagnostic
-from rivet_dagster.model.convert import shortened
+from rivet_dagster.model.convert import shorten_text
 from rivet_dagster.model.row_errors import ERROR_TYPES
 from rivet_dagster.model.schema import Field
 from rivet_dagster.secrets.redaction import redacted
@@ -136,4 +136,4 @@ def samples_table(rows: Sequence[Mapping[str, str]]) -> dg.MetadataValue:
 
 def short_text(value: Any) -> str:
     """Return a value as a text of at most 200 characters."""
-    return "NULL" if value is None else shortened(redacted(str(value)), CHARACTERS)
+    return "NULL" if value is None else shorten_text(redacted(str(value)), CHARACTERS)

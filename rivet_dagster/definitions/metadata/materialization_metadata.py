@@ -19,7 +19,7 @@ from rivet_dagster.engines.contract import QueryPlan
 from rivet_dagster.execution.results import GroupResult
 from rivet_dagster.model.check import AUDIT
 from rivet_dagster.model.check_plan import Constraint
-from rivet_dagster.model.convert import shortened
+from rivet_dagster.model.convert import shorten_text
 from rivet_dagster.model.partitions import Window
 from rivet_dagster.model.schema import Field, Schema
 from rivet_dagster.model.storage import ColumnStatistics, Published
@@ -199,7 +199,7 @@ def _text(value: Any) -> str | None:
         text = value.isoformat(*" " if isinstance(value, datetime) else "")
     else:
         text = value.hex() if isinstance(value, bytes) else str(value)
-    return shortened(redacted(text), _CHARACTERS)
+    return shorten_text(redacted(text), _CHARACTERS)
 
 
 def _inputs(published: Published) -> dict[str, Any]:

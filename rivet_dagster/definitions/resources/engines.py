@@ -19,7 +19,7 @@ from rivet_dagster.engines.registry import engine_class
 from rivet_dagster.errors import RivetError
 from rivet_dagster.execution.progress import ProgressListener
 from rivet_dagster.execution.results import StagedBy
-from rivet_dagster.execution.runtime import Runtime, reached
+from rivet_dagster.execution.runtime import Runtime, reachable_catalogs
 from rivet_dagster.model.profile import EngineSpec
 
 ENGINE_TAG = "rivet/engine"
@@ -105,7 +105,7 @@ class _WrongEngine:
 
 def _part(assembly: CompiledAssembly, engine: EngineSpec) -> CompiledAssembly:
     """Return the part of the plan that an engine's resource needs: the declarations of engine and catalogs."""
-    names = reached(assembly, engine)
+    names = reachable_catalogs(assembly, engine)
     catalogs = tuple(spec for spec in assembly.catalogs if spec.name in names)
     return CompiledAssembly(profile="", engines=(engine,), catalogs=catalogs, workspace=assembly.workspace)
 

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 from rivet_dagster.entry_points import is_unexpanded
 from rivet_dagster.model import convert
 from rivet_dagster.model.profile import EngineSpec
-from rivet_dagster.model.session_needs import SessionNeeds, merged
+from rivet_dagster.model.session_needs import SessionNeeds, merge_needs
 from rivet_dagster.secrets.names import names_secret
 from rivet_dagster.secrets.redaction import secrets_in
 
@@ -115,9 +115,9 @@ def session_config(spec: EngineSpec, needs: Sequence[SessionNeeds] = ()) -> dict
         defaults |= _CLASSIC_DEFAULTS
         if not config.get("spark.master", address["spark.master"]).startswith("local"):
             defaults |= _CLUSTER_DEFAULTS
-    packages = (*convert.texts(options.get("packages") or ()), *listed(config, PACKAGES))
-    jars = (*convert.texts(options.get("jars") or ()), *listed(config, JARS))
-    wanted = merged(needs, SessionNeeds(packages, jars, config))
+    packages = (*convert.texts(options.get("packages") or ()), *list_setting(config, PACKAGES))
+    jars = (*convert.texts(options.get("jars") or ()), *list_setting(config, JARS))
+    wanted = merge_needs(needs, SessionNeeds(packages, jars, config))
     lists = {} if remote else {PACKAGES: wanted.packages, JARS: wanted.jars}
     joined = {key: ",".join(dict.fromkeys(values)) for key, values in lists.items() if values}
     of_session = {
@@ -149,10 +149,10 @@ def is_embedded(config: Mapping[str, str]) -> bool:
     return "spark.remote" not in config and config.get("spark.master", "").startswith("local")
 
 
-def listed(config: Mapping[str, str], key: str) -> tuple[str, ...]:
+def list_setting(config: Mapping[str, str], key: str) -> tuple[str, ...]:
     """Return the values of a setting that is a list with commas.
 
-    >>> listed({"spark.jars": "a.jar, b.jar"}, "spark.jars"), listed({}, "spark.jars")
+    >>> list_setting({"spark.jars": "a.jar, b.jar"}, "spark.jars"), list_setting({}, "spark.jars")
     (('a.jar', 'b.jar'), ())
     """
     return tuple(value for part in config.get(key, "").split(",") if (value := part.strip()))

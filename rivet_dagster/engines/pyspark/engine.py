@@ -25,7 +25,7 @@ from rivet_dagster.engines.pyspark.config import (
     wrong_session_settings,
 )
 from rivet_dagster.engines.pyspark.server.files import ServerFiles
-from rivet_dagster.engines.pyspark.server.record import running
+from rivet_dagster.engines.pyspark.server.record import find_running
 from rivet_dagster.engines.pyspark.server.starting import ServerSpec
 from rivet_dagster.entry_points import refuse_wrong_options
 from rivet_dagster.errors import RivetError
@@ -122,7 +122,7 @@ class PySparkEngine(Engine):
         """
         if self.server is None:
             return {"spark_config": without_catalog_secrets(self._config)}
-        record = running(self.server.files)
+        record = find_running(self.server.files)
         if record is not None:
             return {"spark_config": {"spark.remote": record.remote}}
         settings = without_catalog_secrets(self._config)
@@ -214,10 +214,10 @@ class PySparkEngine(Engine):
         return self._base
 
     def _connected(self) -> SparkAdapter:
-        from rivet_dagster.engines.pyspark.launch import connected
+        from rivet_dagster.engines.pyspark.launch import connect_session
 
         if self.server is None:
-            return connected(self._config, self._connect, self._home, self.class_archives)
-        from rivet_dagster.engines.pyspark.server.connecting import UsedServer, connected_to
+            return connect_session(self._config, self._connect, self._home, self.class_archives)
+        from rivet_dagster.engines.pyspark.server.connecting import UsedServer, connect_to_server
 
-        return connected_to(UsedServer.ensure(self.server))
+        return connect_to_server(UsedServer.ensure(self.server))

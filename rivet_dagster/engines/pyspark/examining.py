@@ -10,12 +10,12 @@ from pathlib import Path
 from zipfile import is_zipfile
 
 from rivet_dagster.engines.pyspark.class_archive.starting import examine_archive
-from rivet_dagster.engines.pyspark.config import JARS, PACKAGES, listed
+from rivet_dagster.engines.pyspark.config import JARS, PACKAGES, list_setting
 from rivet_dagster.engines.pyspark.jars import is_runtime, local_jar, refuse_missing_jars, refuse_unfit_runtime
 from rivet_dagster.engines.pyspark.java import find_java
 from rivet_dagster.engines.pyspark.launch import expect_server, require_imports, server_of
 from rivet_dagster.engines.pyspark.server.command import server_settings
-from rivet_dagster.engines.pyspark.server.record import changed, running
+from rivet_dagster.engines.pyspark.server.record import changed_settings, find_running
 from rivet_dagster.engines.pyspark.server.starting import ServerSpec
 from rivet_dagster.engines.pyspark.spark_home import distribution, refuse_unfit_home, refuse_unfit_server, spark_version
 from rivet_dagster.errors import RivetError
@@ -63,7 +63,7 @@ def examine(
 
 def examine_own_server(subject: str, server: ServerSpec, environ: Mapping[str, str]) -> Iterator[Finding]:
     """Yield findings about whether the project's own server runs, or could start."""
-    record = running(server.files)
+    record = find_running(server.files)
     try:
         require_imports(remote=True)
         refuse_unfit_server(distribution(server.home))
@@ -78,7 +78,7 @@ def examine_own_server(subject: str, server: ServerSpec, environ: Mapping[str, s
             text = f"Spark server on {server.config['spark.master']}, {started}; Java {java.major} in {java.home}"
             yield in_order(subject, text)
         yield examine_archive(subject, server.archives, java, server.config, server.home, environ)
-    if record is not None and (different := changed(record, server_settings(server.config))):
+    if record is not None and (different := changed_settings(record, server_settings(server.config))):
         text = f"the server was started with other values of {', '.join(different)}"
         yield doubtful(subject, text, "`rivet-dagster spark stop`: the next run starts it with the new ones.")
     yield from _start_findings(subject, server.config, environ)
@@ -190,9 +190,9 @@ def examine_jars(subject: str, config: Mapping[str, str], home: Path) -> Iterato
 
     Nothing is fetched.
     """
-    for jar in listed(config, JARS):
+    for jar in list_setting(config, JARS):
         yield from _refused(subject, {JARS: jar}) or (_jar(subject, jar),)
-    for package in listed(config, PACKAGES):
+    for package in list_setting(config, PACKAGES):
         yield from _refused(subject, {PACKAGES: package}) or (_package(subject, package, config, home),)
 
 
@@ -221,17 +221,17 @@ def _jar(subject: str, jar: str) -> Finding:
 
 
 def _package(subject: str, package: str, config: Mapping[str, str], home: Path) -> Finding:
-    place = cached(package, config, home)
+    place = find_cached(package, config, home)
     if place is None:
         text = f"{package} is not on this machine: it is fetched when Spark starts, if Maven's repositories answer"
         return doubtful(subject, text, _FETCH.format(package=package))
     return in_order(subject, f"{package} is in {place}{_for_spark(package)}")
 
 
-def cached(package: str, config: Mapping[str, str], home: Path) -> Path | None:
+def find_cached(package: str, config: Mapping[str, str], home: Path) -> Path | None:
     """Return the folder of Maven or Ivy from which Spark takes a package without a network; None if it must fetch it.
 
-    >>> cached("org.postgresql:postgresql:42", {}, Path("/nowhere")) is None
+    >>> find_cached("org.postgresql:postgresql:42", {}, Path("/nowhere")) is None
     True
     """
     group, artifact, version, *_ = [*package.split(":"), "", ""]

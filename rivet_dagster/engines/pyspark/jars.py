@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
-from rivet_dagster.engines.pyspark.config import JARS, PACKAGES, listed
+from rivet_dagster.engines.pyspark.config import JARS, PACKAGES, list_setting
 from rivet_dagster.errors import RivetError
 
 _FETCHED = (
@@ -20,7 +20,7 @@ _FETCHED = (
 
 def refuse_missing_jars(config: Mapping[str, str]) -> None:
     """Raise RVT-108 if a jar is a file of this machine that does not exist."""
-    missing = [jar for jar in listed(config, JARS) if _is_missing(jar)]
+    missing = [jar for jar in list_setting(config, JARS) if _is_missing(jar)]
     if missing:
         message = f"the jar {', '.join(missing)} does not exist"
         remedy = "Correct the engine's `jars`; a relative path starts at the project's folder."
@@ -33,15 +33,15 @@ def not_present(config: Mapping[str, str], running: Mapping[str, str]) -> list[s
     >>> not_present({"spark.jars.packages": "org:lake:2,org:sea:1"}, {"spark.jars": "/jars/lake-2.jar"})
     ['org:sea:1']
     """
-    files = {jar.rpartition("/")[2] for jar in listed(running, JARS)}
-    files |= {_file_of(package) for package in listed(running, PACKAGES)}
-    packages = [package for package in listed(config, PACKAGES) if _file_of(package) not in files]
-    return packages + [jar for jar in listed(config, JARS) if jar.rpartition("/")[2] not in files]
+    files = {jar.rpartition("/")[2] for jar in list_setting(running, JARS)}
+    files |= {_file_of(package) for package in list_setting(running, PACKAGES)}
+    packages = [package for package in list_setting(config, PACKAGES) if _file_of(package) not in files]
+    return packages + [jar for jar in list_setting(config, JARS) if jar.rpartition("/")[2] not in files]
 
 
-def unfetched(config: Mapping[str, str], message: str) -> RivetError | None:
+def unfetched_package(config: Mapping[str, str], message: str) -> RivetError | None:
     """Return RVT-502 for a Spark that ended with ``message`` where it may be that a package could not be fetched."""
-    packages = listed(config, PACKAGES)
+    packages = list_setting(config, PACKAGES)
     if not packages or not any(text in message for text in ("JAVA_GATEWAY_EXITED", "unresolved dependency")):
         return None
     text = f"Spark did not start, and it was to fetch {', '.join(packages)}: {message}"
@@ -133,7 +133,7 @@ def refuse_unfit_runtime(config: Mapping[str, str], spark: str | None) -> None:
     """
     if spark is None:
         return
-    for artifact in (*listed(config, PACKAGES), *listed(config, JARS)):
+    for artifact in (*list_setting(config, PACKAGES), *list_setting(config, JARS)):
         match = _RUNTIME.search(artifact)
         if match is not None and (match["spark"], match["scala"]) != (_minor(spark), SCALA):
             raise _unfit(artifact.rpartition("/")[2], match, spark)

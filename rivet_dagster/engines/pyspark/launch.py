@@ -19,7 +19,7 @@ from rivet_dagster.engines.pyspark.class_archive.options import options_set
 from rivet_dagster.engines.pyspark.class_archive.starting import archive_options
 from rivet_dagster.engines.pyspark.config import without_catalog_secrets
 from rivet_dagster.engines.pyspark.connect import ConnectAdapter
-from rivet_dagster.engines.pyspark.jars import not_present, refuse_missing_jars, refuse_unfit_runtime, unfetched
+from rivet_dagster.engines.pyspark.jars import not_present, refuse_missing_jars, refuse_unfit_runtime, unfetched_package
 from rivet_dagster.engines.pyspark.java import Java, find_java, prepare_java
 from rivet_dagster.engines.pyspark.messages import summary
 from rivet_dagster.engines.pyspark.progress import StageListener, stages_polled
@@ -43,7 +43,7 @@ _applications: dict[str, Mapping[str, str]] = {}
 """By Spark application (Connect: session) of this process, the settings of the engine that first used it."""
 
 
-def connected(
+def connect_session(
     config: Mapping[str, str],
     connect: Callable[[], Any] | None,
     home: Path | None = None,
@@ -87,7 +87,7 @@ def connected(
         if remote := config.get("spark.remote"):
             raise not_connected(error, "sc://{}:{}".format(*server_of(remote))) from error
         message = summary(error)
-        raise unfetched(config, message) or RivetError("RVT-502", f"Spark did not start: {message}") from error
+        raise unfetched_package(config, message) or RivetError("RVT-502", f"Spark did not start: {message}") from error
     if isinstance(spark, ConnectAdapter) and "spark.remote" in config:
         spark.close_at_exit()
         refuse_unfit_client(spark.spark.version)

@@ -127,7 +127,7 @@ class Tally:
 
 
 @contextmanager
-def reporting(report: Callable[[Progress], None], listen: Listen, tag: str) -> Iterator[Callable[[], None]]:
+def report_progress(report: Callable[[Progress], None], listen: Listen, tag: str) -> Iterator[Callable[[], None]]:
     """Listen to the work under ``tag`` that the block waits for, and yield a function that reports its progress.
 
     If progress was ever reported, it is reported once more, with everything done, at the end of a block that does not

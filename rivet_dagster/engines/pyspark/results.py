@@ -43,7 +43,7 @@ def sql_type(type_: DataType) -> str:
     return type_.simpleString()
 
 
-def collected(frame: DataFrame) -> list[dict[str, Any]]:
+def collect_rows(frame: DataFrame) -> list[dict[str, Any]]:
     """Return all rows of a small frame; a TIMESTAMP as a datetime in UTC, a TIMESTAMP_NTZ as a naive one."""
     # Not toArrow(): if the driver runs out of memory in it, Spark 4.1 never returns.
     fields = frame.schema.fields

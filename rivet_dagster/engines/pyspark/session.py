@@ -12,11 +12,11 @@ from rivet_dagster.engines.arrow_values import nullable
 from rivet_dagster.engines.contract import EngineSession, Progress, QueryPlan, Typed, WriteMode
 from rivet_dagster.engines.pyspark.config import is_modifiable
 from rivet_dagster.engines.pyspark.messages import keep_reported_errors_off_the_terminal, spark_error
-from rivet_dagster.engines.pyspark.progress import reporting
+from rivet_dagster.engines.pyspark.progress import report_progress
 from rivet_dagster.engines.pyspark.relations import read, read_separated, write
 from rivet_dagster.engines.pyspark.relations.arrow_rows import BatchQueue, Spool, frame_of
 from rivet_dagster.engines.pyspark.relations.catalog_table import refuse_audit_settings
-from rivet_dagster.engines.pyspark.results import arrow_schema, collected, sql_type
+from rivet_dagster.engines.pyspark.results import arrow_schema, collect_rows, sql_type
 from rivet_dagster.engines.pyspark.waiting import stream, wait_for
 from rivet_dagster.engines.views import ScopedViews
 from rivet_dagster.errors import RivetError
@@ -118,7 +118,7 @@ class PySparkSession(EngineSession):
 
     def query(self, sql: str, parameters: Mapping[str, Any] | None = None) -> DataFrame:
         """Return the lazy result of ``sql``."""
-        return self._run(lambda: self._adapter.analyzed(self.spark.sql(sql, args=bound(parameters))))
+        return self._run(lambda: self._adapter.analyzed(self.spark.sql(sql, args=query_arguments(parameters))))
 
     @contextmanager
     def separating_errors(self) -> Iterator[None]:
@@ -169,13 +169,13 @@ class PySparkSession(EngineSession):
     ) -> None:
         """Run a statement of Spark SQL, which Spark does not delay until its result is used. Raises RVT-502."""
         self._run(lambda: refuse_audit_settings(self.spark))
-        self._run(lambda: self.spark.sql(sql, args=bound(parameters)), progress=progress)
+        self._run(lambda: self.spark.sql(sql, args=query_arguments(parameters)), progress=progress)
 
     def rows(
         self, sql: str, parameters: Mapping[str, Any] | None = None, timeout: float | None = None
     ) -> list[dict[str, Any]]:
         """Return rows as dictionaries; timestamps have a time zone."""
-        return self._run(lambda: collected(self.spark.sql(sql, args=bound(parameters))), timeout)
+        return self._run(lambda: collect_rows(self.spark.sql(sql, args=query_arguments(parameters))), timeout)
 
     def batches(self, frame: DataFrame) -> pa.RecordBatchReader:
         """Return the rows as Spark computes them, one Spark partition after the other."""
@@ -253,7 +253,7 @@ class PySparkSession(EngineSession):
 
         with self._translated(remediation):
             self._check_interrupt()
-            with reporting(progress, self._adapter.listen, tag) if progress else nullcontext(_nothing) as report:
+            with report_progress(progress, self._adapter.listen, tag) if progress else nullcontext(_nothing) as report:
 
                 def tick() -> None:
                     self._check_interrupt()
@@ -289,7 +289,7 @@ _LITERALS = {
 """Templates of literals for types that Spark would not infer from a Python value."""
 
 
-def bound(parameters: Mapping[str, Any] | None) -> dict[str, Any] | None:
+def query_arguments(parameters: Mapping[str, Any] | None) -> dict[str, Any] | None:
     """Return the ``args`` for ``SparkSession.sql``; None without parameters."""
     if not parameters:
         return None

@@ -16,7 +16,7 @@ from rivet_dagster.compiler.joints import ComputedJoint
 from rivet_dagster.engines.contract import EngineSession, Frame
 from rivet_dagster.execution.difference.results import ChangedRow, Row, RowDifference, Samples, Value
 from rivet_dagster.model.check import ERROR
-from rivet_dagster.model.convert import shortened
+from rivet_dagster.model.convert import shorten_text
 from rivet_dagster.model.target import Target
 from rivet_dagster.model.write_plan import DeleteInsert, History, Upsert
 from rivet_dagster.secrets.redaction import redacted
@@ -45,7 +45,7 @@ def difference_of_rows(
     They are matched by the first of ``keys`` all of whose columns can be compared. Only columns that both versions have
     are compared, and shown in up to ``samples`` rows of each kind. Raises RVT-503.
     """
-    before, after = typed(session, old), typed(session, new)
+    before, after = typed_columns_of(session, old), typed_columns_of(session, new)
     columns = compared_columns(before, after)
     names = {column.name.lower(): column.name for column in columns}
     known = (candidate for candidate in keys if all(name.lower() in names for name in candidate.columns))
@@ -80,7 +80,7 @@ def rows_of_new_table(session: EngineSession, new: Frame, rows: int, samples: in
     return RowDifference(added=rows, samples=Samples(added=tuple(shown_row(row) for row in found)))
 
 
-def typed(session: EngineSession, frame: Frame) -> tuple[TypedColumn, ...]:
+def typed_columns_of(session: EngineSession, frame: Frame) -> tuple[TypedColumn, ...]:
     """Return the columns of a frame with their types."""
     return typed_columns(session.columns(frame), json.loads(session.schema(frame)))
 
@@ -98,7 +98,7 @@ def _samples(found: Sequence[Mapping[str, Any]], names: Sequence[str], most: int
     return Samples(
         tuple(shown_row(row) for row in rows(ADDED, "new")),
         tuple(shown_row(row) for row in rows(REMOVED, "old")),
-        tuple(ChangedRow(shown_row(old), shown_row(new), differing(old, new)) for old, new in changed),
+        tuple(ChangedRow(shown_row(old), shown_row(new), differing_columns(old, new)) for old, new in changed),
     )
 
 
@@ -112,14 +112,14 @@ CHARACTERS = 200
 
 def shown_row(row: Mapping[str, Any]) -> Row:
     """Return a row with values that can be shown."""
-    return {name: shown(value) for name, value in row.items()}
+    return {name: show_value(value) for name, value in row.items()}
 
 
-def shown(value: Any) -> Value:
+def show_value(value: Any) -> Value:
     """Return a number or a boolean as it is, NULL as None, and any other value as a text of at most 200 characters.
 
     >>> from datetime import date
-    >>> [shown(value) for value in (3, None, math.nan, date(2026, 1, 2), b"ab", {"a": [date(2026, 1, 2)]})]
+    >>> [show_value(value) for value in (3, None, math.nan, date(2026, 1, 2), b"ab", {"a": [date(2026, 1, 2)]})]
     [3, None, 'NaN', '2026-01-02', '6162', '{"a": ["2026-01-02"]}']
     """
     if value is None:
@@ -128,13 +128,13 @@ def shown(value: Any) -> Value:
     safe = redacted(text)
     if isinstance(value, int | float) and safe == text and (isinstance(value, int) or math.isfinite(value)):
         return value
-    return shortened(safe, CHARACTERS)
+    return shorten_text(safe, CHARACTERS)
 
 
-def differing(old: Mapping[str, Any], new: Mapping[str, Any]) -> tuple[str, ...]:
+def differing_columns(old: Mapping[str, Any], new: Mapping[str, Any]) -> tuple[str, ...]:
     """Return the columns in which two rows differ; NaN equals itself, as NULL does.
 
-    >>> differing({"a": 1, "b": math.nan, "c": None}, {"a": 2, "b": math.nan, "c": None})
+    >>> differing_columns({"a": 1, "b": math.nan, "c": None}, {"a": 2, "b": math.nan, "c": None})
     ('a',)
     """
     return tuple(name for name in new if not _same(old[name], new[name]))

@@ -10,13 +10,13 @@ from rivet_dagster.engines.contract import EngineSession, Frame
 from rivet_dagster.model.write_plan import History, Upsert, WritePlan
 from rivet_dagster.sql.write_strategies import scd2
 from rivet_dagster.sql.write_strategies.alignment import projection, without_rows
-from rivet_dagster.sql.write_strategies.incoming import decided
+from rivet_dagster.sql.write_strategies.incoming import decided_rows
 from rivet_dagster.sql.write_strategies.trees import BATCH, TARGET
 
 _CHANGES = "rivet_changes"
 
 
-def differing(assembly: CompiledAssembly, joint: str) -> Upsert | History | None:
+def differing_plan(assembly: CompiledAssembly, joint: str) -> Upsert | History | None:
     """Return how a joint's table is written, if its rows differ from the first batch; None if they do not."""
     target = assembly.target(joint)
     plan: WritePlan | None = target.write if target is not None and target.declared else None
@@ -28,7 +28,7 @@ def first_rows(plan: Upsert | History, session: EngineSession, batch: Frame) -> 
     given = session.columns(batch)
     session.register(BATCH, batch)
     if isinstance(plan, Upsert):
-        return session.query(decided(BATCH, given, plan.keys, plan.order_by))
+        return session.query(decided_rows(BATCH, given, plan.keys, plan.order_by))
     columns = (*given, *own_columns(plan, given))
     session.register(TARGET, session.query(without_rows(columns)))
     names = [name for name, _ in columns]

@@ -28,7 +28,7 @@ from rivet_dagster.execution.reading.sources import (
 from rivet_dagster.execution.runtime import Runtime
 from rivet_dagster.model.inputs import (
     Position,
-    combined,
+    combine_positions,
     passed_on,
 )
 from rivet_dagster.model.partitions import Partitions, Window
@@ -127,7 +127,7 @@ def positions(refs: Mapping[str, MaterializedRef]) -> dict[str, Position]:
     """Return the current position of each input, before it is read, and what stored joints pass on."""
     found = {name: ref.position() for name, ref in refs.items()}
     for name, position in (each for ref in refs.values() for each in ref.passes_on.items()):
-        found[name] = combined(found.get(name), position)
+        found[name] = combine_positions(found.get(name), position)
     return found
 
 
@@ -165,7 +165,7 @@ def query_frame(
     runtime: Runtime, rendered: RunQueries, query: FusedQuery, session: EngineSession, window: Window | None = None
 ) -> Frame:
     """Return the lazy frame of one query, whose views ``frames`` has registered. Raises RVT-503."""
-    values = bound(runtime.assembly, rendered.of_partitions, window)
+    values = partition_values(runtime.assembly, rendered.of_partitions, window)
     try:
         variables = runtime.values_of(rendered.variables)
         return session.query(query.sql, {**values, **variables, **rendered.parameters})
@@ -235,7 +235,7 @@ def _kind(partitions: Partitions, columns: Sequence[tuple[str, str]], joint: Com
     return kind
 
 
-def bound(
+def partition_values(
     assembly: CompiledAssembly, needed: Mapping[str, tuple[str, ...]], window: Window | None
 ) -> Mapping[str, Any]:
     """Return the values of the partition parameters; ``needed`` names those that the query uses, by joint.

@@ -37,7 +37,7 @@ def all_files(runtime: Runtime, source: SourceJoint) -> Files:
     relation = zone.relation(files)
     if files or relation.schema is not None:
         return relation
-    schemas = [reading.schema for reading in consumed(runtime, source)]
+    schemas = [reading.schema for reading in consumed_files_of_readers(runtime, source)]
     return with_schema(relation, next(filter(None, schemas), None), source)
 
 
@@ -66,7 +66,7 @@ def landing_sources_before(assembly: CompiledAssembly, group: FusedGroup) -> lis
     return [found[name] for name in sorted(found)]
 
 
-def consumed(runtime: Runtime, source: SourceJoint) -> list[ConsumedFiles]:
+def consumed_files_of_readers(runtime: Runtime, source: SourceJoint) -> list[ConsumedFiles]:
     """Return for each reader, and each table that its rows end in, the files that have been published there."""
     assembly = runtime.assembly
     readers = sorted({assembly.joint(reader).group for reader in assembly.consumers(source.name)})

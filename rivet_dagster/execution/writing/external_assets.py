@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from rivet_dagster.catalogs.capabilities.targets import HasTargets
 from rivet_dagster.catalogs.capabilities.transaction import TableTransaction
 from rivet_dagster.catalogs.external_assets import ExternalRows
-from rivet_dagster.engines.arrow_values import arrow_rows, convertible, untyped
+from rivet_dagster.engines.arrow_values import arrow_rows, convertible, untyped_columns
 from rivet_dagster.engines.contract import EngineSession, Frame
 from rivet_dagster.errors import Conflict, RivetError
 from rivet_dagster.execution.environments import refuse_external_assets_without_environments
@@ -122,4 +122,4 @@ def _refuse_untyped(schema: pa.Schema) -> None:
 
     void = [field.name for field in schema if pa.types.is_null(field.type)]
     if void:
-        raise untyped(void)
+        raise untyped_columns(void)

@@ -17,7 +17,7 @@ from rivet_dagster.catalogs.capabilities.transaction import TableTransaction, Wr
 from rivet_dagster.compiler.group_query import FusedQuery
 from rivet_dagster.compiler.joints import ComputedJoint, FunctionJoint, QueryJoint, SourceJoint
 from rivet_dagster.compiler.plan import CompiledAssembly, FusedGroup
-from rivet_dagster.compiler.row_errors import SourceQuery, separated
+from rivet_dagster.compiler.row_errors import SourceQuery, separate_errors
 from rivet_dagster.engines.contract import EngineSession, Frame
 from rivet_dagster.errors import RivetError, RowsFailed, nearest
 from rivet_dagster.execution.error_location import locate_in_query
@@ -195,7 +195,7 @@ def _with_all_rows(run: ThisRun, rendered: RunQueries, error: RivetError) -> Riv
     assembly = run.runtime.assembly
     group_query = rendered.group_query
     sources = [joint for name in group_query.read if isinstance(joint := assembly.joint(name), SourceJoint)]
-    query = separated(
+    query = separate_errors(
         group_query,
         {cte.joint: _places(assembly, cte.joint) for cte in group_query.ctes},
         sources=[SourceQuery.of(source, source.file, source.lines) for source in sources],

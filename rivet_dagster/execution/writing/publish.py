@@ -30,7 +30,7 @@ from rivet_dagster.model.inputs import Inputs, Position, VersionPosition
 from rivet_dagster.model.partitions import Window
 from rivet_dagster.model.storage import Provenance, Published, StoredRows
 from rivet_dagster.model.target import Target
-from rivet_dagster.model.write_plan import Refresh, ReplaceAll, refreshed
+from rivet_dagster.model.write_plan import Refresh, ReplaceAll, refresh_plan
 
 PAUSES = (1.0, 2.0, 4.0)
 """The maximum seconds to wait before each retry, after another run has published first."""
@@ -70,7 +70,7 @@ def _target(run: ThisRun) -> Target:
     if not run.full_refresh:
         return target
     refuse_incapable(run.runtime.target_catalog(target.catalog), run.group, target)
-    return replace(target, write=refreshed(target.write))
+    return replace(target, write=refresh_plan(target.write))
 
 
 @dataclass(frozen=True)

@@ -61,7 +61,7 @@ def difference_by_unique_key(columns: Sequence[ComparedColumn], key: Collection[
     stands for.
     """
     names, keys = _names(columns), _keys(columns, key)
-    found = _rows(columns, names) | matched(names, keys)
+    found = _rows(columns, names) | match_by_key(names, keys)
     return _counted(found, names, keys, were_unique(keys), samples)
 
 
@@ -71,7 +71,7 @@ def difference(columns: Sequence[ComparedColumn], key: Collection[str], samples:
     Without a key no row is changed.
     """
     names, keys = _names(columns), _keys(columns, key)
-    found = _rows(columns, names) | cancelled(names, keys)
+    found = _rows(columns, names) | cancel_equal_rows(names, keys)
     return _counted(found, names, keys, exp.true(), samples)
 
 
@@ -156,7 +156,7 @@ _BOTH, _DIFFERING, _COPIES, _NUMBERED, _PAIRS = "both_versions", "differing", "c
 _SIDE, _NET, _IS_NEW, _NUMBER, _TIME = "side", "net", "is_new", "number", "time"
 
 
-def cancelled(names: Sequence[str], keys: Sequence[str]) -> dict[str, exp.Query]:
+def cancel_equal_rows(names: Sequence[str], keys: Sequence[str]) -> dict[str, exp.Query]:
     """Return the queries that lead to ``found``, by name; without ``keys`` no row is changed."""
     queries: dict[str, exp.Query] = {_BOTH: _both(names), _DIFFERING: _differing(names)}
     return queries | (_paired(names, keys) if keys else {FOUND: _as_multiset(names)})
@@ -216,7 +216,7 @@ def _of_side(names: Sequence[str], is_new: bool, name: str) -> exp.Expr:
 _MATCHED, _GROUPED, _PRESENT = "matched", "grouped", "present"
 
 
-def matched(names: Sequence[str], keys: Sequence[str]) -> dict[str, exp.Query]:
+def match_by_key(names: Sequence[str], keys: Sequence[str]) -> dict[str, exp.Query]:
     """Return the queries that lead to ``found``, by name."""
     key_values = [
         named(exp.Coalesce(this=plain_column(key, NEW_ROW), expressions=[plain_column(key, OLD_ROW)]), key)

@@ -9,7 +9,7 @@ from sqlglot import exp
 
 from rivet_dagster.sql.row_errors.aggregates import Aggregate, aggregates
 from rivet_dagster.sql.row_errors.clauses import conjuncts
-from rivet_dagster.sql.row_errors.code import Edit, edited, on_one_line
+from rivet_dagster.sql.row_errors.code import Edit, apply_edits, on_one_line
 from rivet_dagster.sql.row_errors.conditions import site_of
 from rivet_dagster.sql.row_errors.error_query import error_query, json_of
 from rivet_dagster.sql.row_errors.expression_text import ExpressionText
@@ -204,7 +204,7 @@ def _guarded(rewrite: SelectRewrite, expression: ExpressionText, values: Iterabl
             overflows.append(overflow)
             edits.append(Edit(*overflow.place, overflow.attempt))
     if edits:
-        expression = ExpressionText(on_one_line(edited(expression.text, edits)), expression.line)
+        expression = ExpressionText(on_one_line(apply_edits(expression.text, edits)), expression.line)
     return _Guarded(expression, tuple(failing), tuple(overflows))
 
 

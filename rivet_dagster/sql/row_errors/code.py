@@ -110,10 +110,10 @@ class Edit(NamedTuple):
     text: str
 
 
-def edited(text: str, edits: Sequence[Edit], start: int = 0, end: int | None = None) -> str:
+def apply_edits(text: str, edits: Sequence[Edit], start: int = 0, end: int | None = None) -> str:
     """Return the part of a text from ``start`` to ``end`` after the edits within it; the later of nested edits counts.
 
-    >>> edited("a + b", [Edit(0, 1, "x"), Edit(4, 5, "y")], 0, 5)
+    >>> apply_edits("a + b", [Edit(0, 1, "x"), Edit(4, 5, "y")], 0, 5)
     'x + y'
     """
     end = len(text) if end is None else end

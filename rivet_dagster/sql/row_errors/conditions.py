@@ -16,7 +16,7 @@ from rivet_dagster.sql.row_errors.calls import call_of, is_artificial
 from rivet_dagster.sql.row_errors.functions import function_site, infallible
 from rivet_dagster.sql.row_errors.implicit_casts import CAST_INVALID_INPUT, casts_a_string, is_string
 from rivet_dagster.sql.row_errors.operators import arithmetic, cast, negation, symbol_of, type_named
-from rivet_dagster.sql.row_errors.site import UNNAMED, Site, Unclassified, both, fill, raises, shown, type_of
+from rivet_dagster.sql.row_errors.site import UNNAMED, Site, Unclassified, both, fill, raises, type_of, value_text
 
 _COMPARISONS = (exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.NullSafeEQ, exp.NullSafeNEQ)
 _BITWISE = (exp.BitwiseAnd, exp.BitwiseOr, exp.BitwiseXor)
@@ -89,7 +89,7 @@ def _of_one_type(operands: Sequence[exp.Expr], kind: str, problem: str) -> Site 
     guard = casts_a_string(operands)
     if guard is None:
         return None
-    values = ", ', ', ".join(f"{shown(i)}, ' of the type ', {type_of(i)}" for i in range(min(len(operands), 3)))
+    values = ", ', ', ".join(f"{value_text(i)}, ' of the type ', {type_of(i)}" for i in range(min(len(operands), 3)))
     return Site(kind, tuple(operands), f"'{CAST_INVALID_INPUT}'", f"concat({values}, '{problem}')", guard)
 
 
@@ -103,7 +103,7 @@ def _boolean(node: exp.Expr) -> Site | None:
     if not unknown:
         return None
     guard = " OR ".join(is_string(i) for i in range(len(unknown)))
-    values = ", ', ', ".join(shown(i) for i in range(len(unknown)))
+    values = ", ', ', ".join(value_text(i) for i in range(len(unknown)))
     message = f"concat({values}, ' cannot be cast to BOOLEAN.')"
     return Site("boolean", tuple(unknown), f"'{CAST_INVALID_INPUT}'", message, guard)
 
@@ -210,7 +210,7 @@ def _higher_order(
         condition = f"coalesce({_of_accumulation(lambdas)}, {condition})"
     if own is not None:
         condition = f"coalesce({condition}, {own.condition})" if name in _OF_ELEMENTS else own.condition
-    message = f"concat('{name}(', {', '.join(shown(i) for i in range(len(values)))}, ') cannot be computed.')"
+    message = f"concat('{name}(', {', '.join(value_text(i) for i in range(len(values)))}, ') cannot be computed.')"
     return Site(name, values, condition, message)
 
 

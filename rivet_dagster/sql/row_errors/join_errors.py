@@ -14,7 +14,7 @@ from rivet_dagster.sql.row_errors.expression_text import ExpressionText
 from rivet_dagster.sql.row_errors.implicit_casts import CAST_INVALID_INPUT, casts_a_string, fails_to_cast, text_of
 from rivet_dagster.sql.row_errors.raising import RefusedError, literal, value_or_null
 from rivet_dagster.sql.row_errors.select_rewrite import Operator, SelectRewrite, refuse_inside
-from rivet_dagster.sql.row_errors.site import fill, shown, type_of
+from rivet_dagster.sql.row_errors.site import fill, type_of, value_text
 from rivet_dagster.sql.row_errors.sites import Fallible, FoundSite
 
 _INNER = frozenset({"", "INNER", "CROSS"})
@@ -154,7 +154,8 @@ def _cast(expression: ExpressionText, key: exp.Expr, values: str, compared: Expr
     operands = [values, compared.text]
     failed = f"({fill(guard, operands)}) AND {fill(fails_to_cast(0, 1), operands)}"
     message = fill(
-        f"concat({shown(0)}, ' of the type STRING cannot be cast to compare it with ', {type_of(1)}, '.')", operands
+        f"concat({value_text(0)}, ' of the type STRING cannot be cast to compare it with ', {type_of(1)}, '.')",
+        operands,
     )
     site = FoundSite(expression.text, expression.line, failed, literal(CAST_INVALID_INPUT), message)
     return Fallible(expression.text, expression.line, failed, (site,), expression.tree, certain=False)

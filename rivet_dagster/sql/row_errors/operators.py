@@ -22,7 +22,7 @@ from rivet_dagster.sql.row_errors.implicit_casts import (
     one_of,
     text_of,
 )
-from rivet_dagster.sql.row_errors.site import UNNAMED, Site, constant_raises, literal, shown, type_of
+from rivet_dagster.sql.row_errors.site import UNNAMED, Site, constant_raises, literal, type_of, value_text
 
 OUT_OF_RANGE = "NUMERIC_VALUE_OUT_OF_RANGE.WITH_SUGGESTION"
 
@@ -49,7 +49,7 @@ def arithmetic(left: exp.Expr, right: exp.Expr, symbol: str) -> Site | None:
     strings = [_string_guard(operand, i) for i, operand in enumerate(operands)]
     parts = [part for part in (*strings, guard) if part]
     message = (
-        f"concat({shown(0)}, ' {symbol} ', {shown(1)}, ' (', {type_of(0)}, ' {symbol} ', {type_of(1)},"
+        f"concat({value_text(0)}, ' {symbol} ', {value_text(1)}, ' (', {type_of(0)}, ' {symbol} ', {type_of(1)},"
         " ') cannot be computed.')"
     )
     if not parts:
@@ -70,7 +70,7 @@ def negation(operand: exp.Expr, kind: str) -> Site:
         " WHEN typeof({0}) LIKE 'decimal%' THEN 'NUMERIC_VALUE_OUT_OF_RANGE.WITHOUT_SUGGESTION'"
         " ELSE 'ARITHMETIC_OVERFLOW' END"
     )
-    message = f"concat('The {kind} of ', {shown(0)}, ' of the type ', {type_of(0)}, ' cannot be computed.')"
+    message = f"concat('The {kind} of ', {value_text(0)}, ' of the type ', {type_of(0)}, ' cannot be computed.')"
     # Spark rounds a negated decimal to 34 digits, so that one of more digits may be out of range.
     small = "typeof({0}) LIKE 'decimal%' AND NOT typeof({0}) RLIKE '^decimal.3[5-8],'"
     guard = f"NOT ({one_of((*FRACTIONS, 'void'), 0)} OR {small})"
@@ -198,7 +198,7 @@ def type_named(name: str) -> exp.DataType | None:
 
 
 def _quoted() -> str:
-    return f"CASE WHEN {is_string(0)} THEN concat('\\'', CAST({{0}} AS STRING), '\\'') ELSE {shown(0)} END"
+    return f"CASE WHEN {is_string(0)} THEN concat('\\'', CAST({{0}} AS STRING), '\\'') ELSE {value_text(0)} END"
 
 
 def _guard(to: exp.DataType, target: str) -> str | None:

@@ -13,7 +13,7 @@ from sqlglot import exp
 
 from rivet_dagster.sql.row_errors.aggregates import Aggregate, windows
 from rivet_dagster.sql.row_errors.clauses import conjuncts
-from rivet_dagster.sql.row_errors.code import Edit, edited, on_one_line
+from rivet_dagster.sql.row_errors.code import Edit, apply_edits, on_one_line
 from rivet_dagster.sql.row_errors.conditions import site_of
 from rivet_dagster.sql.row_errors.expression_text import ExpressionText
 from rivet_dagster.sql.row_errors.raising import RefusedError, any_of, literal, true_or_false
@@ -200,10 +200,10 @@ def overflow_of(expression: ExpressionText, value: exp.Expr, edits: Sequence[Edi
         return None
     (operand,) = site.operands
     argument = expression.place_of(operand)
-    text, whole = expression.of(value), on_one_line(edited(expression.text, edits, *place))
+    text, whole = expression.of(value), on_one_line(apply_edits(expression.text, edits, *place))
     if argument is None or text is None or _NAME.match(whole) is None:
         return None
-    values = on_one_line(edited(expression.text, edits, *argument))
+    values = on_one_line(apply_edits(expression.text, edits, *argument))
     is_window = isinstance(value, exp.Window)
     is_sum = site.name == "sum"
     shown = values if is_window else f"any_value({values})"
@@ -226,7 +226,7 @@ def overflow_of(expression: ExpressionText, value: exp.Expr, edits: Sequence[Edi
 def with_attempts(expression: ExpressionText, overflows: Iterable[Overflow]) -> ExpressionText:
     """Return an expression with the attempts in the place of the calls that may overflow."""
     edits = [Edit(*one.place, one.attempt) for one in overflows]
-    return ExpressionText(edited(expression.text, edits), expression.line) if edits else expression
+    return ExpressionText(apply_edits(expression.text, edits), expression.line) if edits else expression
 
 
 def or_overflowing(

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from rivet_dagster.model.row_errors import RowByRow
-from rivet_dagster.sql.dialect import quoted, read_query
+from rivet_dagster.sql.dialect import quote_name, read_query
 from rivet_dagster.sql.error import Unreadable
 from rivet_dagster.sql.known_query import is_deterministic
 from rivet_dagster.sql.row_errors.aggregates import aggregates
@@ -36,20 +36,20 @@ _TYPE = (
 )
 
 
-def flagged(table: str) -> str:
+def flag_rows(table: str) -> str:
     """Return the query of the rows of ``table`` as the first query of a chain reads them, none of which has failed."""
-    return f"SELECT *, struct(*) AS {_READ}, false AS {_FAILED} FROM {quoted(table)}"
+    return f"SELECT *, struct(*) AS {_READ}, false AS {_FAILED} FROM {quote_name(table)}"
 
 
-def failed(chain: str) -> str:
+def select_failed(chain: str) -> str:
     """Return the query of those of a table's rows that have failed in a ``chain`` of queries, as they were read."""
-    rows = f"SELECT {_READ}, {_once(_FAILED)} AS {_FAILED} FROM {quoted(chain)}"
+    rows = f"SELECT {_READ}, {_once(_FAILED)} AS {_FAILED} FROM {quote_name(chain)}"
     return f"SELECT {_READ}.*, CAST(NULL AS {_TYPE}) AS {_ERRORS} FROM ({rows}) WHERE {_FAILED}"
 
 
 def errors(chain: str) -> str:
     """Return the query, with QUERY_COLUMNS, of the errors that a ``chain`` of queries has found."""
-    return f"SELECT e.* FROM {quoted(chain)} LATERAL VIEW inline({_ERRORS}) e"
+    return f"SELECT e.* FROM {quote_name(chain)} LATERAL VIEW inline({_ERRORS}) e"
 
 
 def _once(value: str) -> str:
@@ -120,7 +120,7 @@ def _link(rewrite: SelectRewrite) -> RowByRow | None:
         return None
     kept = conditions(rewrite)
     expressions = failing_expressions(kept, [item.wrong for item in known if item.wrong is not None])
-    alias = quoted(relation.name)
+    alias = quote_name(relation.name)
     had_failed, had_errors = f"{alias}.{_FAILED}", f"{alias}.{_ERRORS} IS NOT NULL"
     failed = found = None
     if expressions:
@@ -176,7 +176,7 @@ def _query(
         text = item.text
         if item.wrong is not None:
             text = item.wrong.attempt or value_or_null(item.wrong.text, any_of([had_failed, item.wrong.failed]))
-        shown.append(f"{text} AS {quoted(item.name)}" if item.name else f"{alias}.* EXCEPT ({', '.join(own)})")
+        shown.append(f"{text} AS {quote_name(item.name)}" if item.name else f"{alias}.* EXCEPT ({', '.join(own)})")
     first, *others = own
     shown.append(f"{alias}.{first}" if value is None else f"{value} AS {first}")
     return f"SELECT {', '.join([*shown, *(f'{alias}.{name}' for name in others)])} FROM {rows}"

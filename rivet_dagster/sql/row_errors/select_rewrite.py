@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 from sqlglot import exp
 
 from rivet_dagster.model.row_errors import Proof
-from rivet_dagster.sql.dialect import quoted
+from rivet_dagster.sql.dialect import quote_name
 from rivet_dagster.sql.row_errors.aggregates import aggregates, windows
 from rivet_dagster.sql.row_errors.clauses import Item, ReadRelation, Select
-from rivet_dagster.sql.row_errors.code import Code, Edit, Range, edited, on_one_line
+from rivet_dagster.sql.row_errors.code import Code, Edit, Range, apply_edits, on_one_line
 from rivet_dagster.sql.row_errors.error_query import QueryLocation, error_query, json_of
 from rivet_dagster.sql.row_errors.expression_text import ExpressionText
 from rivet_dagster.sql.row_errors.raising import RefusedError, any_of, literal, value_or_null
@@ -100,10 +100,10 @@ class SelectRewrite:
             return literal("{}")
         names = [relation.name for relation in relations]
         if among_others and len(names) == 1 and names[0] is not None:
-            return json_of(f"struct({quoted(names[0])}.*)")
+            return json_of(f"struct({quote_name(names[0])}.*)")
         if len(relations) == 1 or None in names or any(relation.lateral for relation in relations):
             return json_of(f"struct(* EXCEPT ({added}))" if added else "struct(*)")
-        fields = ", ".join(f"{literal(name)}, struct({quoted(name)}.*)" for name in names if name is not None)
+        fields = ", ".join(f"{literal(name)}, struct({quote_name(name)}.*)" for name in names if name is not None)
         return json_of(f"named_struct({fields})")
 
     def key(self, relations: Sequence[ReadRelation] | None = None) -> str:
@@ -129,7 +129,7 @@ class SelectRewrite:
             if called is not None and called.lower() == name.lower():
                 values = [*aggregates(expression.tree), *windows(expression.tree)]
                 return None if values else (on_one_line(expression.text), fallible(expression))
-        return (quoted(name), None) if passes_all and len(self.select.relations) == 1 else None
+        return (quote_name(name), None) if passes_all and len(self.select.relations) == 1 else None
 
     def given(self, item: Item) -> Given | None:
         expression = self.expression(item.part)
@@ -152,7 +152,7 @@ class SelectRewrite:
         return found is not None and found.certain
 
     def rendered(self, start: int, end: int) -> str:
-        return on_one_line(edited(self.code.text, self.edits, start, end))
+        return on_one_line(apply_edits(self.code.text, self.edits, start, end))
 
     def refuse_aliases(self, one: Given) -> None:
         """Refuse an expression with a name that may be an alias of the same SELECT list, or a column of its input."""
@@ -276,7 +276,7 @@ def fallible_with_constants(expression: ExpressionText, opaque: Collection[exp.E
     if not failing:
         return found
     guarded = {place: f"({value_or_null(wrong.text, wrong.failed)})" for place, wrong in failing.items()}
-    text = on_one_line(edited(expression.text, [Edit(*place, value) for place, value in guarded.items()]))
+    text = on_one_line(apply_edits(expression.text, [Edit(*place, value) for place, value in guarded.items()]))
     masked = ExpressionText(text, expression.line)
     others = fallible(masked, [node for node in masked.tree.walk() if node in opaque])
     failed = [wrong.failed for wrong in failing.values()]

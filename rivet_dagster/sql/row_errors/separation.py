@@ -18,7 +18,7 @@ from rivet_dagster.sql.error import Unreadable
 from rivet_dagster.sql.row_errors.aggregates import aggregates, windows
 from rivet_dagster.sql.row_errors.aggregation_errors import aggregation_operators
 from rivet_dagster.sql.row_errors.clauses import ReadRelation, select_of
-from rivet_dagster.sql.row_errors.code import Code, Edit, Range, edited, on_one_line
+from rivet_dagster.sql.row_errors.code import Code, Edit, Range, apply_edits, on_one_line
 from rivet_dagster.sql.row_errors.error_query import QueryLocation, number_of_sites
 from rivet_dagster.sql.row_errors.join_errors import compared_types, join_operators
 from rivet_dagster.sql.row_errors.projection_errors import conditions, projection_operators, window_operators
@@ -82,7 +82,7 @@ def separate(sql: str, place: QueryLocation, keys: Sequence[str] = ()) -> RowErr
     if not work.queries and not work.compared:
         return None
     proof = next(proof for proof in _WEAKEST_FIRST if proof in work.proofs or proof == "always")
-    good, compared = edited(code.text, work.edits), tuple(work.compared)
+    good, compared = apply_edits(code.text, work.edits), tuple(work.compared)
     return RowErrors(good=good, queries=tuple(work.queries), proof=proof, compared=compared)
 
 
@@ -129,7 +129,7 @@ class _Separation:
             if recursive:
                 inner = replace(inner, refused=scope.refused or "a recursive query")
             failing = self.query(Range(index + 1, end), inner)
-            definition = on_one_line(edited(code.text, self.edits, *code.place(Range(first, end + 1))))
+            definition = on_one_line(apply_edits(code.text, self.edits, *code.place(Range(first, end + 1))))
             scope = replace(
                 scope,
                 withs=(*scope.withs, (name.lower(), definition)),

@@ -109,7 +109,7 @@ def literal(text: str) -> str:
     return "'" + text.replace("\\", "\\\\").replace("'", "\\'").replace("{", "{{").replace("}", "}}") + "'"
 
 
-def shown(operand: int) -> str:
+def value_text(operand: int) -> str:
     """Return the template of an operand's value as a text for a message."""
     return f"coalesce(CAST({{{operand}}} AS STRING), 'NULL')"
 
@@ -137,7 +137,7 @@ def site_for(kind: str, operands: Sequence[exp.Expr], reasons: Sequence[Reason])
         cases = " ".join(f"WHEN {reason.when} THEN {_code(reason.condition)}" for reason in others)
         condition = f"CASE {cases} ELSE {condition} END"
     guard = "" if any(not reason.guard for reason in reasons) else _either([reason.guard for reason in reasons])
-    values = ", ', ', ".join(shown(i) for i in range(len(operands)))
+    values = ", ', ', ".join(value_text(i) for i in range(len(operands)))
     message = f"concat('{kind}(', {values}, ') cannot be computed.')"
     return Site(kind, tuple(operands), condition, message, guard)
 

@@ -12,7 +12,7 @@ from sqlglot import exp
 from rivet_dagster.model.plugins import SPARK
 from rivet_dagster.sql.known_query import NON_DETERMINISTIC
 from rivet_dagster.sql.row_errors.calls import call_of
-from rivet_dagster.sql.row_errors.code import Edit, edited, on_one_line
+from rivet_dagster.sql.row_errors.code import Edit, apply_edits, on_one_line
 from rivet_dagster.sql.row_errors.conditions import site_of
 from rivet_dagster.sql.row_errors.expression_text import ExpressionText
 from rivet_dagster.sql.row_errors.raising import RefusedError, any_of, raises, true_or_false, value_or_null
@@ -270,7 +270,7 @@ class _Walk:
                 return None
             edits.append(Edit(*place, value))
         place = self.expression.place_of(node)
-        return None if place is None else on_one_line(edited(self.expression.text, edits, *place))
+        return None if place is None else on_one_line(apply_edits(self.expression.text, edits, *place))
 
     def _visit_case(self, node: exp.Case, reached: tuple[str, ...]) -> None:
         if node.this is not None:

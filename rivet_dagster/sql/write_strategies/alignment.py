@@ -19,14 +19,14 @@ class SchemaChange(ValueError):
     """Columns of a batch that do not fit the table, described in a sentence."""
 
 
-def aligned(target: Columns, batch: Columns, on_schema_change: str) -> Columns:
+def align_columns(target: Columns, batch: Columns, on_schema_change: str) -> Columns:
     """Return the columns of the table after ``batch`` is written to it: its own first, in their order and spelling.
 
     Columns are matched by name, ignoring case. The wider of two types is used; texts are without a collation, which
     tables do not store. A column that only one of them has is an error under ``fail``; under ``add`` the table has it,
     under ``ignore`` only if the table had it. Raise SchemaChange.
 
-    >>> aligned([("id", "int"), ("net", "float")], [("net", "double"), ("ID", "bigint"), ("vat", "float")], "add")
+    >>> align_columns([("id", "int"), ("net", "float")], [("net", "double"), ("ID", "bigint"), ("vat", "float")], "add")
     (('id', 'bigint'), ('net', 'double'), ('vat', 'float'))
     """
     target, batch = plain_columns(target), plain_columns(batch)

@@ -16,7 +16,15 @@ from rivet_dagster.model.partitions import Partitions
 from rivet_dagster.model.row_errors import ERROR_COLUMNS
 from rivet_dagster.model.write_plan import ReplaceAll, WritePlan
 from rivet_dagster.sql.trees import as_written, named, text
-from rivet_dagster.sql.write_strategies.trees import BATCH, joined, plain_column, plain_relation, row_of, same, sql_text
+from rivet_dagster.sql.write_strategies.trees import (
+    BATCH,
+    join_relation,
+    plain_column,
+    plain_relation,
+    row_of,
+    same,
+    sql_text,
+)
 
 _OPTIONS = {
     "ignoreNullFields": "false",
@@ -91,18 +99,18 @@ def by_key(columns: Sequence[str]) -> str:
     """
     has_key = exp.EQ(this=plain_column("key", ERRORS), expression=plain_column("key", _REPLACED))
     query = exp.select(*_error_columns(ERRORS)).from_(plain_relation(ERRORS))
-    query = joined(query, _REPLACED, "ANTI", has_key)
-    query = joined(query, NEW_ERRORS, "ANTI", _repeated(plain_column("key", ERRORS), ERRORS))
+    query = join_relation(query, _REPLACED, "ANTI", has_key)
+    query = join_relation(query, NEW_ERRORS, "ANTI", _repeated(plain_column("key", ERRORS), ERRORS))
     of_batch = exp.select(named(key_of(columns, BATCH), "key")).from_(plain_relation(BATCH))
     of_errors = exp.select(plain_column("key")).from_(plain_relation(NEW_ERRORS))
     replaced = exp.Union(this=of_batch, expression=of_errors, distinct=False)
     return sql_text(query.with_(plain_relation(_REPLACED).this, as_=replaced))
 
 
-def placed(partition_column: str, kind: str) -> str:
+def place_errors(partition_column: str, kind: str) -> str:
     """Return the ``errors``, each as a struct, with the value of the partition column by its key, of type ``kind``.
 
-    >>> placed("day", "date")
+    >>> place_errors("day", "date")
     "SELECT STRUCT(...) AS `rivet_error`, FROM_JSON(`key`, '`day` date').`day` AS `day` FROM `errors`"
     """
     name = exp.to_identifier(partition_column, quoted=True)
@@ -122,7 +130,7 @@ def unplaced_once(partition_column: str) -> str:
     """
     query = exp.select(*_error_columns(PLACED, _ERROR)).from_(plain_relation(PLACED))
     return sql_text(
-        joined(query, NEW_ERRORS, "ANTI", _repeated(plain_column(partition_column, PLACED), PLACED, _ERROR))
+        join_relation(query, NEW_ERRORS, "ANTI", _repeated(plain_column(partition_column, PLACED), PLACED, _ERROR))
     )
 
 

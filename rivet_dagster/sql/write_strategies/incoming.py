@@ -25,14 +25,14 @@ from rivet_dagster.sql.write_strategies.trees import (
     TARGET,
     Columns,
     count,
-    joined,
+    join_relation,
     over,
     plain_column,
     plain_relation,
     row_of,
     same,
     same_values,
-    selected,
+    select_columns,
     sql_text,
 )
 
@@ -83,12 +83,12 @@ def _plain(keys: Sequence[exp.Expr]) -> list[exp.Expr]:
 _MATCHED, _PRESENT = "matched", "rivet_there"
 
 
-def merged(columns: Columns, keys: Sequence[str], batch: str = BATCH) -> str:
+def changed_rows(columns: Columns, keys: Sequence[str], batch: str = BATCH) -> str:
     """Return the rows of ``batch``, whose keys are distinct, that are to be inserted or to replace others.
 
     The target is read once, and only its rows with a key of the batch are processed further.
 
-    >>> print(merged([("id", "int"), ("net", "int")], ["id"]))
+    >>> print(changed_rows([("id", "int"), ("net", "int")], ["id"]))
     WITH `matched` AS (SELECT `target`.`id`, `target`.`net`, TRUE AS `rivet_there` FROM `target`
       LEFT SEMI JOIN `batch` ON `target`.`id` IS NOT DISTINCT FROM `batch`.`id`)
     SELECT `batch`.`id`, `batch`.`net` FROM `batch`
@@ -97,8 +97,10 @@ def merged(columns: Columns, keys: Sequence[str], batch: str = BATCH) -> str:
         OR NOT (`batch`.`id` IS NOT DISTINCT FROM `matched`.`id` AND `batch`.`net` IS NOT DISTINCT FROM `matched`.`net`)
     """
     present = named(exp.true(), _PRESENT)
-    matched = joined(selected(columns, TARGET).select(present), batch, "SEMI", same(keys, [TARGET], [batch]))
-    query = joined(selected(columns, batch), _MATCHED, "OUTER", same(keys, [batch], [_MATCHED]))
+    matched = join_relation(
+        select_columns(columns, TARGET).select(present), batch, "SEMI", same(keys, [TARGET], [batch])
+    )
+    query = join_relation(select_columns(columns, batch), _MATCHED, "OUTER", same(keys, [batch], [_MATCHED]))
     new = exp.Is(this=plain_column(_PRESENT, _MATCHED), expression=exp.Null())
     differs = exp.not_(same_values(columns, batch, _MATCHED))
     return sql_text(query.where(exp.or_(new, differs)).with_(plain_relation(_MATCHED).this, as_=matched))
@@ -117,12 +119,12 @@ def repeats(name: str, keys: Sequence[str]) -> str:
     return sql_text(limited(grouped.having(several), 1))
 
 
-def undecided(name: str, columns: Columns, keys: Sequence[str], order_by: Sequence[str]) -> str:
+def ambiguous_rows(name: str, columns: Columns, keys: Sequence[str], order_by: Sequence[str]) -> str:
     """Return the query of ambiguous keys of the relation ``name``: unequal rows, with the same ``order_by``."""
     return sql_text(conflicts(name, [plain_column(key) for key in keys], order_by, [c for c, _ in columns]))
 
 
-def decided(name: str, columns: Columns, keys: Sequence[str], order_by: Sequence[str]) -> str:
+def decided_rows(name: str, columns: Columns, keys: Sequence[str], order_by: Sequence[str]) -> str:
     """Return the query of one row of the relation ``name`` for each key, the greatest by ``order_by``."""
     return sql_text(latest(name, [plain_column(key) for key in keys], order_by, [c for c, _ in columns]))
 
@@ -142,7 +144,9 @@ def newer(columns: Columns, watermark: str) -> str:
     newest = plain_column(_NEWEST, TARGET)
     first = exp.Is(this=newest, expression=exp.Null())
     later = exp.GT(this=plain_column(watermark, BATCH), expression=newest.copy())
-    return sql_text(selected(columns, BATCH).join(exp.Join(this=target, kind="CROSS")).where(exp.or_(first, later)))
+    return sql_text(
+        select_columns(columns, BATCH).join(exp.Join(this=target, kind="CROSS")).where(exp.or_(first, later))
+    )
 
 
 def survivors(columns: Columns, identity: Sequence[str], equal_stay: bool = False) -> str:
@@ -154,10 +158,10 @@ def survivors(columns: Columns, identity: Sequence[str], equal_stay: bool = Fals
     SELECT `rest`.`id`, `rest`.`day` FROM `rest`
       LEFT ANTI JOIN `incoming` ON `rest`.`day` IS NOT DISTINCT FROM `incoming`.`day`
     """
-    query = selected(columns, REST)
+    query = select_columns(columns, REST)
     if not identity:
         return sql_text(query)
     replaced = same(identity, [REST], [INCOMING])
     if equal_stay:
         replaced = exp.and_(replaced, exp.not_(same_values(columns, REST, INCOMING)))
-    return sql_text(joined(query, INCOMING, "ANTI", replaced))
+    return sql_text(join_relation(query, INCOMING, "ANTI", replaced))

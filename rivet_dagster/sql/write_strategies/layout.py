@@ -18,12 +18,12 @@ MOST_PARTS = 200
 """The maximum number of parts, as each adds a condition to the query; a longer window has several partitions a part."""
 
 
-def parted(name: str, columns: Sequence[str]) -> tuple[str, Values]:
+def part_rows(name: str, columns: Sequence[str]) -> tuple[str, Values]:
     """Return the rows of the relation ``name`` with a part for each combination of values, and the query's parameters.
 
     The part is a hash, which is valid in the name of a folder whatever the values are; a collision does no harm.
 
-    >>> parted("batch", ["day"])
+    >>> part_rows("batch", ["day"])
     ('SELECT *, XXHASH64(`day`) AS `rivet_part` FROM `batch`', {})
     """
     part = exp.Anonymous(this="XXHASH64", expressions=[plain_column(c) for c in columns])
@@ -38,7 +38,7 @@ def parted_by_window(name: str, partitions: Partitions, kind: str, window: Windo
     ('SELECT *, XXHASH64(`region`) AS `rivet_part` FROM `batch`', {})
     """
     if not partitions.of_time:
-        return parted(name, [partitions.column])
+        return part_rows(name, [partitions.column])
     step = -(-len(window.keys) // MOST_PARTS)
     bounds = starts(partitions, kind, window.bounds[step:-1:step])
     moment = plain_column(partitions.column)

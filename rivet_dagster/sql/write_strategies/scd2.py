@@ -115,10 +115,10 @@ def conflicts(columns: Sequence[str], plan: History) -> str:
     return sql_text(ambiguous_keys(BATCH, _identity(names), names.order_by, names.values))
 
 
-def unplaced(effective_at: str) -> str:
+def count_without_time(effective_at: str) -> str:
     """Return the query that counts, as ``rows``, the rows of the batch whose effective time is NULL.
 
-    >>> unplaced("at")
+    >>> count_without_time("at")
     'SELECT COUNT(*) AS `rows` FROM `batch` WHERE `at` IS NULL'
     """
     return without_value(effective_at)
@@ -129,7 +129,7 @@ def changes(columns: Sequence[str], plan: History) -> str:
 
     Its rows have the target's ``columns`` and CHANGE. ``:run_started_at``, a TIMESTAMP, is the effective time of rows
     without one, and the end of keys that are closed because the batch lacks them. A version is identified by its keys
-    and its ``valid_from``. The result is correct if ``conflicts`` and ``unplaced`` find nothing.
+    and its ``valid_from``. The result is correct if ``conflicts`` and ``count_without_time`` find nothing.
     """
     names = history_of(columns, plan)
     moments = _moments(names)

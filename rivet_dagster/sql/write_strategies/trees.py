@@ -81,12 +81,12 @@ Columns = Sequence[tuple[str, str]]
 """Pairs of name and engine type, in order."""
 
 
-def selected(columns: Columns, name: str) -> exp.Select:
+def select_columns(columns: Columns, name: str) -> exp.Select:
     """Return the query of all ``columns`` of a relation."""
     return exp.select(*[plain_column(c, name) for c, _ in columns]).from_(plain_relation(name))
 
 
-def joined(query: exp.Select, other: str, how: str, on: exp.Expr) -> exp.Select:
+def join_relation(query: exp.Select, other: str, how: str, on: exp.Expr) -> exp.Select:
     """Return ``query`` with a LEFT join of the kind SEMI, ANTI or OUTER."""
     return query.join(exp.Join(this=plain_relation(other), side="LEFT", kind=how, on=on))
 

@@ -228,14 +228,14 @@ def test_a_heartbeat_and_a_sweep_exclude_each_other(warehouse, home):
     """A sweep removes a dead version before it can be revived, and a heartbeat that waits for the lock is not swept."""
     staged, table = fill(warehouse.begin("orders"), [1]), TableLayout(home.parents[1], "orders")
     thread = threading.Thread(target=staged.beat)
-    with lifecycle.locked(table):
+    with lifecycle.hold_lock(table):
         age_heartbeat(30, home, staged)
         thread.start()
         thread.join(0.2)
         assert thread.is_alive()
     thread.join(10)
     assert not thread.is_alive()
-    with lifecycle.locked(table):
+    with lifecycle.hold_lock(table):
         age_heartbeat(70, home, staged)
         heartbeat.beat(table, staged.version, since=time.time() - 30)  # it has waited that long for the lock
     assert warehouse.sweep() == ()

@@ -14,13 +14,13 @@ from rivet_dagster import compile_directory
 from rivet_dagster.catalogs.contract import Catalog
 from rivet_dagster.catalogs.filesystem import FilesystemCatalog
 from rivet_dagster.catalogs.iceberg import IcebergCatalog
-from rivet_dagster.catalogs.iceberg.settings.connection import connected, pyiceberg_properties
+from rivet_dagster.catalogs.iceberg.settings.connection import connect_catalog, pyiceberg_properties
 from rivet_dagster.catalogs.iceberg.settings.options import KINDS, OPTIONS, wrong_options
 from rivet_dagster.catalogs.iceberg.settings.spark_settings import packages, spark_needs
 from rivet_dagster.entry_points import refuse_wrong_options
 from rivet_dagster.errors import RivetError
 from rivet_dagster.model.profile import CatalogSpec
-from rivet_dagster.secrets.options import masked
+from rivet_dagster.secrets.options import mask_secrets
 
 VALID = {
     "hadoop": {"warehouse": "lake"},
@@ -239,7 +239,7 @@ def test_nessie_is_reached_by_its_own_interface():
 
 def test_a_catalog_in_sqlite_is_opened(tmp_path):
     options = {"catalog": "jdbc", "uri": "jdbc:sqlite:catalog.db", "warehouse": "lake"}
-    catalog = connected("lake", options, tmp_path)
+    catalog = connect_catalog("lake", options, tmp_path)
     catalog.create_namespace("marts")
     again = load_catalog("lake", **pyiceberg_properties("lake", options, tmp_path))
     assert again.list_namespaces() == [("marts",)]
@@ -248,7 +248,7 @@ def test_a_catalog_in_sqlite_is_opened(tmp_path):
 
 def test_a_catalog_that_does_not_answer_is_an_error():
     with pytest.raises(RivetError, match=r"RVT-403 the Iceberg catalog 'lake' cannot be reached: .*Connection refused"):
-        connected("lake", {"catalog": "rest", "uri": "http://127.0.0.1:1"}, PROJECT)
+        connect_catalog("lake", {"catalog": "rest", "uri": "http://127.0.0.1:1"}, PROJECT)
 
 
 @pytest.mark.parametrize(
@@ -266,7 +266,7 @@ def test_a_missing_package_is_named(kind, module, remedy, monkeypatch):
         monkeypatch.delitem(sys.modules, loaded, raising=False)
     monkeypatch.setitem(sys.modules, module, None)
     with pytest.raises(RivetError, match=rf"RVT-123 the Iceberg catalog 'lake' needs .*\n    {remedy}"):
-        connected("lake", declared(kind), PROJECT)
+        connect_catalog("lake", declared(kind), PROJECT)
 
 
 def test_a_doctor_without_pyiceberg_names_the_extra(monkeypatch):
@@ -325,7 +325,7 @@ def test_every_secret_of_iceberg_is_masked_and_nothing_else():
         client.credentials-provider authentication.type token-expires-in-ms token-refresh-enabled
         token-exchange-enabled rest.authorization-url jdbc.schema-version table-default.write.format.default
     """.split()
-    shown = masked(dict.fromkeys([*secrets, *plain], "visible"))
+    shown = mask_secrets(dict.fromkeys([*secrets, *plain], "visible"))
     assert [key for key, value in shown.items() if value == "***"] == secrets
     url = "jdbc:postgresql://db/x?user=ann&password=hunter22"
-    assert masked({"uri": url}) == {"uri": url.replace("hunter22", "***")}
+    assert mask_secrets({"uri": url}) == {"uri": url.replace("hunter22", "***")}

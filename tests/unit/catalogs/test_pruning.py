@@ -9,7 +9,7 @@ from rivet_dagster.catalogs.rewriting.intervals import (
     REPLACED,
     Affected,
     Interval,
-    affected,
+    affected_rows,
 )
 from rivet_dagster.model.storage import ColumnStatistics, Statistics
 from rivet_dagster.model.write_strategy import parse_write_strategy
@@ -31,29 +31,29 @@ def never(columns, most):
     [("append", NOTHING), ("replace", REPLACED), ("truncate_insert", REPLACED)],
 )
 def test_modes_without_pruning_by_values(mode, expected):
-    assert affected(parse_write_strategy(mode).plan, batch(), never) == expected
+    assert affected_rows(parse_write_strategy(mode).plan, batch(), never) == expected
 
 
 @pytest.mark.parametrize("strategy", [SNAPSHOT, MERGE])
 def test_a_batch_without_rows_affects_nothing(strategy):
-    assert affected(strategy, batch(0), never) == NOTHING
+    assert affected_rows(strategy, batch(0), never) == NOTHING
 
 
 def test_one_partition_is_found_from_the_footers():
     point = Affected(("day",), ((Interval(3, 3),),), wholly=True)
-    assert affected(SNAPSHOT, batch(day=ColumnStatistics(0, 3, 3)), never) == point
+    assert affected_rows(SNAPSHOT, batch(day=ColumnStatistics(0, 3, 3)), never) == point
     nothing = Affected(("day",), ((Interval(None, None, nulls=True),),), wholly=True)
-    assert affected(SNAPSHOT, batch(day=ColumnStatistics(9)), never) == nothing
+    assert affected_rows(SNAPSHOT, batch(day=ColumnStatistics(9)), never) == nothing
 
 
 @pytest.mark.parametrize("known", [ColumnStatistics(0, 3, 4), ColumnStatistics(1, 3, 3), ColumnStatistics()])
 def test_several_partitions_are_queried(known):
-    found = affected(SNAPSHOT, batch(day=known), lambda columns, most: [{"day": 3}, {"day": None}])
+    found = affected_rows(SNAPSHOT, batch(day=known), lambda columns, most: [{"day": 3}, {"day": None}])
     assert found == Affected(("day",), ((Interval(3, 3),), (Interval(None, None, nulls=True),)), wholly=True)
 
 
 def test_too_many_partitions_become_one_range():
-    found = affected(SNAPSHOT, batch(day=ColumnStatistics(0, 1, 9)), lambda columns, most: [{"day": 1}] * most)
+    found = affected_rows(SNAPSHOT, batch(day=ColumnStatistics(0, 1, 9)), lambda columns, most: [{"day": 1}] * most)
     assert found == Affected(("day",), ((Interval(1, 9),),))
     assert MOST_VALUES == 1000
 
@@ -61,8 +61,8 @@ def test_too_many_partitions_become_one_range():
 def test_keys_become_a_range():
     known = {"id": ColumnStatistics(0, 1, 9), "region": ColumnStatistics(2, "a", "c")}
     box = (Interval(1, 9), Interval("a", "c", nulls=True))
-    assert affected(MERGE, batch(**known), never) == Affected(("id", "Region"), (box,))
+    assert affected_rows(MERGE, batch(**known), never) == Affected(("id", "Region"), (box,))
 
 
 def test_keys_without_statistics_may_be_in_any_file():
-    assert affected(MERGE, batch(), never) == EVERYTHING
+    assert affected_rows(MERGE, batch(), never) == EVERYTHING

@@ -11,7 +11,7 @@ from support.folders import PROFILES, ProjectFolder, sink, source
 
 from rivet_dagster.catalogs.registry import catalog_class, catalog_traits
 from rivet_dagster.catalogs.spark import SparkCatalog
-from rivet_dagster.catalogs.spark.metastore import uninterrupted
+from rivet_dagster.catalogs.spark.metastore import finish_uninterrupted
 from rivet_dagster.catalogs.spark.names import SparkTableName
 from rivet_dagster.cli.main import main
 from rivet_dagster.engines.pyspark.config import session_config
@@ -193,7 +193,7 @@ def test_an_interrupt_waits_for_the_end_of_a_change():
         done.append("switched")
 
     with pytest.raises(KeyboardInterrupt):
-        uninterrupted(change)
+        finish_uninterrupted(change)
     assert done == ["switched"]
     with pytest.raises(ZeroDivisionError):
-        uninterrupted(lambda: 1 / 0)
+        finish_uninterrupted(lambda: 1 / 0)

@@ -20,7 +20,7 @@ from support.tables import refused
 from rivet_dagster.catalogs.filesystem import FilesystemCatalog
 from rivet_dagster.catalogs.filesystem.stores import store, store_tree
 from rivet_dagster.catalogs.filesystem.stores.store import StoreUri
-from rivet_dagster.catalogs.filesystem.stores.store_tree import explained
+from rivet_dagster.catalogs.filesystem.stores.store_tree import explain_error
 from rivet_dagster.catalogs.registry import open_catalog
 from rivet_dagster.model.finding import FAIL, OK
 from rivet_dagster.model.inputs import LandedFile
@@ -43,7 +43,7 @@ def catalog(bucket: Bucket, path: str = "raw", **options: object) -> FilesystemC
 @pytest.mark.parametrize("code", ["PERMANENT_REDIRECT", "UNKNOWN (HTTP status 301)", "UNKNOWN (HTTP status 307)"])
 def test_a_bucket_of_another_region_is_told(code: str) -> None:
     error = OSError(f"When listing objects: AWS Error {code} during ListObjectsV2 operation: try there")
-    assert explained(error, StoreUri.of("s3a://lake/raw"), lambda: None) == (
+    assert explain_error(error, StoreUri.of("s3a://lake/raw"), lambda: None) == (
         "the bucket is in another region",
         "Name the bucket's `region` in the catalog's `options`.",
     )

@@ -47,8 +47,8 @@ def failures(findings) -> list[Finding]:
 def versions(monkeypatch) -> dict[str, str | None]:
     """Override the installed versions by name; others are the real ones."""
     fake: dict[str, str | None] = {}
-    real = command.installed
-    monkeypatch.setattr(command, "installed", lambda name: fake[name] if name in fake else real(name))
+    real = command.installed_version
+    monkeypatch.setattr(command, "installed_version", lambda name: fake[name] if name in fake else real(name))
     declared = [
         "dagster<1.14,>=1.13.4", "pyspark<5,>=4.0", "pandas<3,>=2.2; extra == 'pandas'",
         "pyspark<4.2,>=4.0; extra == 'iceberg'", "ruff<1; extra == 'dev'",

@@ -186,7 +186,7 @@ def _pretend(patch: pytest.MonkeyPatch, home: Path) -> None:
     patch.setattr(f"{module}._made", lambda folder, jvm: SimpleNamespace(size=170_000_000))
     patch.setattr("rivet_dagster.engines.pyspark.examining.find_java", lambda _: Java(Path("/java"), 17))
     patch.setattr("rivet_dagster.engines.pyspark.examining.spark_version", lambda: "4.1.4")
-    patch.setattr("rivet_dagster.cli.doctor.command.installed", lambda name: "1.2.3")
+    patch.setattr("rivet_dagster.cli.doctor.command.installed_version", lambda name: "1.2.3")
     patch.setattr("rivet_dagster.cli.doctor.command.requires", lambda name: [])
     patch.setattr("platform.python_version", lambda: "3.99.9")
     patch.setattr("platform.machine", lambda: "x86_64")

@@ -3,7 +3,7 @@
 import pytest
 
 from rivet_dagster.compiler.group_query import Cte, GroupQuery
-from rivet_dagster.compiler.row_errors import separated
+from rivet_dagster.compiler.row_errors import separate_errors
 from rivet_dagster.sql.row_errors.error_query import QueryLocation
 from rivet_dagster.sql.row_errors.row_by_row import row_by_row
 
@@ -12,7 +12,7 @@ def group(*texts: str) -> GroupQuery:
     """Return the query of the joints j1, j2..., each of which reads the one before it, and the first one t."""
     upstream = ["t", *(f"j{number}" for number in range(1, len(texts)))]
     ctes = [Cte(f"j{number}", text, (upstream[number - 1],)) for number, text in enumerate(texts, 1)]
-    return separated(
+    return separate_errors(
         GroupQuery((ctes[-1].joint,), tuple(ctes)), {cte.joint: (QueryLocation(cte.joint),) * 2 for cte in ctes}
     )
 

@@ -62,7 +62,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def added(folder: Path, jvm: SparkJvm, text: str = "classes") -> Archive:
-    with store.making(folder) as made:
+    with store.make_folder(folder) as made:
         assert made is not None
         (made / "classes.jsa").write_text(text)
         return store.add_archive(folder, jvm, made, (made / "classes.jsa",))
@@ -165,10 +165,10 @@ def test_the_oldest_archives_are_removed(folder, spark, java):
 def test_one_process_at_a_time_makes_an_archive_and_removes_what_a_killed_one_left(folder, jvm):
     folder.mkdir(parents=True)
     (folder / ".making-killed").mkdir()
-    with store.making(folder) as made:
+    with store.make_folder(folder) as made:
         assert made is not None
         assert not (folder / ".making-killed").exists()
-        with store.making(folder) as second:
+        with store.make_folder(folder) as second:
             assert second is None
         assert make_archive(folder, jvm) is None
     assert not made.exists()

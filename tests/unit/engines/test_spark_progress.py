@@ -8,7 +8,7 @@ import pytest
 
 from rivet_dagster.engines.contract import Progress
 from rivet_dagster.engines.pyspark.connect import ConnectAdapter
-from rivet_dagster.engines.pyspark.progress import Stage, Tally, reporting
+from rivet_dagster.engines.pyspark.progress import Stage, Tally, report_progress
 
 
 def tallied(*seen: list[Stage]) -> list[tuple[int, int, int, int]]:
@@ -52,7 +52,7 @@ class FakeJobs:
 def test_the_end_reports_everything_as_done():
     reported: list[Progress] = []
     jobs = FakeJobs()
-    with reporting(reported.append, jobs.listen, "t") as tick:
+    with report_progress(reported.append, jobs.listen, "t") as tick:
         tick()
         jobs.listener([Stage(0, 3, 8)])
         tick()
@@ -64,7 +64,7 @@ def test_the_end_reports_everything_as_done():
 def test_a_write_without_reported_progress_reports_no_end():
     reported: list[Progress] = []
     jobs = FakeJobs()
-    with reporting(reported.append, jobs.listen, "t"):
+    with report_progress(reported.append, jobs.listen, "t"):
         jobs.listener([Stage(0, 3, 8)])
     assert reported == []
 
@@ -74,7 +74,7 @@ def test_a_failed_write_is_not_reported_as_done():
     jobs = FakeJobs()
 
     def work() -> None:
-        with reporting(reported.append, jobs.listen, "t") as tick:
+        with report_progress(reported.append, jobs.listen, "t") as tick:
             jobs.listener([Stage(0, 3, 8)])
             tick()
             raise ZeroDivisionError
@@ -119,7 +119,7 @@ JOIN = [
 def test_over_connect_only_stages_that_have_begun_are_counted():
     reported: list[Progress] = []
     spark = FakeConnect()
-    with reporting(reported.append, ConnectAdapter(spark).listen, "t") as tick:
+    with report_progress(reported.append, ConnectAdapter(spark).listen, "t") as tick:
         for stages in JOIN:
             spark.tell(*stages)
             tick()
@@ -131,6 +131,6 @@ def test_over_connect_only_stages_that_have_begun_are_counted():
 
 def test_over_connect_a_write_that_fails_leaves_no_handler():
     spark = FakeConnect()
-    with pytest.raises(ZeroDivisionError), reporting(print, ConnectAdapter(spark).listen, "t"):
+    with pytest.raises(ZeroDivisionError), report_progress(print, ConnectAdapter(spark).listen, "t"):
         raise ZeroDivisionError
     assert spark.handlers == []

@@ -22,10 +22,16 @@ from rivet_dagster.cli.main import main
 from rivet_dagster.engines.pyspark.examining import examine_own_server
 from rivet_dagster.engines.pyspark.server import record
 from rivet_dagster.engines.pyspark.server.command import PORT, TOKEN
-from rivet_dagster.engines.pyspark.server.connecting import UsedServer, _channel_to, connected_to
+from rivet_dagster.engines.pyspark.server.connecting import UsedServer, _channel_to, connect_to_server
 from rivet_dagster.engines.pyspark.server.files import ServerFiles
 from rivet_dagster.engines.pyspark.server.ports import listener_of
-from rivet_dagster.engines.pyspark.server.record import ServerRecord, process_state, running, stop_running, write_record
+from rivet_dagster.engines.pyspark.server.record import (
+    ServerRecord,
+    find_running,
+    process_state,
+    stop_running,
+    write_record,
+)
 from rivet_dagster.engines.pyspark.server.starting import ServerSpec, ensure_server
 from rivet_dagster.errors import RivetError
 
@@ -64,7 +70,7 @@ def test_a_server_starts_once_and_keeps_its_secrets(spec, monkeypatch):
     secretive = with_settings(spec, hadoop_fs_s3a_secret_key="hunter22", sql_catalog_lake_token="hunter33")
     record, users = ensure_server(secretive)
     again, _ = ensure_server(secretive)
-    assert again == record == running(spec.files)
+    assert again == record == find_running(spec.files)
     assert socket.create_connection(("127.0.0.1", record.port), 5).close() is None
 
     seen = json.loads((spec.files.root / "seen.json").read_text())
@@ -89,7 +95,7 @@ def test_a_server_starts_once_and_keeps_its_secrets(spec, monkeypatch):
 
     users.close()
     assert stop_running(spec.files) == record
-    assert running(spec.files) is stop_running(spec.files) is None
+    assert find_running(spec.files) is stop_running(spec.files) is None
     until(lambda: not list(spec.files.folder.glob("*.conf")))  # the supervisor has ended, too
 
 
@@ -112,7 +118,7 @@ def test_a_start_goes_on_without_the_process_that_began_it(spec):
     until((spec.files.root / "seen.json").exists)
     first.kill()
     first.wait()
-    assert running(spec.files) is None
+    assert find_running(spec.files) is None
     began = (spec.files.root / "seen.json").stat().st_mtime
     ensure_server(slow)
     assert (spec.files.root / "seen.json").stat().st_mtime == began
@@ -139,7 +145,7 @@ def test_a_server_that_does_not_start(spec, tmp_path):
     (spec.home / "jars" / next(jar.name for jar in (spec.home / "jars").glob("spark-connect*"))).unlink()
     with pytest.raises(RivetError, match="has no Spark Connect server"):
         ensure_server(spec)
-    assert running(spec.files) is None
+    assert find_running(spec.files) is None
 
 
 @pytest.mark.parametrize(("version", "code"), [(None, "RVT-111"), ("11.0.2", "RVT-112")])
@@ -195,7 +201,7 @@ def test_who_takes_the_port_before_the_server_is_sent_nothing(spec):
         ensure_server(slow)
     thief.join()
     strangers[0].close()
-    assert (strangers[0].received, running(spec.files)) == ([], None)
+    assert (strangers[0].received, find_running(spec.files)) == ([], None)
 
 
 def test_who_takes_the_port_after_the_server_is_sent_nothing(spec, monkeypatch):
@@ -213,7 +219,7 @@ def test_who_takes_the_port_after_the_server_is_sent_nothing(spec, monkeypatch):
     socket.create_connection(("127.0.0.1", server.record.port), 5).close()  # then it listens no more
     until(lambda: listener_of(server.record.pid, server.record.port) is None)
     stranger = Stranger(server.record.port)
-    for request in (lambda: call("the token", metadata=[("authorization", "t")]), lambda: connected_to(server)):
+    for request in (lambda: call("the token", metadata=[("authorization", "t")]), lambda: connect_to_server(server)):
         with pytest.raises(RivetError, match=r"RVT-521 .* does not listen on port \d+ any more"):
             request()
     os.kill(server.record.pid, signal.SIGKILL)
@@ -235,7 +241,7 @@ def test_a_recorded_process_is_not_trusted(spec):
         theirs = ServerRecord(bystander.pid, state.began, "spark.1.conf", 1, "local", {}, "t" * 40)
         for record in (theirs, replace(theirs, began="before", marker="time.sleep")):
             write_record(spec.files, record)
-            assert running(spec.files) is stop_running(spec.files) is None
+            assert find_running(spec.files) is stop_running(spec.files) is None
         assert bystander.poll() is None
         record, _ = ensure_server(spec)
         assert record.pid != bystander.pid
@@ -326,7 +332,7 @@ def test_the_command(spec, capsys, tmp_path, monkeypatch):
 
     assert spark("status") == spark("stop") == "engine spark: no Spark server runs\n"
     assert spark("start").startswith("engine spark: the Spark server has started, pid ")
-    record = running(spec.files)
+    record = find_running(spec.files)
     shown = f"pid {record.pid}, address sc://localhost:{record.port}, log {spec.files.log}\n"
     assert spark("start") == f"engine spark: the Spark server runs already, {shown}"
     assert spark("status") == f"engine spark: the Spark server runs, {shown}"

@@ -8,7 +8,7 @@ import pytest
 
 from rivet_dagster.errors import RivetError
 from rivet_dagster.project_tests.declared import ProjectTest
-from rivet_dagster.project_tests.parsing import read_tests, selected
+from rivet_dagster.project_tests.parsing import read_tests, select_tests
 
 MANIFEST = "profiles: profiles.yaml\nsources: sources\njoints: joints\nsinks: sinks\n"
 
@@ -175,7 +175,7 @@ def test_tests_are_selected_by_path_and_name(read):
     tests = read("name: refunds\ntarget: x\n", folder__b="name: more_refunds\n---\nname: other\n").values()
 
     def names(*paths, text=None):
-        return [test.name for test in selected(tuple(tests), paths, text)]
+        return [test.name for test in select_tests(tuple(tests), paths, text)]
 
     assert names() == ["refunds", "more_refunds", "other"]
     assert names("tests/folder") == ["more_refunds", "other"]

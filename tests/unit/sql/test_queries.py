@@ -6,7 +6,7 @@ import pytest
 from sqlglot import TokenType
 from sqlglot.dialects.databricks import Databricks
 
-from rivet_dagster.sql.dialect import SqlError, quoted, read_query, tokenize
+from rivet_dagster.sql.dialect import SqlError, quote_name, read_query, tokenize
 from rivet_dagster.sql.fuse import fuse
 from rivet_dagster.sql.known_query import is_deterministic, reads
 
@@ -118,9 +118,9 @@ def test_exactly_the_keywords_of_the_tokenizer_are_quoted():
     words = {word for word in keywords.split() if word.isidentifier()}
     for word in words | {f"{word}_1" for word in words}:
         plain = [token.token_type for token in tokenize(word)] == [TokenType.VAR]
-        assert (quoted(word) == word) is plain
+        assert (quote_name(word) == word) is plain
 
 
 def test_reserved_names_are_quoted_in_the_with():
-    assert quoted("select") == "`select`"
+    assert quote_name("select") == "`select`"
     assert fuse([("select", "SELECT 1")], "select").startswith("WITH `select` AS (")

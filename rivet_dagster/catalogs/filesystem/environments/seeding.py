@@ -26,7 +26,7 @@ def seed(base: TableLayout, environment: EnvironmentFolder) -> None:
     """
     own = environment.layout(base.name)
     lifecycle.make_durable(own.home)
-    with lifecycle.locked(own):
+    with lifecycle.hold_lock(own):
         while not environment.is_built(base.name):
             version = _published(base)
             if version is not None and version != own.published():
@@ -46,7 +46,7 @@ def seed(base: TableLayout, environment: EnvironmentFolder) -> None:
 def forget(environment: EnvironmentFolder, table: str) -> None:
     """Remove the base's versions of a table that readers in the environment do not see any more. Raises OSError."""
     own = environment.layout(table)
-    with lifecycle.locked(own):
+    with lifecycle.hold_lock(own):
         if own.published() is None:
             _forget_others(environment, own, None)
 

@@ -20,23 +20,23 @@ from pathlib import Path
 
 from rivet_dagster.catalogs.capabilities.targets import HasTargets
 from rivet_dagster.catalogs.environments.catalog import EnvironmentStorage, StoredEnvironment
-from rivet_dagster.catalogs.environments.state import MERGING, OPEN, PUBLISHED, BuiltTable, merged
+from rivet_dagster.catalogs.environments.state import MERGING, OPEN, PUBLISHED, BuiltTable, merged_environment
 from rivet_dagster.catalogs.environments.tables_over_base import EnvironmentTables, T
 from rivet_dagster.catalogs.filesystem.catalog_location import MountGuard
 from rivet_dagster.catalogs.filesystem.environments import folder as folders
 from rivet_dagster.catalogs.filesystem.environments.folder import EnvironmentFolder, FolderState
 from rivet_dagster.catalogs.filesystem.environments.seeding import forget, keep_permissions, seed
 from rivet_dagster.catalogs.filesystem.files.data_files import stamp_of
-from rivet_dagster.catalogs.filesystem.files.file_status import looking
+from rivet_dagster.catalogs.filesystem.files.file_status import translate_read_errors
 from rivet_dagster.catalogs.filesystem.files.footers import parquet_files
-from rivet_dagster.catalogs.filesystem.files.local_writing import writing
+from rivet_dagster.catalogs.filesystem.files.local_writing import translate_write_errors
 from rivet_dagster.catalogs.filesystem.version_folders import VersionFolders
 from rivet_dagster.catalogs.filesystem.versions import error_tables, heartbeat, lifecycle
 from rivet_dagster.catalogs.filesystem.versions.layout import TableLayout, is_table_name
 from rivet_dagster.catalogs.filesystem.versions.manifest import Manifest, read_manifest
-from rivet_dagster.catalogs.filesystem.versions.sweep import building
+from rivet_dagster.catalogs.filesystem.versions.sweep import list_building
 from rivet_dagster.catalogs.filesystem.versions.watermark import read_override
-from rivet_dagster.catalogs.heartbeat_thread import beating
+from rivet_dagster.catalogs.heartbeat_thread import send_heartbeats
 from rivet_dagster.errors import NotWritable, RivetError
 from rivet_dagster.model.storage import Provenance, Published
 
@@ -58,7 +58,7 @@ class FolderTables(EnvironmentTables):
         """Return whether a run in the environment has published the table, or the one whose errors it holds."""
         if not is_table_name(table):
             return False  # a path or a glob of a source
-        with looking(self.folder.path):
+        with translate_read_errors(self.folder.path):
             for folder in (self.folder.path, self.folder.catalog):
                 table = error_tables.table_of(folder, table) or table
             try:
@@ -68,22 +68,22 @@ class FolderTables(EnvironmentTables):
 
     def built_names(self) -> list[str]:
         """Return the tables whose published version is not one of the base."""
-        with looking(self.folder.path):
+        with translate_read_errors(self.folder.path):
             return [table.name for table in self.folder.tables() if self.folder.is_built(table.name)]
 
     def exists(self) -> bool:
         """Return whether there is a folder."""
-        with looking(self.folder.path):
+        with translate_read_errors(self.folder.path):
             return self.folder.state() is not None
 
     def require_open(self) -> None:
         """Raise RVT-415 unless the environment is open."""
-        with looking(self.folder.path):
+        with translate_read_errors(self.folder.path):
             self.folder.required()
 
     def prepare(self, table: str) -> None:
         """Have the table be the base's published version, unless it was built there."""
-        with writing(self.folder.layout(table).home):
+        with translate_write_errors(self.folder.layout(table).home):
             seed(self.base.layout(table), self.folder)
 
     def join(self, transaction: T) -> T:
@@ -98,14 +98,14 @@ class FolderTables(EnvironmentTables):
     def published_by(self, table: str, identity: str) -> Published | None:
         """Return a version that a run in the environment published."""
         found = self.catalog.published_by(table, identity)
-        with looking(self.folder.path):
+        with translate_read_errors(self.folder.path):
             is_base = found is not None and found.version in self.folder.base_versions(table)
         return None if is_base else found
 
     def evict(self, published: Published) -> None:
         """Remove the environment's table, then what it has of the base's versions."""
         self.catalog.evict(published)
-        with writing(self.folder.path):
+        with translate_write_errors(self.folder.path):
             forget(self.folder, published.table)
 
     def described(self, layout: TableLayout, manifest: Manifest) -> Published:
@@ -135,7 +135,7 @@ class FilesystemEnvironment(StoredEnvironment):
 
     def is_alive(self) -> bool:
         """Return whether a run that is alive, or has just died, builds a version there. Raises OSError."""
-        alive = ((table, version) for table in self.folder.tables() for version in building(table))
+        alive = ((table, version) for table in self.folder.tables() for version in list_building(table))
         return any(heartbeat.is_alive(table, version, heartbeat.now(table)) for table, version in alive)
 
     def excluding_others(self, state: FolderState) -> AbstractContextManager[None]:
@@ -161,7 +161,7 @@ class FilesystemEnvironment(StoredEnvironment):
             return self.folder.drop()
         with self.folder.locked():  # a merge ends first
             if self.folder.is_merged():
-                raise merged(self.folder.name)
+                raise merged_environment(self.folder.name)
             return self.folder.drop()
 
     def before_creation(self) -> None:
@@ -201,7 +201,7 @@ class FilesystemEnvironment(StoredEnvironment):
         with transaction:
             if self._described(table.table, table.current).moved:  # since all tables were looked at
                 raise self._conflict(table)
-            with beating(transaction.beat, layout.name):
+            with send_heartbeats(transaction.beat, layout.name):
                 lifecycle.copy(own, version, transaction.version, layout)
                 keep_permissions(own, version, layout, transaction.version)
             return transaction.commit(identity)
@@ -262,14 +262,14 @@ class EnvironmentFolders(EnvironmentStorage):
     @contextmanager
     def looking(self) -> Iterator[None]:
         """Turn errors of the file system into RVT-403."""
-        with looking(self.folder):
+        with translate_read_errors(self.folder):
             yield
 
     @contextmanager
     def changing(self, name: str | None = None) -> Iterator[None]:
         """Turn errors of the file system into RVT-404."""
         every = folders.folders_of(self.folder)
-        with writing(every if name is None else EnvironmentFolder(self.folder, name).path):
+        with translate_write_errors(every if name is None else EnvironmentFolder(self.folder, name).path):
             yield
 
     def sweep_remains(self, oldest: datetime) -> list[str]:

@@ -193,7 +193,7 @@ def _like(path: Path, example: Path) -> None:
         os.chown(path, status.st_uid, status.st_gid)
 
 
-def pruned(files: list[Path], affected: Affected, footers: Footers) -> tuple[list[Path], list[Path], int]:
+def prune_files(files: list[Path], affected: Affected, footers: Footers) -> tuple[list[Path], list[Path], int]:
     """Return the files that a write cannot change, those that it may change in part, and the row count of all files."""
     unchanged, mixed, rows = [], [], 0
     for path in files:

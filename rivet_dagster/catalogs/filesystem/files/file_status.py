@@ -25,7 +25,7 @@ REMEDY = "Give this user the right to read there, or look after that file system
 
 
 @contextmanager
-def looking(shown: str | PurePath, verb: str = "looked up") -> Iterator[None]:
+def translate_read_errors(shown: str | PurePath, verb: str = "looked up") -> Iterator[None]:
     """Turn an OSError of the block, which looks up the path ``shown`` in the message, into RVT-403."""
     try:
         yield

@@ -53,10 +53,10 @@ def sync(path: Path) -> None:
 
 
 @contextmanager
-def writing(path: Path) -> Iterator[None]:
+def translate_write_errors(path: Path) -> Iterator[None]:
     """Turn an OSError of the block, which writes to ``path``, into RVT-404.
 
-    >>> with writing(Path("/warehouse")):
+    >>> with translate_write_errors(Path("/warehouse")):
     ...     raise OSError(errno.ENOSPC, "No space left on device")
     Traceback (most recent call last):
     rivet_dagster.errors.NotWritable: RVT-404 cannot write to /warehouse: No space left on device

@@ -49,7 +49,7 @@ class FilesystemLandingZone(LandingZone):
     def files(self) -> tuple[LandedFile, ...]:
         """Return all files but hidden ones and those whose names, or whose folders' names, begin with ``_``."""
         tree = self.look()
-        return listed(tree, self.table, lambda: self._roots(tree))
+        return list_files(tree, self.table, lambda: self._roots(tree))
 
     def relation(self, files: Sequence[LandedFile]) -> Files:
         """Return a relation that lists the files; partition folders below a directory become columns."""
@@ -122,10 +122,10 @@ def _folders_in(tree: FileTree, folder: PurePath) -> list[PurePath]:
 
 def source_files(tree: FileTree, table: str, default_format: str) -> tuple[LandedFile, ...]:
     """Return the files of a source that is not a landing zone. Raises RVT-403."""
-    return listed(tree, table, lambda: roots(tree, table, default_format))
+    return list_files(tree, table, lambda: roots(tree, table, default_format))
 
 
-def listed(tree: FileTree, table: str, find_roots: Callable[[], tuple[PurePath, ...]]) -> tuple[LandedFile, ...]:
+def list_files(tree: FileTree, table: str, find_roots: Callable[[], tuple[PurePath, ...]]) -> tuple[LandedFile, ...]:
     """Return all files at and below the roots of ``table``, in order, but those that engines ignore.
 
     None if there are no roots yet but the folder that would contain them exists. Raises RVT-403.
@@ -136,7 +136,7 @@ def listed(tree: FileTree, table: str, find_roots: Callable[[], tuple[PurePath, 
         paths = find_roots()
         if not paths:
             require_folder(tree, fixed_folder(tree, table) if is_glob(table) else path.parent)
-        files = {described(tree, file) for file in tree.data_files(paths)}
+        files = {describe_file(tree, file) for file in tree.data_files(paths)}
     return tuple(sorted(file for file in files if file is not None))
 
 
@@ -150,7 +150,7 @@ def require_folder(tree: FileTree, folder: PurePath) -> None:
     tree.names_in(folder)
 
 
-def described(tree: FileTree, path: PurePath) -> LandedFile | None:
+def describe_file(tree: FileTree, path: PurePath) -> LandedFile | None:
     """Return the file at ``path``; None if it does not exist or is a broken link."""
     status = tree.status(path)
     if status is None:

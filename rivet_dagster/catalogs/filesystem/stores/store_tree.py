@@ -96,7 +96,7 @@ class StoreTree(FileTree):
 
     def trouble(self, error: Exception) -> tuple[str, str | None]:
         """Return an explanation of the store's answer."""
-        return explained(error, self._store.uri, self._probe)
+        return explain_error(error, self._store.uri, self._probe)
 
     def _status_now(self, path: PurePath) -> FileStatus | None:
         from pyarrow.fs import FileType
@@ -199,14 +199,14 @@ _WRONG_KEYS = frozenset(
 _SILENT = frozenset({"NETWORK_CONNECTION", "REQUEST_TIMEOUT", "CLIENT_SIGNING_FAILURE"})
 
 
-def explained(error: Exception, uri: StoreUri, probe: Callable[[], None]) -> tuple[str, str | None]:
+def explain_error(error: Exception, uri: StoreUri, probe: Callable[[], None]) -> tuple[str, str | None]:
     """Return the end of a sentence about an exception of pyarrow, and a remedy; None for the usual one.
 
     S3 refuses a request about one object without a reason; ``probe`` makes one that it gives a reason for.
 
     >>> lake = StoreUri.of("s3a://lake/raw")
     >>> refusal = OSError("When listing: AWS Error NO_SUCH_BUCKET during ListObjectsV2 operation: it does not exist")
-    >>> explained(refusal, lake, lambda: None)
+    >>> explain_error(refusal, lake, lambda: None)
     ("there is no bucket 'lake'", "Create it, or correct the catalog's `path`.")
     """
     text = str(error)

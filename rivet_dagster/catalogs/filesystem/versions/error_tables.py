@@ -15,7 +15,13 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from rivet_dagster.catalogs.filesystem.files.file_status import MISSING, exists, is_folder, looking, names_in
+from rivet_dagster.catalogs.filesystem.files.file_status import (
+    MISSING,
+    exists,
+    is_folder,
+    names_in,
+    translate_read_errors,
+)
 from rivet_dagster.catalogs.filesystem.versions.layout import TableLayout
 from rivet_dagster.errors import RivetError
 
@@ -52,7 +58,7 @@ def check_place(table: TableLayout, name: str) -> None:
     link = TableLayout(table.folder, name).link
     if link.name.lower() == table.link.name.lower():
         raise RivetError("RVT-404", f"the table '{table.name}' cannot be its own error table")
-    with looking(link):
+    with translate_read_errors(link):
         text = _link_text(link)
         if text == _text(table, name) or not exists(link, follow=False):
             return

@@ -40,7 +40,7 @@ def beat(table: TableLayout, version: str, since: float) -> None:
 
 
 @contextmanager
-def required(table: TableLayout, version: str) -> Iterator[None]:
+def require_heartbeat(table: TableLayout, version: str) -> Iterator[None]:
     """Raise RVT-406 if the version has been swept before the block, or by the time that the block fails."""
     if not exists(table.alive(version)):
         raise _dead(table, version, "has been swept away")

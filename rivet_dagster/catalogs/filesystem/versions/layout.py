@@ -42,7 +42,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
-from rivet_dagster.catalogs.filesystem.files.file_status import MISSING, is_folder, looking, names_in
+from rivet_dagster.catalogs.filesystem.files.file_status import MISSING, is_folder, names_in, translate_read_errors
 from rivet_dagster.errors import RivetError
 from rivet_dagster.model.convert import show
 
@@ -115,7 +115,7 @@ class TableLayout:
     def data(self, version: str) -> Path:
         """Return the folder of a version's files, which is moved when an error table is published. Raises RVT-403."""
         rows = self.rows_with_errors(version)
-        with looking(rows):
+        with translate_read_errors(rows):
             return rows if is_folder(rows) else self.rows_alone(version)
 
     def rows_alone(self, version: str) -> Path:
@@ -175,7 +175,7 @@ class TableLayout:
 
         Raises RVT-404 if there is something else at its path, RVT-403 if that cannot be looked up.
         """
-        with looking(self.link):
+        with translate_read_errors(self.link):
             try:
                 text = os.readlink(self.link)
             except OSError as error:
@@ -211,7 +211,7 @@ class TableLayout:
         return f"{max(numbers, default=0) + 1:08d}-{secrets.token_hex(4)}"
 
 
-def unlinked(table: TableLayout, versions: Sequence[str]) -> list[str]:
+def find_unlinked(table: TableLayout, versions: Sequence[str]) -> list[str]:
     """Return the ``versions`` without a link below the catalog's folder to or into them. Raises OSError."""
     if not versions:
         return []

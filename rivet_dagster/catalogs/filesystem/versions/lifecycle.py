@@ -15,12 +15,12 @@ from itertools import takewhile
 from pathlib import Path
 
 from rivet_dagster.catalogs.filesystem.files.data_files import Footers, share
-from rivet_dagster.catalogs.filesystem.files.file_status import exists, is_folder, looking
+from rivet_dagster.catalogs.filesystem.files.file_status import exists, is_folder, translate_read_errors
 from rivet_dagster.catalogs.filesystem.files.footers import is_data, parquet_files, read_statistics
 from rivet_dagster.catalogs.filesystem.files.local_writing import sync
 from rivet_dagster.catalogs.filesystem.versions import heartbeat, publishers
 from rivet_dagster.catalogs.filesystem.versions.error_tables import errors_folder, make_errors_folder
-from rivet_dagster.catalogs.filesystem.versions.layout import TableLayout, unlinked
+from rivet_dagster.catalogs.filesystem.versions.layout import TableLayout, find_unlinked
 from rivet_dagster.catalogs.filesystem.versions.manifest import Manifest, read_manifest
 from rivet_dagster.errors import NotWritable, RivetError
 from rivet_dagster.project.rivet_folder import make_rivet_folder
@@ -64,7 +64,7 @@ def _try_a_link(table: TableLayout, version: str) -> None:
 
 
 @contextmanager
-def locked(table: TableLayout) -> Iterator[None]:
+def hold_lock(table: TableLayout) -> Iterator[None]:
     """Hold the lock without which no process publishes a version of ``table`` or sweeps it. Raises OSError."""
     with open(table.lock, "a") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
@@ -73,9 +73,9 @@ def locked(table: TableLayout) -> Iterator[None]:
 
 def beat(table: TableLayout, version: str) -> None:
     """Send a heartbeat of a version that is being built. Raises RVT-406, OSError."""
-    with heartbeat.required(table, version):
+    with heartbeat.require_heartbeat(table, version):
         since = heartbeat.now(table)
-        with locked(table):
+        with hold_lock(table):
             heartbeat.beat(table, version, since)
 
 
@@ -97,7 +97,7 @@ def manifest_of(table: TableLayout, version: str) -> Manifest | None:
 def folder(table: TableLayout, version: str) -> Path:
     """Return the folder of a published version's files. Raises RVT-401 if it does not exist any more."""
     path = table.data(version)
-    with looking(path):
+    with translate_read_errors(path):
         if not is_folder(path):
             raise RivetError("RVT-401", f"the version {version} of '{table.name}' has been removed")
     return path
@@ -107,7 +107,7 @@ def current(table: TableLayout) -> Manifest | None:
     """Return the manifest of the version that readers see, None without one. Raises RVT-403, RVT-404."""
     while True:
         version = table.published()
-        with looking(table.link):
+        with translate_read_errors(table.link):
             manifest = manifest_of(table, version) if version else None
         # Another version may have been published, and this one removed in part or whole, since its name was read.
         if version == table.published() or (manifest is not None and exists(table.manifest(manifest.version))):
@@ -140,7 +140,7 @@ def may_be_read(table: TableLayout, version: str) -> bool:
         # Another file at the table's path means that it is not published; other errors leave that open.
         if not isinstance(error, NotWritable):
             return True
-    return exists(table.manifest(version)) and not unlinked(table, [version])
+    return exists(table.manifest(version)) and not find_unlinked(table, [version])
 
 
 def copy(table: TableLayout, version: str, to: str, other: TableLayout | None = None) -> None:
@@ -194,7 +194,7 @@ def expire(table: TableLayout, keep: int) -> None:
     if expired:
         sync(table.home)  # before the versions are removed, whose manifests are the only other record
     # The oldest first: an interrupt must not break the chain of manifests to versions that are still to be removed.
-    for version in reversed(unlinked(table, expired)):
+    for version in reversed(find_unlinked(table, expired)):
         with suppress(OSError):  # the next publish tries it again
             remove(table, version)
 

@@ -20,10 +20,10 @@ def stage(table: TableLayout, version: str, mark: Mark) -> None:
 
     Raises RVT-406.
     """
-    with heartbeat.required(table, version):
+    with heartbeat.require_heartbeat(table, version):
         lifecycle.sync_data(table, version)
         since = heartbeat.now(table)
-        with lifecycle.locked(table):
+        with lifecycle.hold_lock(table):
             heartbeat.beat(table, version, since)
             write_mark(table, version, mark)
 
@@ -53,7 +53,7 @@ def keep_alive(table: TableLayout, version: str, seconds: float) -> bool:
     """
     if not exists(table.withheld(version)):
         return False
-    with lifecycle.locked(table):
+    with lifecycle.hold_lock(table):
         if not is_staged(table, version):
             return False
         last = status(table.alive(version))
@@ -66,17 +66,17 @@ def keep_alive(table: TableLayout, version: str, seconds: float) -> bool:
 def take_up(table: TableLayout, version: str) -> Mark:
     """Return the mark of a staged version, whose heartbeat is renewed. Raises RVT-418."""
     if not keep_alive(table, version, 0.0):
-        raise gone(table.name, version)
+        raise no_staged_version(table.name, version)
     return read_mark(table, version)
 
 
 def withhold(table: TableLayout, version: str) -> None:
     """Withhold a staged version: no sweep removes it. Raises RVT-418."""
     if not exists(table.withheld(version)):
-        raise gone(table.name, version)
-    with lifecycle.locked(table):
+        raise no_staged_version(table.name, version)
+    with lifecycle.hold_lock(table):
         if not is_staged(table, version):
-            raise gone(table.name, version)
+            raise no_staged_version(table.name, version)
         mark = read_mark(table, version)
         write_mark(table, version, Mark(mark.origin))
         heartbeat.end(table, version)
@@ -86,6 +86,6 @@ def _maker(table: TableLayout, version: str) -> str:
     return read_mark(table, version).origin.identity
 
 
-def gone(table: str, version: str) -> RivetError:
+def no_staged_version(table: str, version: str) -> RivetError:
     """Return RVT-418 for a version that is not staged any more."""
     return RivetError("RVT-418", f"'{table}' has no staged version {version} any more")

@@ -7,13 +7,13 @@ import re
 from rivet_dagster.catalogs.capabilities.upkeep import DEAD_AFTER
 from rivet_dagster.catalogs.filesystem.files.file_status import exists, is_folder, names_in, status
 from rivet_dagster.catalogs.filesystem.versions import error_tables, heartbeat, lifecycle
-from rivet_dagster.catalogs.filesystem.versions.layout import TableLayout, unlinked
+from rivet_dagster.catalogs.filesystem.versions.layout import TableLayout, find_unlinked
 from rivet_dagster.catalogs.filesystem.versions.withheld_mark import is_staged
 
 _PROBE = re.compile(r"\.(link|clock|kept|watermark)-[0-9a-f]{8}")
 
 
-def building(table: TableLayout) -> list[str]:
+def list_building(table: TableLayout) -> list[str]:
     """Return the table's versions that a live run may still be building."""
     return sorted(version for version in table.versions() if exists(table.alive(version)))
 
@@ -22,7 +22,7 @@ def leftovers_of(table: TableLayout) -> list[str]:
     """Return the versions that ``sweep`` would remove now."""
     if not is_folder(table.home):
         return []
-    with lifecycle.locked(table):
+    with lifecycle.hold_lock(table):
         return _leftovers(table, {*lifecycle.history(table), *_withheld(table)}, heartbeat.now(table))
 
 
@@ -30,7 +30,7 @@ def sweep(table: TableLayout) -> list[str]:
     """Remove the table's leftovers, and return the names of those that are removed."""
     if not is_folder(table.home):
         return []
-    with lifecycle.locked(table):
+    with lifecycle.hold_lock(table):
         now, published, marked = heartbeat.now(table), set(lifecycle.history(table)), _marked(table)
         withheld = _withheld(table)
         leftovers = _leftovers(table, published | withheld, now)
@@ -67,6 +67,6 @@ def _withheld(table: TableLayout) -> set[str]:
 
 
 def _leftovers(table: TableLayout, needed: set[str], now: float) -> list[str]:
-    return unlinked(
+    return find_unlinked(
         table, sorted(v for v in table.versions() if v not in needed and not heartbeat.is_alive(table, v, now))
     )

@@ -63,7 +63,7 @@ def read_override(table: TableLayout, version: str) -> Override | None:
 
 def write_override(table: TableLayout, version: str, override: Override) -> None:
     """Set the override, unless another version has been published by now. Raises RVT-405, OSError."""
-    with lifecycle.locked(table):
+    with lifecycle.hold_lock(table):
         if table.published() != version:
             message = f"'{table.name}' is at {table.published() or 'nothing'} now, and was at {version} a moment ago"
             raise RivetError("RVT-405", message, remediation="Set it again, upon what is published now.")

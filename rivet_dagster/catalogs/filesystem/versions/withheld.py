@@ -5,10 +5,10 @@ from __future__ import annotations
 from rivet_dagster.catalogs.filesystem.files.file_status import exists, is_folder
 from rivet_dagster.catalogs.filesystem.files.footers import parquet_files, read_statistics
 from rivet_dagster.catalogs.filesystem.versions import error_tables, heartbeat, lifecycle, publishers
-from rivet_dagster.catalogs.filesystem.versions.layout import TableLayout, unlinked
+from rivet_dagster.catalogs.filesystem.versions.layout import TableLayout, find_unlinked
 from rivet_dagster.catalogs.filesystem.versions.manifest import read_manifest
 from rivet_dagster.catalogs.filesystem.versions.withheld_mark import Mark, is_staged, read_mark, write_mark
-from rivet_dagster.catalogs.heartbeat_thread import beating
+from rivet_dagster.catalogs.heartbeat_thread import send_heartbeats
 from rivet_dagster.errors import RivetError, nearest
 from rivet_dagster.model.storage import CURRENT, OLDER, STAGED, WITHHELD, Provenance, Version
 
@@ -27,10 +27,10 @@ def all_versions(table: TableLayout) -> tuple[Version, ...]:
 
 def withhold(table: TableLayout, version: str, origin: Provenance) -> None:
     """Mark a staged version as withheld, durably, so that no sweep removes it. Raises RVT-406."""
-    with heartbeat.required(table, version):
+    with heartbeat.require_heartbeat(table, version):
         lifecycle.sync_data(table, version)
         since = heartbeat.now(table)
-        with lifecycle.locked(table):
+        with lifecycle.hold_lock(table):
             heartbeat.beat(table, version, since)
             write_mark(table, version, Mark(origin))
             heartbeat.end(table, version)
@@ -43,7 +43,7 @@ def take_up(table: TableLayout, version: str) -> Provenance:
     """
     if not exists(table.withheld(version)):
         raise _unknown(table, version, WITHHELD)
-    with lifecycle.locked(table):
+    with lifecycle.hold_lock(table):
         if version not in _withheld(table):
             raise _unknown(table, version, WITHHELD)
         if heartbeat.is_alive(table, version, heartbeat.now(table)):
@@ -65,7 +65,7 @@ def restage(table: TableLayout, version: str) -> tuple[str, Provenance]:
     new = lifecycle.begin(table)
     try:
         # Not under the lock, which heartbeats wait for: files that cannot be shared are copied, which may take long.
-        with beating(lambda: lifecycle.beat(table, new), table.name):
+        with send_heartbeats(lambda: lifecycle.beat(table, new), table.name):
             lifecycle.copy(table, version, new)
     except BaseException as error:
         lifecycle.remove(table, new)
@@ -77,13 +77,13 @@ def restage(table: TableLayout, version: str) -> tuple[str, Provenance]:
 
 def evict(table: TableLayout, version: str) -> None:
     """Remove the links and all published versions of the table if readers see that version."""
-    with lifecycle.locked(table):
+    with lifecycle.hold_lock(table):
         if table.published() == version:
             published = lifecycle.history(table)
             table.unpublish()
             error_tables.remove_links(table)
             publishers.forget(table)
-            for name in reversed(unlinked(table, published)):
+            for name in reversed(find_unlinked(table, published)):
                 lifecycle.remove(table, name)
 
 

@@ -15,16 +15,16 @@ from rivet_dagster.catalogs.filesystem.files.data_files import (
     Footers,
     flatten,
     keep_permissions,
-    pruned,
+    prune_files,
     share,
     stamp_of,
 )
-from rivet_dagster.catalogs.filesystem.files.file_status import looking
+from rivet_dagster.catalogs.filesystem.files.file_status import translate_read_errors
 from rivet_dagster.catalogs.filesystem.files.footers import parquet_files
-from rivet_dagster.catalogs.filesystem.files.local_writing import write_rows, writing
+from rivet_dagster.catalogs.filesystem.files.local_writing import translate_write_errors, write_rows
 from rivet_dagster.catalogs.filesystem.versions import heartbeat, lifecycle
 from rivet_dagster.catalogs.filesystem.versions.layout import TableLayout
-from rivet_dagster.catalogs.heartbeat_thread import beating
+from rivet_dagster.catalogs.heartbeat_thread import send_heartbeats
 from rivet_dagster.catalogs.rewriting.intervals import Affected
 from rivet_dagster.catalogs.rewriting.version import Remaining, RewritableVersion
 from rivet_dagster.engines.contract import EngineSession, Frame, Progress
@@ -72,7 +72,7 @@ class StagedVersion(RewritableVersion):
     @property
     def base(self) -> Base | None:
         """The folder of the base, with the columns of its first file."""
-        with looking(self.table.home), heartbeat.required(self.table, self.name):
+        with translate_read_errors(self.table.home), heartbeat.require_heartbeat(self.table, self.name):
             return self._base
 
     def add(self, frame: Frame, context: WriteContext, split_by: str | None = None) -> None:
@@ -107,13 +107,13 @@ class StagedVersion(RewritableVersion):
         with self.session.views():
             self.session.register(_WRITTEN, self.session.load(self._relation(written, written)))
             self._write(self.session.query(in_partitions(_WRITTEN, count)), there)
-        with writing(self.folder):
+        with translate_write_errors(self.folder):
             for path in written:
                 path.unlink()
 
     def put(self, rows: object) -> bool:
         """Write one more file, if Spark reads all columns with their own types."""
-        with writing(self.folder), heartbeat.required(self.table, self.name):
+        with translate_write_errors(self.folder), heartbeat.require_heartbeat(self.table, self.name):
             return write_rows(rows, self.folder)
 
     def added(self) -> StoredRows:
@@ -121,16 +121,16 @@ class StagedVersion(RewritableVersion):
         files = self._added_files()
         if not files:
             return self.audit()
-        with writing(self.folder), heartbeat.required(self.table, self.name):
+        with translate_write_errors(self.folder), heartbeat.require_heartbeat(self.table, self.name):
             return StoredRows(self._relation(files, files), self.footers.statistics(files))
 
     def share(self, affected: Affected) -> Remaining:
         """Share the base's files whose statistics prove that they hold no affected row."""
-        with writing(self.folder), heartbeat.required(self.table, self.name):
+        with translate_write_errors(self.folder), heartbeat.require_heartbeat(self.table, self.name):
             base = self.base_folder
             if base is None:
                 return Remaining(0, None)
-            unchanged, mixed, rows = pruned(parquet_files(base), affected, self.footers)
+            unchanged, mixed, rows = prune_files(parquet_files(base), affected, self.footers)
             for path in unchanged:
                 share(path, self.folder)
             shared = sum(path.stat().st_size for path in unchanged)
@@ -138,7 +138,7 @@ class StagedVersion(RewritableVersion):
 
     def audit(self) -> StoredRows:
         """Return the whole folder, after it was given the permissions of the base."""
-        with writing(self.folder), heartbeat.required(self.table, self.name):
+        with translate_write_errors(self.folder), heartbeat.require_heartbeat(self.table, self.name):
             base = self.base_folder
             flatten(self.folder)
             if base is not None:
@@ -154,11 +154,11 @@ class StagedVersion(RewritableVersion):
     @contextmanager
     def scratch(self) -> Iterator[StagedVersion]:
         """Begin another version of the same table, which is never published and is removed at the end of the block."""
-        with writing(self.table.home):
+        with translate_write_errors(self.table.home):
             name = lifecycle.begin(self.table)
         scratch = StagedVersion(self.table, name, None, {}, self.session, Footers(), self.shown)
         try:
-            with beating(scratch.beat, self.table.name):
+            with send_heartbeats(scratch.beat, self.table.name):
                 yield scratch
         finally:
             scratch.remove()
@@ -172,12 +172,12 @@ class StagedVersion(RewritableVersion):
 
         Files that cannot be removed now are swept by a later run.
         """
-        with suppress(OSError), lifecycle.locked(self.table):
+        with suppress(OSError), lifecycle.hold_lock(self.table):
             if not lifecycle.may_be_read(self.table, self.name):
                 lifecycle.remove(self.table, self.name)
 
     def _added_files(self) -> list[Path]:
-        with writing(self.folder), heartbeat.required(self.table, self.name):
+        with translate_write_errors(self.folder), heartbeat.require_heartbeat(self.table, self.name):
             flatten(self.folder)
             return parquet_files(self.folder)
 

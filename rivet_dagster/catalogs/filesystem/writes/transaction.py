@@ -11,9 +11,9 @@ from rivet_dagster.catalogs.capabilities.staging import StagedTransaction
 from rivet_dagster.catalogs.capabilities.targets import ErrorTransaction, VersionTransaction
 from rivet_dagster.catalogs.capabilities.transaction import NO_CONTEXT, WriteContext
 from rivet_dagster.catalogs.filesystem.files.data_files import FileStamp, Footers, keep_permissions, share, stamp_of
-from rivet_dagster.catalogs.filesystem.files.file_status import exists, looking
+from rivet_dagster.catalogs.filesystem.files.file_status import exists, translate_read_errors
 from rivet_dagster.catalogs.filesystem.files.footers import parquet_files
-from rivet_dagster.catalogs.filesystem.files.local_writing import sync, write_rows, writing
+from rivet_dagster.catalogs.filesystem.files.local_writing import sync, translate_write_errors, write_rows
 from rivet_dagster.catalogs.filesystem.sources.file_tree import LocalTree
 from rivet_dagster.catalogs.filesystem.sources.source_schema import with_schema
 from rivet_dagster.catalogs.filesystem.sources.table_files import TableFiles
@@ -109,15 +109,15 @@ class FilesystemTransaction(StagedTransaction, VersionTransaction, ErrorTransact
 
     def check_base(self) -> None:
         """Compare the published version with the one that was published when this one was begun."""
-        with looking(self._staged.table.link):
+        with translate_read_errors(self._staged.table.link):
             version = self._staged.table.published()
         if version not in (self._staged.upon, self.version):
-            raise moved(self._staged, version)
+            raise moved_table(self._staged, version)
 
     def _stage(self, identity: str, made: Provenance | None) -> Published:
         origin = replace(self._made(made), identity=identity)
         table = self._staged.table
-        with writing(table.home):
+        with translate_write_errors(table.home):
             staged.stage(table, self.version, Mark(origin, StagedFor(self._staged.upon, origin.record)))
             manifest = staged.staged_manifest(table, self.version)
         self._scratch.close()
@@ -125,14 +125,14 @@ class FilesystemTransaction(StagedTransaction, VersionTransaction, ErrorTransact
 
     def _commit(self, identity: str, made: Provenance | None) -> Published:
         origin = self._made(made)
-        with writing(self._staged.table.home):
+        with translate_write_errors(self._staged.table.home):
             manifest = publish(self._staged, self._errors, identity, origin, self._keep)
         self._scratch.close()
         return self._described(manifest)
 
     def _withhold(self, identity: str, made: Provenance | None) -> None:
         origin = self._made(made)
-        with writing(self._staged.table.home):
+        with translate_write_errors(self._staged.table.home):
             withheld.withhold(self._staged.table, self.version, replace(origin, identity=identity or origin.identity))
         self._scratch.close()
 
@@ -166,7 +166,7 @@ def publish(
     table, name = staged.table, staged.name
     if table.published() == name and (done := lifecycle.manifest_of(table, name)):
         return done
-    with heartbeat.required(table, name):
+    with heartbeat.require_heartbeat(table, name):
         files = staged.files()
         statistics = staged.footers.statistics(files)
         if staged.audited is not None and staged.audited != frozenset(map(stamp_of, files)):
@@ -176,12 +176,12 @@ def publish(
         lifecycle.sync_data(table, name)
         staged.footers.write(files, table.files(name))
         since = heartbeat.now(table)
-    with lifecycle.locked(table):
+    with lifecycle.hold_lock(table):
         version = table.published()
         current = lifecycle.manifest_of(table, version) if version else None
         heartbeat.beat(table, name, since)
         if version != staged.upon:
-            raise moved(staged, version)
+            raise moved_table(staged, version)
         error_tables.move_rows(table, name)
         manifest = Manifest.now(name, current, identity, statistics, origin)
         manifest.write(table.manifest(name))
@@ -202,7 +202,7 @@ def publish(
     return manifest
 
 
-def moved(staged: StagedVersion, version: str | None) -> RivetError:
+def moved_table(staged: StagedVersion, version: str | None) -> RivetError:
     """Return RVT-405 for a table that another run has published, at ``version`` now, since a version was begun."""
     name, upon = staged.table.name, staged.upon or "nothing"
     return RivetError("RVT-405", f"'{name}' was at {upon} when this run began and is at {version or 'nothing'} now")
@@ -226,14 +226,14 @@ class StagedErrorFiles:
         Return all of its rows so far. Raises RVT-402, RVT-404, RVT-406, RVT-407.
         """
         staged = self.version
-        with writing(staged.table.home), heartbeat.required(staged.table, staged.name):
+        with translate_write_errors(staged.table.home), heartbeat.require_heartbeat(staged.table, staged.name):
             folder = make_errors_folder(staged.table, staged.name, name)
             if frame is None and not parquet_files(folder):
                 write_rows(no_errors(), folder)
             before = set(parquet_files(folder))
         if frame is not None:
             staged.session.write(frame, Files("parquet", (str(folder),)))
-        with writing(folder), heartbeat.required(staged.table, staged.name):
+        with translate_write_errors(folder), heartbeat.require_heartbeat(staged.table, staged.name):
             files = required_files(folder, staged.shown)
             refuse_repeated_write((path for path in files if path not in before), name)
             if staged.base_folder is not None and staged.upon is not None:
@@ -251,7 +251,7 @@ class StagedErrorFiles:
         one of its files in all. Raises what ``add`` does.
         """
         staged = self.version
-        with writing(staged.table.home), heartbeat.required(staged.table, staged.name):
+        with translate_write_errors(staged.table.home), heartbeat.require_heartbeat(staged.table, staged.name):
             base = errors_folder(staged.table, staged.upon) if staged.upon is not None else None
             files = parquet_files(base) if base is not None else []
             if not 0 < len(files) <= MOST_SHARED:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from rivet_dagster.catalogs.iceberg.metadata.last_publication import last_publication, remembered
+from rivet_dagster.catalogs.iceberg.metadata.last_publication import last_publication, read_last_publication
 from rivet_dagster.catalogs.iceberg.metadata.same_rows import (
     PUBLISHED_AT,
     current_version,
@@ -43,7 +43,7 @@ def published_snapshots(table: Table) -> list[Snapshot]:
     return [snapshot for snapshot in found if snapshot is not None]
 
 
-def published(table: Table, snapshot: Snapshot, catalog: str, declared: str) -> Published:
+def published_version(table: Table, snapshot: Snapshot, catalog: str, declared: str) -> Published:
     """Return the version that a snapshot is; ``declared`` is the table's name as joints have it."""
     publication = publication_for(table, snapshot)
     schema = schema_of(table, snapshot.snapshot_id)
@@ -99,7 +99,7 @@ def expired_publications(table: Table) -> Iterator[tuple[int, Publication]]:
     """Yield the publications that are remembered although their snapshots have expired, by version."""
     known = {int(version): facts for version, facts in json.loads(table.metadata.properties.get(EXPIRED, "{}")).items()}
     current = table.current_snapshot()
-    for last in (remembered(table), last_publication(table, current) if current is not None else None):
+    for last in (read_last_publication(table), last_publication(table, current) if current is not None else None):
         known |= {last.version: dict(last.facts)} if last is not None and last.facts else {}
     for version, facts in known.items():
         publication = publication_of(facts)
@@ -124,7 +124,7 @@ def expired_version(table: Table, identity: str, current: Published) -> Publishe
     return None
 
 
-def listed(table: Table) -> tuple[Version, ...]:
+def list_versions(table: Table) -> tuple[Version, ...]:
     """Return the published versions that still exist, the newest first."""
     current = current_version(table)
     found: dict[int, Version] = {}

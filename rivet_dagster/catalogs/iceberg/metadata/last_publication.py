@@ -70,16 +70,16 @@ def last_publication(table: Table, snapshot: Snapshot) -> LastPublication | None
     return _before(table, snapshot, {s.snapshot_id: s for s in table.metadata.snapshots}, [])
 
 
-def remembered(table: Table) -> Remembered | None:
+def read_last_publication(table: Table) -> Remembered | None:
     """Return the last publication by the property of the table; None without one."""
     known = table.metadata.properties.get(LAST)
     return None if known is None else Remembered(**json.loads(known))
 
 
-def remembering(snapshot: int, facts: Facts) -> dict[str, str]:
+def last_publication_property(snapshot: int, facts: Facts) -> dict[str, str]:
     """Return the property that remembers a publication.
 
-    >>> remembering(7, {"rivet.identity": "1f/orders", "total-records": "3"})
+    >>> last_publication_property(7, {"rivet.identity": "1f/orders", "total-records": "3"})
     {'rivet.last-publication': '{"snapshot":7,"facts":{"rivet.identity":"1f/orders"}}'}
     """
     own = {key: value for key, value in facts.items() if key.startswith("rivet.")}
@@ -92,7 +92,7 @@ def remembering(snapshot: int, facts: Facts) -> dict[str, str]:
 
 def error_tables(table: Table) -> list[str]:
     """Return the names of the error tables that the versions of a table have had, as far as they are known."""
-    last = remembered(table)
+    last = read_last_publication(table)
     known = [facts_of(snapshot) for snapshot in table.metadata.snapshots] + [last.facts if last is not None else {}]
     return sorted({name for facts in known if (name := facts.get(ERRORS))})
 
@@ -118,7 +118,7 @@ def _of(snapshot: Snapshot, later: list[int]) -> LastPublication:
 
 def _beyond(table: Table, expired: int, later: list[int]) -> LastPublication | None:
     """Return the publication that an expired snapshot was, or that came before it."""
-    last = remembered(table)
+    last = read_last_publication(table)
     if last is None:
         return None
     follows = str(expired) in (str(last.snapshot), table.metadata.properties.get(CONTINUES))
@@ -136,7 +136,7 @@ def _parent(table: Table, snapshot: Snapshot) -> int | None:
     """Return the id of the parent of a snapshot, which the table's metadata may have lost when that expired."""
     from pyiceberg.avro.file import AvroFile
 
-    if snapshot.parent_snapshot_id is not None or remembered(table) is None:
+    if snapshot.parent_snapshot_id is not None or read_last_publication(table) is None:
         return snapshot.parent_snapshot_id
     with AvroFile[Any](table.io.new_input(snapshot.manifest_list)) as file:
         parent = file.header.meta.get("parent-snapshot-id", "null")

@@ -156,7 +156,7 @@ def record_of(server: NessieServer, ref: str) -> RunRecord | None:
     return None if content is None else RunRecord(**content["properties"])
 
 
-def recorded(record: RunRecord, known: Content | None = None) -> dict[str, Any]:
+def write_record(record: RunRecord, known: Content | None = None) -> dict[str, Any]:
     """Return the operation that writes a record, in place of a ``known`` one."""
     id_ = {"id": known["id"]} if known is not None else {}
     return put(RECORD, {"type": NAMESPACE, "elements": list(RECORD), "properties": asdict(record), **id_})

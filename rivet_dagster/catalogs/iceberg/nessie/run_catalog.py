@@ -8,7 +8,7 @@ from typing import Any
 
 from rivet_dagster.catalogs.iceberg.heartbeat import Heartbeat
 from rivet_dagster.catalogs.iceberg.nessie.nessie_catalog import NessieCatalog
-from rivet_dagster.catalogs.iceberg.nessie.run_branch import RECORD, RunBranch, RunRecord, begun_ref, recorded
+from rivet_dagster.catalogs.iceberg.nessie.run_branch import RECORD, RunBranch, RunRecord, begun_ref, write_record
 from rivet_dagster.catalogs.iceberg.nessie.server import (
     Content,
     Key,
@@ -59,7 +59,7 @@ class RunCatalog(NessieCatalog):
         for number in range(_TRIES):
             try:
                 self.server.make(begun, self._head)
-                operations = [recorded(record), *self._waiting.values()]
+                operations = [write_record(record), *self._waiting.values()]
                 made = self.server.commit(Reference(begun, self._head.hash), f"Begin {record.table}", operations)
                 heartbeat.begin()
                 self.server.make(key, made)
@@ -77,7 +77,7 @@ class RunCatalog(NessieCatalog):
         head, found = self._found([RECORD])
         known = found[RECORD]
         record = replace(RunRecord(**known["properties"]), kept="withheld")
-        self.server.commit(Reference(self.ref, head), f"Withhold {record.table}", [recorded(record, known)])
+        self.server.commit(Reference(self.ref, head), f"Withhold {record.table}", [write_record(record, known)])
 
     def remove(self) -> None:
         """Remove the branch of the run, if it has one."""

@@ -36,7 +36,7 @@ _REMEDIES = {
 _EXTRA = "pip install 'rivet_dagster[iceberg]'"
 
 
-def connected(name: str, options: Mapping[str, Any], root: Path) -> Catalog:
+def connect_catalog(name: str, options: Mapping[str, Any], root: Path) -> Catalog:
     """Return PyIceberg's catalog of that ``name``; ``options`` are valid, with ``${VAR}`` expanded.
 
     A REST catalog asks its server for settings here, a Nessie catalog for its branch; a JDBC catalog looks for its

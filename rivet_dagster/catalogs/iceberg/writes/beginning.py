@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from rivet_dagster.catalogs.iceberg.commits.snapshots import new_snapshot_id, refuse_later_format
 from rivet_dagster.catalogs.iceberg.commits.updates import Definition
 from rivet_dagster.catalogs.iceberg.heartbeat import Heartbeat
-from rivet_dagster.catalogs.iceberg.metadata.history import publication_for, published
+from rivet_dagster.catalogs.iceberg.metadata.history import publication_for, published_version
 from rivet_dagster.catalogs.iceberg.metadata.last_publication import last_publication
 from rivet_dagster.catalogs.iceberg.metadata.layout import Layout
 from rivet_dagster.catalogs.iceberg.metadata.same_rows import snapshot_of
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from pyiceberg.table import Table
 
 
-def beginning(table: OpenedTable, declared: str, layout: Layout, catalog: str, open: Opener) -> Beginning:
+def begin_upon_current(table: OpenedTable, declared: str, layout: Layout, catalog: str, open: Opener) -> Beginning:
     """Return what a transaction upon the current version of ``table`` begins with. Raises RVT-413."""
     refuse_nessie(table.catalog)
     place = place_of(table)
@@ -47,21 +47,21 @@ def beginning(table: OpenedTable, declared: str, layout: Layout, catalog: str, o
         found = table.published.load()
         snapshot = found.snapshot_by_id(snapshot_id)
         assert snapshot is not None, "it was just published"
-        return published(found, snapshot, catalog, declared)
+        return published_version(found, snapshot, catalog, declared)
 
     errors = StagedErrors(table, open)
     begun = Definition.of(place.existing.metadata) if place.existing is not None else None
     return Beginning(declared, table, place, upon, base, rows, layout, described, errors, begun)
 
 
-def taken_up(
+def take_up_version(
     table: OpenedTable, declared: str, catalog: str, open: Opener, version: Withheld, layout: Layout | None = None
 ) -> IcebergTransaction:
     """Return a transaction that publishes or removes a withheld version, or a staged one upon what that was begun with.
 
     ``layout`` is the declared one, without which the table keeps its own.
     """
-    begin = beginning(table, declared, layout or Layout(), catalog, open)
+    begin = begin_upon_current(table, declared, layout or Layout(), catalog, open)
     if version.is_staged:
         begin = replace(begin, upon=version.upon, rows_before=version.publication.rows_before)
     existing = begin.place.existing
@@ -84,9 +84,9 @@ def taken_up(
     return IcebergTransaction(begin, int(version.name), None, origin, heartbeat=heartbeat)
 
 
-def restaged(table: OpenedTable, declared: str, catalog: str, open: Opener, version: int) -> IcebergTransaction:
+def restage_version(table: OpenedTable, declared: str, catalog: str, open: Opener, version: int) -> IcebergTransaction:
     """Return a transaction that publishes an older version again."""
-    begin = beginning(table, declared, Layout(), catalog, open)
+    begin = begin_upon_current(table, declared, Layout(), catalog, open)
     existing = begin.place.existing
     found = snapshot_of(existing, version) if existing is not None else None
     assert existing is not None and found is not None, "it was just listed"

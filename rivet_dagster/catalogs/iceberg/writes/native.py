@@ -20,13 +20,13 @@ from rivet_dagster.catalogs.iceberg.writes.stored import StoredSnapshot
 from rivet_dagster.catalogs.rewriting.incoming import (
     Transforming,
     distinct_by_key,
-    incoming,
+    incoming_rows,
     no_rows,
     own_columns,
     register_batch,
 )
-from rivet_dagster.catalogs.rewriting.rewrite import Rewritten, computed, counted
-from rivet_dagster.catalogs.rewriting.version import fitted, table_columns
+from rivet_dagster.catalogs.rewriting.rewrite import Rewritten, compute_batch, count_by_partition
+from rivet_dagster.catalogs.rewriting.version import fit_columns, table_columns
 from rivet_dagster.catalogs.rewriting.window import WindowOfTable
 from rivet_dagster.engines.contract import EngineSession, Frame, QueryPlan, WriteMode
 from rivet_dagster.model.storage import Base, ColumnStatistics, Record, StoredRows
@@ -42,7 +42,7 @@ from rivet_dagster.model.write_plan import (
     WritePlan,
 )
 from rivet_dagster.sql.write_strategies.alignment import projection
-from rivet_dagster.sql.write_strategies.incoming import merged
+from rivet_dagster.sql.write_strategies.incoming import changed_rows
 from rivet_dagster.sql.write_strategies.statements import count_query, delete, delete_and_insert, update_or_insert
 from rivet_dagster.sql.write_strategies.trees import BATCH, INCOMING, TARGET
 
@@ -118,7 +118,7 @@ class NativeWrite:
     def _as_given(self, plan: ReplaceAll | Append, frame: Frame) -> Rewritten:
         """Write the batch itself to the branch, after the partitions of the run have been emptied."""
         with self.session.views():
-            frame = fitted(plan, self.session, frame, self.base)
+            frame = fit_columns(plan, self.session, frame, self.base)
             if isinstance(plan, ReplaceAll) and self.context.window is None:
                 return self._overwritten(frame)
             if isinstance(plan, ReplaceAll):
@@ -128,7 +128,7 @@ class NativeWrite:
             query_plan = self._computed(frame, "append")
         stored = self.branch.look()
         with self.session.views():
-            batch = counted(self.session, stored.appended(emptied), self.context)
+            batch = count_by_partition(self.session, stored.appended(emptied), self.context)
         result = self._rewritten(stored, batch, query_plan)
         if not isinstance(plan, ReplaceAll):
             return result
@@ -141,9 +141,9 @@ class NativeWrite:
 
     def _from_stored_batch(self, frame: Frame) -> Rewritten:
         """Store the batch, so that the joint's query runs once, and have a statement read it from there."""
-        query_plan = computed(self.session, frame, self.context, lambda: self.batch_table.add(frame, self.context))
+        query_plan = compute_batch(self.session, frame, self.context, lambda: self.batch_table.add(frame, self.context))
         with self.session.views():
-            batch = counted(self.session, self.batch_table.audit(), self.context)
+            batch = count_by_partition(self.session, self.batch_table.audit(), self.context)
             match self.plan:
                 case Upsert():
                     return self._upserted(self.plan, batch, query_plan)
@@ -176,7 +176,7 @@ class NativeWrite:
         return are_distinct(self.batch_table.table.load(), snapshot, batch.statistics.rows, keys)
 
     def _history(self, plan: History, batch: StoredRows, query_plan: QueryPlan) -> Rewritten:
-        frame = incoming(plan, self.session, batch.relation, self.base, self.context, self._within)
+        frame = incoming_rows(plan, self.session, batch.relation, self.base, self.context, self._within)
         with self.batch_table.scratch() as changes:
             changes.add(frame, self.context)
             stored = changes.audit()
@@ -201,12 +201,12 @@ class NativeWrite:
     def _differing(self, source: str, plan: Upsert) -> int:
         """Return how many rows of ``source`` the table lacked, or had other values of."""
         self.session.register(TARGET, self.session.load(self.base.relation))
-        self.session.register(INCOMING, self.session.query(merged(self.base.columns, plan.keys, source)))
+        self.session.register(INCOMING, self.session.query(changed_rows(self.base.columns, plan.keys, source)))
         (counted_rows,) = self.session.rows(count_query(INCOMING))
         return int(counted_rows["rows"])
 
     def _newer(self, plan: AppendNewer, batch: StoredRows) -> None:
-        frame = incoming(plan, self.session, batch.relation, self.base, self.context, self._within)
+        frame = incoming_rows(plan, self.session, batch.relation, self.base, self.context, self._within)
         self._write(frame)
 
     def _replaced(self, plan: DeleteInsert | ReplacePartitions, batch: StoredRows) -> None:
@@ -224,7 +224,7 @@ class NativeWrite:
         """Empty the partitions of the run, and append what the plan makes of empty ones."""
         columns = self.base.columns
         if isinstance(plan.plan, Transforming):
-            frame = incoming(plan.plan, self.session, batch.relation, self.base, self.context, no_rows)
+            frame = incoming_rows(plan.plan, self.session, batch.relation, self.base, self.context, no_rows)
         else:
             register_batch(self.session, self.session.load(batch.relation), columns)
             frame = self.session.query(projection(columns, columns, BATCH))
@@ -242,7 +242,7 @@ class NativeWrite:
         return [key.lower() for key in keys] == [name.lower() for name in self.overwritable_by]
 
     def _computed(self, frame: Frame, mode: WriteMode) -> QueryPlan:
-        return computed(self.session, frame, self.context, lambda: self._write(frame, mode))
+        return compute_batch(self.session, frame, self.context, lambda: self._write(frame, mode))
 
     def _write(self, frame: Frame, mode: WriteMode = "append") -> None:
         with self.branch.statement(adds=True):

@@ -18,7 +18,7 @@ from rivet_dagster.catalogs.iceberg.commits.updates import (
     set_branch,
     set_properties,
 )
-from rivet_dagster.catalogs.iceberg.metadata.last_publication import CONTINUES, remembering
+from rivet_dagster.catalogs.iceberg.metadata.last_publication import CONTINUES, last_publication_property
 from rivet_dagster.catalogs.iceberg.metadata.layout import (
     Layout,
     kept_layout,
@@ -147,7 +147,11 @@ class Release:
         empty = of.model_copy(update={"location": place.location, "last_sequence_number": 0, "properties": {}})
         writer = SnapshotWriter(place.io, empty, self.snapshot_id, None)
         added = writer.replaced(files, of.schema(), of.default_spec_id, self.properties)
-        marked = {**table_properties(self.layout), **self.marks, **remembering(self.snapshot_id, self.properties)}
+        marked = {
+            **table_properties(self.layout),
+            **self.marks,
+            **last_publication_property(self.snapshot_id, self.properties),
+        }
         updates = (
             *creation(of.schema(), of.spec(), of.sort_order(), place.location, marked),
             added,
@@ -240,7 +244,7 @@ class Release:
         ended = [OVERRIDE, CONTINUES, *([withheld_mark(key)] if key is not None else [])]
         gone = [name for name in ended if name in found.metadata.properties]
         layout = () if laid_out else layout_updates(self.layout, found.metadata)
-        marks = {**self.marks, **remembering(self.snapshot_id, self.properties)}
+        marks = {**self.marks, **last_publication_property(self.snapshot_id, self.properties)}
         return (*layout, *set_properties(marks), *remove_properties(gone))
 
 

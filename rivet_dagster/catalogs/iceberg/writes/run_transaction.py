@@ -22,7 +22,7 @@ from rivet_dagster.catalogs.iceberg.nessie.one_commit import OneCommit
 from rivet_dagster.catalogs.iceberg.nessie.run_catalog import RunCatalog
 from rivet_dagster.catalogs.iceberg.nessie.server import NessieConflictError
 from rivet_dagster.catalogs.iceberg.opened import OpenedTable, Opener
-from rivet_dagster.catalogs.iceberg.reaching import reaching, unknown_outcome
+from rivet_dagster.catalogs.iceberg.reaching import translate_errors, unknown_outcome
 from rivet_dagster.catalogs.iceberg.writes.errors import StagedErrors
 from rivet_dagster.catalogs.iceberg.writes.publishing import Release
 from rivet_dagster.catalogs.iceberg.writes.staged_branch import StagedBranch, head_of
@@ -76,7 +76,7 @@ class NessieTransaction(IcebergTransaction):
     def begin_run(self, identity: str) -> None:
         """Make the branch of the run, unless there is one, and begin to send heartbeats."""
         begin = self.beginning
-        with reaching(begin.table.name.catalog, f"the table {begin.declared}", "RVT-404"):
+        with translate_errors(begin.table.name.catalog, f"the table {begin.declared}", "RVT-404"):
             self.send_heartbeats(identity)
 
     def send_heartbeats(self, identity: str) -> Heartbeat:
@@ -98,7 +98,7 @@ class NessieTransaction(IcebergTransaction):
         """Compare the snapshot, the columns and the layout that are current in another catalog with those then."""
         begin = self.beginning
         name = begin.table.published.name
-        with reaching(name.catalog, f"the table {begin.declared}"):
+        with translate_errors(name.catalog, f"the table {begin.declared}"):
             found = OpenedTable(catalog, name).load_if_any()
         now = Definition.of(found.metadata) if found is not None else None
         current = found.metadata.current_snapshot_id if found is not None else None
@@ -122,7 +122,7 @@ class NessieTransaction(IcebergTransaction):
 
     def _commit(self, identity: str, made: Provenance | None) -> Published:
         self._made = made
-        with reaching(self.beginning.table.name.catalog, f"the table {self.beginning.declared}", "RVT-404"):
+        with translate_errors(self.beginning.table.name.catalog, f"the table {self.beginning.declared}", "RVT-404"):
             try:
                 (published,) = publish_together(self.target, [(self, identity)])
             except BaseException as error:
@@ -142,7 +142,7 @@ class NessieTransaction(IcebergTransaction):
     def _withhold(self, identity: str, made: Provenance | None) -> None:
         heartbeat, self.heartbeat = self.heartbeat, None  # it ends once no sweep removes the branch
         super()._withhold(identity, made)
-        with reaching(self.beginning.table.name.catalog, f"the table {self.beginning.declared}", "RVT-404"):
+        with translate_errors(self.beginning.table.name.catalog, f"the table {self.beginning.declared}", "RVT-404"):
             if self._staged is not None:
                 self.run.keep()
             else:
@@ -153,7 +153,7 @@ class NessieTransaction(IcebergTransaction):
         self._scratch.close()
         if self._outcome.is_unknown:  # the server may carry out the commit yet: a sweep removes the branch, and no file
             return
-        with reaching(self.beginning.table.name.catalog, f"the table {self.beginning.declared}", "RVT-404"):
+        with translate_errors(self.beginning.table.name.catalog, f"the table {self.beginning.declared}", "RVT-404"):
             for staged in (self._staged, self.beginning.errors.staged):
                 if isinstance(staged, StagingTable):
                     staged.remove()

@@ -21,7 +21,7 @@ from rivet_dagster.catalogs.iceberg.metadata.summary import STAGED_FOR
 from rivet_dagster.catalogs.iceberg.metadata.types import iceberg_schema
 from rivet_dagster.catalogs.iceberg.names import staging_of
 from rivet_dagster.catalogs.iceberg.opened import OpenedTable
-from rivet_dagster.catalogs.iceberg.reaching import OTHER_NAME, reaching
+from rivet_dagster.catalogs.iceberg.reaching import OTHER_NAME, translate_errors
 from rivet_dagster.catalogs.iceberg.writes.staged_branch import StagedBranch, remove_branch
 from rivet_dagster.catalogs.iceberg.writes.stored import refuse_other_writes, stored_rows
 from rivet_dagster.catalogs.rewriting.intervals import Affected
@@ -85,7 +85,7 @@ def place_of(table: OpenedTable) -> VersionLocation:
     existing = table.load_if_any()
     if existing is not None:
         return VersionLocation(table.published, existing, existing.metadata.location, existing.io)
-    with reaching(table.name.catalog, f"the table {'.'.join(table.name.identifier)}", "RVT-404"):
+    with translate_errors(table.name.catalog, f"the table {'.'.join(table.name.identifier)}", "RVT-404"):
         if not table.catalog.namespace_exists(table.name.namespace):
             table.catalog.create_namespace_if_not_exists(table.name.namespace)
         _refuse_view(table)

@@ -15,13 +15,13 @@ from rivet_dagster.catalogs.iceberg.metadata.summary import Publication, TextBou
 from rivet_dagster.catalogs.iceberg.metadata.text_bounds import bounds_after, recorded_bounds
 from rivet_dagster.catalogs.iceberg.names import attempt_key
 from rivet_dagster.catalogs.iceberg.opened import OpenedTable
-from rivet_dagster.catalogs.iceberg.reaching import reaching, unknown_outcome
+from rivet_dagster.catalogs.iceberg.reaching import translate_errors, unknown_outcome
 from rivet_dagster.catalogs.iceberg.writes.errors import Beginning, ExistingVersion
 from rivet_dagster.catalogs.iceberg.writes.native import NativeWrite, fits, overwritable_by
 from rivet_dagster.catalogs.iceberg.writes.publishing import Release
 from rivet_dagster.catalogs.iceberg.writes.staged_branch import StagedBranch, begin_branch
 from rivet_dagster.catalogs.iceberg.writes.staged_table import StagingTable
-from rivet_dagster.catalogs.iceberg.writes.withheld import Judged, described, required, stage, withhold
+from rivet_dagster.catalogs.iceberg.writes.withheld import Judged, describe_staged, require_staged, stage, withhold
 from rivet_dagster.catalogs.rewriting.rewrite import Rewritten, rewritten
 from rivet_dagster.engines.contract import EngineSession, Frame
 from rivet_dagster.errors import RivetError
@@ -68,7 +68,7 @@ class IcebergTransaction(StagedTransaction, VersionTransaction, ErrorTransaction
         """Write on a branch by Iceberg's own statements; a new table, or new columns, to a staging table."""
         assert self.session is not None, "only an engine computes rows"
         begin, session = self.beginning, self.session
-        with reaching(begin.table.name.catalog, f"the table {begin.table.name}", "RVT-404"):
+        with translate_errors(begin.table.name.catalog, f"the table {begin.table.name}", "RVT-404"):
             heartbeat = self.send_heartbeats(context.identity)
             key = heartbeat.key
             native = begin.base is not None and begin.natively and fits(begin, plan, session, frame, context)
@@ -106,7 +106,7 @@ class IcebergTransaction(StagedTransaction, VersionTransaction, ErrorTransaction
     def write_errors(self, table: str, frame: Frame | None) -> StoredRows:
         """Write the errors on a branch of their own table."""
         begin = self.beginning
-        with reaching(begin.table.name.catalog, f"the error table {table}", "RVT-404"):
+        with translate_errors(begin.table.name.catalog, f"the error table {table}", "RVT-404"):
             return begin.errors.add(table, frame, self.send_heartbeats(""), self.session)
 
     def share_errors(self, table: str) -> StoredRows | None:
@@ -114,7 +114,7 @@ class IcebergTransaction(StagedTransaction, VersionTransaction, ErrorTransaction
         begin = self.beginning
         if begin.upon is None:
             return None
-        with reaching(begin.table.name.catalog, f"the error table {table}", "RVT-404"):
+        with translate_errors(begin.table.name.catalog, f"the error table {table}", "RVT-404"):
             return begin.errors.share(table, begin.upon, self.send_heartbeats(""), self.session)
 
     def send_heartbeats(self, identity: str) -> Heartbeat:
@@ -144,7 +144,7 @@ class IcebergTransaction(StagedTransaction, VersionTransaction, ErrorTransaction
     def beat(self) -> None:
         """Renew the heartbeat beside the table's metadata."""
         if self.heartbeat is not None:
-            with reaching(self.beginning.table.name.catalog, "a heartbeat"):
+            with translate_errors(self.beginning.table.name.catalog, "a heartbeat"):
                 self.heartbeat.beat()
 
     @property
@@ -176,7 +176,7 @@ class IcebergTransaction(StagedTransaction, VersionTransaction, ErrorTransaction
 
     def _commit(self, identity: str, made: Provenance | None) -> Published:
         begin = self.beginning
-        with reaching(begin.table.name.catalog, f"the table {begin.table.name}", "RVT-404"):
+        with translate_errors(begin.table.name.catalog, f"the table {begin.table.name}", "RVT-404"):
             properties = self._publication(identity, made).properties()
             try:
                 with begin.errors.published(identity, self._outcome) as marks:
@@ -198,7 +198,7 @@ class IcebergTransaction(StagedTransaction, VersionTransaction, ErrorTransaction
         """Return the version that those changes have published, and remove what it does not need any more."""
         if self._published is None:
             begin = self.beginning
-            with reaching(begin.table.name.catalog, f"the table {begin.table.name}", "RVT-404"):
+            with translate_errors(begin.table.name.catalog, f"the table {begin.table.name}", "RVT-404"):
                 self._published = self._described()
                 self._ended = True
                 self._end()
@@ -259,7 +259,7 @@ class IcebergTransaction(StagedTransaction, VersionTransaction, ErrorTransaction
 
     def _withhold(self, identity: str, made: Provenance | None) -> None:
         begin = self.beginning
-        with reaching(begin.table.name.catalog, f"the table {begin.table.name}", "RVT-404"):
+        with translate_errors(begin.table.name.catalog, f"the table {begin.table.name}", "RVT-404"):
             made_by = identity or (self.origin.publication.identity if self.origin is not None else "")
             publication = self._publication(made_by, made)
             if self._staged is not None:
@@ -274,13 +274,13 @@ class IcebergTransaction(StagedTransaction, VersionTransaction, ErrorTransaction
 
     def _stage(self, identity: str, made: Provenance | None) -> Published:
         begin = self.beginning
-        with reaching(begin.table.name.catalog, f"the table {begin.table.name}", "RVT-404"):
+        with translate_errors(begin.table.name.catalog, f"the table {begin.table.name}", "RVT-404"):
             assert self._staged is not None and self.branch is not None
             publication = self._publication(identity, made)
             facts = self._facts
             stage(self._staged.table, self.branch, self.version, publication, begin.errors.name, facts, begin.upon)
-            version = required(begin.table, self.version)
-            staged = described(version, begin.table.name.catalog, self.table)
+            version = require_staged(begin.table, self.version)
+            staged = describe_staged(version, begin.table.name.catalog, self.table)
         self._scratch.close()
         return replace(staged, environment=begin.environment)
 
@@ -291,7 +291,7 @@ class IcebergTransaction(StagedTransaction, VersionTransaction, ErrorTransaction
     def check_base_in(self, catalog: Catalog) -> None:
         """Compare the snapshot that is current in another catalog with it. Raises RVT-405."""
         begin = self.beginning
-        with reaching(begin.table.name.catalog, f"the table {begin.table.name}"):
+        with translate_errors(begin.table.name.catalog, f"the table {begin.table.name}"):
             found = OpenedTable(catalog, begin.table.published.name).load_if_any()
         current = found.metadata.current_snapshot_id if found is not None else None
         if current not in (begin.upon, self.snapshot_id):
@@ -303,7 +303,7 @@ class IcebergTransaction(StagedTransaction, VersionTransaction, ErrorTransaction
         self._scratch.close()
         if self._outcome.is_unknown or self.beginning.errors.outcome.is_unknown:
             return
-        with reaching(self.beginning.table.name.catalog, f"the table {self.beginning.table.name}", "RVT-404"):
+        with translate_errors(self.beginning.table.name.catalog, f"the table {self.beginning.table.name}", "RVT-404"):
             if self._staged is not None:
                 self._staged.remove()
             self.beginning.errors.remove()

@@ -118,10 +118,10 @@ def _mark(
 def withheld_versions(table: OpenedTable) -> Iterator[Withheld]:
     """Yield the withheld versions of a table, whether on branches or in staging tables, unless they are published."""
     found = table.load_if_any()
-    return (v for v in marked_versions(table) if not v.is_staged and not (found and is_published(found, v.name)))
+    return (v for v in list_marked(table) if not v.is_staged and not (found and is_published(found, v.name)))
 
 
-def marked_versions(table: OpenedTable, version: str | None = None) -> Iterator[Withheld]:
+def list_marked(table: OpenedTable, version: str | None = None) -> Iterator[Withheld]:
     """Yield the withheld versions of a table, and those that runs have staged, also on branches of their own.
 
     With ``version`` only the one of that name.
@@ -209,16 +209,16 @@ def _judged(facts: Mapping[str, str], current: int | None) -> Judged:
 
 def staged_by(table: OpenedTable, identity: str) -> Withheld | None:
     """Return the version that was staged under ``identity``; None if there is none."""
-    staged = (version for version in marked_versions(table) if version.is_staged)
+    staged = (version for version in list_marked(table) if version.is_staged)
     return next((version for version in staged if version.publication.identity == identity), None)
 
 
 def staged_version(table: OpenedTable, version: str) -> Withheld | None:
     """Return the staged version of that name; None if there is none."""
-    return next((known for known in marked_versions(table, version) if known.is_staged), None)
+    return next((known for known in list_marked(table, version) if known.is_staged), None)
 
 
-def required(table: OpenedTable, version: str) -> Withheld:
+def require_staged(table: OpenedTable, version: str) -> Withheld:
     """Return the staged version of that name. Raises RVT-418."""
     found = staged_version(table, version)
     if found is None:
@@ -237,7 +237,7 @@ def heartbeat_of(version: Withheld) -> Heartbeat:
     return Heartbeat(found.io, found.metadata.location, version.key)
 
 
-def described(version: Withheld, catalog: str, declared: str) -> Published:
+def describe_staged(version: Withheld, catalog: str, declared: str) -> Published:
     """Return a staged version as it will be published; ``declared`` is the table's name as joints have it."""
     stored, head = stored_in(version)
     found = stored.load()

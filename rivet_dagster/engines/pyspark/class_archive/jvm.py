@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from rivet_dagster.engines.pyspark.config import JARS, PACKAGES, listed
+from rivet_dagster.engines.pyspark.config import JARS, PACKAGES, list_setting
 from rivet_dagster.engines.pyspark.java import Java
 
 CLASS_PATH = "spark.driver.extraClassPath"
@@ -37,7 +37,7 @@ class SparkJvm:
     def of(cls, java: Java, home: Path, config: Mapping[str, str], environ: Mapping[str, str]) -> SparkJvm:
         """Return the JVM that starts with the settings ``config``."""
         variables = tuple((name, environ[name]) for name in _ON_THE_CLASS_PATH if environ.get(name))
-        packages, jars = tuple(sorted(listed(config, PACKAGES))), tuple(sorted(listed(config, JARS)))
+        packages, jars = tuple(sorted(list_setting(config, PACKAGES))), tuple(sorted(list_setting(config, JARS)))
         return cls(java, home.resolve(), packages, jars, config.get(CLASS_PATH, ""), variables)
 
     @property

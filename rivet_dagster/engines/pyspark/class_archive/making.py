@@ -14,7 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from rivet_dagster.engines.pyspark.class_archive.jvm import CLASS_PATH, SparkJvm
-from rivet_dagster.engines.pyspark.class_archive.options import ARGUMENTS, OPTIONS, quiet_options, quoted
+from rivet_dagster.engines.pyspark.class_archive.options import ARGUMENTS, OPTIONS, quiet_options, quote_option
 from rivet_dagster.engines.pyspark.class_archive.store import (
     VARIABLE,
     Archive,
@@ -22,7 +22,7 @@ from rivet_dagster.engines.pyspark.class_archive.store import (
     base_of,
     find_archive,
     log_of,
-    making,
+    make_folder,
     writable_by_others,
 )
 from rivet_dagster.engines.pyspark.java import prepare_java
@@ -91,7 +91,7 @@ def make_archive(folder: Path, jvm: SparkJvm) -> Archive | None:
     """
     if jvm.obstacle is not None:
         raise RivetError("RVT-526", jvm.obstacle)
-    with making(folder) as made:
+    with make_folder(folder) as made:
         if made is None:
             return None
         archive = find_archive(folder, jvm)
@@ -117,19 +117,19 @@ def _made_files(jvm: SparkJvm, made: Path, base: Path, log: int) -> tuple[Path, 
     files: tuple[Path, ...] = (made / ("classes.aot" if jvm.is_ahead_of_time else "classes.jsa"),)
     options = [quiet_options(jvm)]
     if jvm.is_ahead_of_time:
-        options.append(quoted(f"-XX:AOTCacheOutput={files[0]}"))
+        options.append(quote_option(f"-XX:AOTCacheOutput={files[0]}"))
     else:
-        options.append(quoted(f"-XX:ArchiveClassesAtExit={files[0]}"))
+        options.append(quote_option(f"-XX:ArchiveClassesAtExit={files[0]}"))
         if jvm.wants_unique_entries:
             files = (*files, made / ARGUMENTS)
             files[-1].write_text(class_path_arguments(launch_command(jvm)), encoding="utf-8")
-            options.append(quoted(f"@{files[-1]}"))
+            options.append(quote_option(f"@{files[-1]}"))
         if not jvm.has_base:
             files = (base, *files)
             shared = f"-XX:SharedArchiveFile={base}"
             command = [str(jvm.java.executable), "-Xshare:dump", "-Xlog:cds*=off", shared]
             subprocess.run(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, timeout=_SECONDS, check=True)
-            options.append(quoted(shared))
+            options.append(quote_option(shared))
     with tempfile.TemporaryDirectory(prefix="rivet-archive-") as place:
         environ = _environ(jvm) | {OPTIONS: " ".join(options), VARIABLE: "false"}
         prepare_java(jvm.java, environ)

@@ -23,10 +23,10 @@ def use_options(jvm: SparkJvm, archive: Archive) -> str:
     >>> use_options(SparkJvm(Java(Path("/java"), 17), Path("/spark")), Archive((Path("/my cache/classes.jsa"),)))
     '-Xlog:cds*=off "-XX:SharedArchiveFile=/my cache/classes.jsa"'
     """
-    arguments = [f"{quoted(f'@{file}')} " for file in archive.files if file.name == ARGUMENTS]
+    arguments = [f"{quote_option(f'@{file}')} " for file in archive.files if file.name == ARGUMENTS]
     files = os.pathsep.join(str(file) for file in archive.files if file.name != ARGUMENTS)
     option = "AOTCache" if jvm.is_ahead_of_time else "SharedArchiveFile"
-    return f"{''.join(arguments)}{quiet_options(jvm)} {quoted(f'-XX:{option}={files}')}"
+    return f"{''.join(arguments)}{quiet_options(jvm)} {quote_option(f'-XX:{option}={files}')}"
 
 
 def quiet_options(jvm: SparkJvm) -> str:
@@ -34,10 +34,10 @@ def quiet_options(jvm: SparkJvm) -> str:
     return "-Xlog:cds*=off -Xlog:aot*=off" if jvm.is_ahead_of_time else "-Xlog:cds*=off"
 
 
-def quoted(option: str) -> str:
+def quote_option(option: str) -> str:
     r"""Return an option as Spark's launcher reads it.
 
-    >>> print(quoted("-Da=b"), quoted('-Da="b" c'))
+    >>> print(quote_option("-Da=b"), quote_option('-Da="b" c'))
     -Da=b "-Da=\"b\" c"
     """
     if not any(character in option for character in " \t\"'\\"):

@@ -129,7 +129,7 @@ def find_archive(folder: Path, jvm: SparkJvm) -> Archive | NoArchive:
 def add_archive(folder: Path, jvm: SparkJvm, made: Path, files: tuple[Path, ...]) -> Archive:
     """Move the folder ``made``, with ``files`` of an archive, to its place in ``folder``, and remove old archives.
 
-    Other processes see it whole or not at all. The caller holds ``making``.
+    Other processes see it whole or not at all. The caller holds ``make_folder``.
     """
     known, states, names = {}, {}, []
     for file in files:
@@ -152,7 +152,7 @@ def base_of(folder: Path, jvm: SparkJvm) -> Path:
 
 
 @contextmanager
-def making(folder: Path) -> Iterator[Path | None]:
+def make_folder(folder: Path) -> Iterator[Path | None]:
     """Yield an empty folder to make an archive in, None if another process makes one.
 
     It is removed unless it has been moved. Creates ``folder``, in which only this user can write. Raises OSError.

@@ -8,7 +8,7 @@ from rivet_dagster.engines.contract import WriteMode, cannot_read, cannot_write
 from rivet_dagster.engines.pyspark.relations.arrow_rows import read_arrow_rows
 from rivet_dagster.engines.pyspark.relations.catalog_table import read_catalog_table, write_catalog_table
 from rivet_dagster.engines.pyspark.relations.files import (
-    projected,
+    apply_projection,
     read_files,
     read_files_apart,
     refuse_unstorable,
@@ -40,7 +40,7 @@ def read(adapter: SparkAdapter, relation: Relation, projection: Projection | Non
             frame = read_arrow_rows(adapter, relation, spool)
         case _:
             raise cannot_read("pyspark", relation)
-    return frame if projection is None else projected(frame, projection)
+    return frame if projection is None else apply_projection(frame, projection)
 
 
 def read_separated(

@@ -18,7 +18,7 @@ from threading import Condition
 from typing import TYPE_CHECKING, Any
 
 from rivet_dagster.engines.arrow_values import arrow_rows, is_a
-from rivet_dagster.engines.pyspark.relations.files import quoted, readable
+from rivet_dagster.engines.pyspark.relations.files import quote_identifier, readable
 from rivet_dagster.model.relations import ArrowRows
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ def _spooled(
 
 
 def _cast(frame: DataFrame, field: Any) -> Any:
-    return frame[quoted(field.name)].cast(field.dataType).alias(field.name)
+    return frame[quote_identifier(field.name)].cast(field.dataType).alias(field.name)
 
 
 def frame_of(adapter: SparkAdapter, value: Any, spool: Spool) -> DataFrame | None:

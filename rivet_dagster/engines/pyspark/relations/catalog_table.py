@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from rivet_dagster.engines.contract import WriteMode, cannot_write
-from rivet_dagster.engines.pyspark.relations.files import quoted
+from rivet_dagster.engines.pyspark.relations.files import quote_identifier
 from rivet_dagster.errors import RivetError
 from rivet_dagster.model.relations import CatalogTable
 
@@ -61,7 +61,7 @@ def written_name(table: CatalogTable) -> str:
     >>> written_name(CatalogTable(("lake", "shop", "orders"), branch="audit"))
     '`lake`.`shop`.`orders`.`branch_audit`'
     """
-    return table_name(table) + ("" if table.branch is None else f".{quoted(f'branch_{table.branch}')}")
+    return table_name(table) + ("" if table.branch is None else f".{quote_identifier(f'branch_{table.branch}')}")
 
 
 def table_name(table: CatalogTable) -> str:
@@ -70,7 +70,7 @@ def table_name(table: CatalogTable) -> str:
     >>> table_name(CatalogTable(("lake", "shop", "orders")))
     '`lake`.`shop`.`orders`'
     """
-    return ".".join(map(quoted, table.identifier))
+    return ".".join(map(quote_identifier, table.identifier))
 
 
 def _state(table: CatalogTable) -> dict[str, str]:

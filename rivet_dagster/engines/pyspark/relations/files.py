@@ -11,7 +11,7 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
-from rivet_dagster.engines.arrow_values import refuse_repeated, untyped
+from rivet_dagster.engines.arrow_values import refuse_repeated, untyped_columns
 from rivet_dagster.model.relations import Files
 from rivet_dagster.model.storage import Projection
 from rivet_dagster.sql.balance import in_parentheses
@@ -35,7 +35,9 @@ def read_files(spark: SparkSession, files: Files, projection: Projection | None)
     frame = load_files(spark, files)
     if projection is None:
         return frame
-    return projected(frame if files.schema is None else only_declared(frame, declared_schema(files.schema)), projection)
+    return apply_projection(
+        frame if files.schema is None else only_declared(frame, declared_schema(files.schema)), projection
+    )
 
 
 def load_files(spark: SparkSession, files: Files, schema: StructType | None = None) -> DataFrame:
@@ -53,7 +55,7 @@ def load_files(spark: SparkSession, files: Files, schema: StructType | None = No
 
 def only_declared(frame: DataFrame, schema: StructType) -> DataFrame:
     """Return only the columns of the schema, without those of partition folders."""
-    return frame if frame.columns == schema.names else frame.select(*map(quoted, schema.names))
+    return frame if frame.columns == schema.names else frame.select(*map(quote_identifier, schema.names))
 
 
 def declared_schema(schema: str) -> StructType:
@@ -81,10 +83,10 @@ def write_files(frame: DataFrame, target: Files, split_by: str | None = None) ->
     writer = frame.write.format(target.format).options(**{**_WHOLE_BOUNDS, **target.options}).mode("append")
     if split_by is not None:
         writer = writer.partitionBy(split_by)
-    writer.save(located(target.paths[0]))
+    writer.save(local_uri(target.paths[0]))
 
 
-def located(path: str) -> str:
+def local_uri(path: str) -> str:
     """Return a local path as a URI, since a plain path would be one of the cluster's default file system."""
     return f"file://{path}" if path.startswith("/") else path
 
@@ -92,7 +94,7 @@ def located(path: str) -> str:
 def readable(path: str) -> str:
     """Return a path for Spark's readers, which take each for a glob; a URI or an existing path is escaped."""
     means_itself = "://" in path or os.path.lexists(path)
-    return located(_GLOB_CHARACTERS.sub(r"\\\1", path) if means_itself else path)
+    return local_uri(_GLOB_CHARACTERS.sub(r"\\\1", path) if means_itself else path)
 
 
 def refuse_unstorable(frame: DataFrame) -> None:
@@ -100,7 +102,7 @@ def refuse_unstorable(frame: DataFrame) -> None:
     refuse_repeated(frame.columns)
     void = [field.name for field in frame.schema.fields if "void" in _type_names(field.dataType)]
     if void:
-        raise untyped(void)  # Spark 4.1 writes such a column, but not every Parquet reader can read it
+        raise untyped_columns(void)  # Spark 4.1 writes such a column, but not every Parquet reader can read it
 
 
 def _type_names(type_: Any) -> set[str]:
@@ -110,7 +112,7 @@ def _type_names(type_: Any) -> set[str]:
     return {type_.typeName()}.union(*(_type_names(part) for part in inner))
 
 
-def projected(frame: DataFrame, projection: Projection) -> DataFrame:
+def apply_projection(frame: DataFrame, projection: Projection) -> DataFrame:
     """Apply the filter, then the column expressions, then the limit."""
     if projection.filter is not None:
         frame = frame.where(projection.filter)
@@ -119,17 +121,17 @@ def projected(frame: DataFrame, projection: Projection) -> DataFrame:
     return frame if projection.limit is None else frame.limit(projection.limit)
 
 
-def quoted(name: str) -> str:
+def quote_identifier(name: str) -> str:
     """Return the name as a quoted identifier.
 
-    >>> quoted("unit price")
+    >>> quote_identifier("unit price")
     '`unit price`'
     """
     return "`" + name.replace("`", "``") + "`"
 
 
 def _selected(name: str, expression: str | None) -> str:
-    return f"{in_parentheses(expression)} AS {quoted(name)}" if expression else quoted(name)
+    return f"{in_parentheses(expression)} AS {quote_identifier(name)}" if expression else quote_identifier(name)
 
 
 _FORMATS = ("csv", "json")
@@ -160,11 +162,13 @@ def read_files_apart(
     if named in schema.names or not schema.fields:
         return None
     frame = _all_columns(load_files(spark, _with_column(files), _and_column(schema)))
-    corrupt = frame.where(f"{quoted(_COLUMN)} IS NOT NULL").selectExpr(f"{quoted(_COLUMN)} AS record")
-    good = frame.where(f"{quoted(_COLUMN)} IS NULL").drop(_COLUMN)
+    corrupt = frame.where(f"{quote_identifier(_COLUMN)} IS NOT NULL").selectExpr(
+        f"{quote_identifier(_COLUMN)} AS record"
+    )
+    good = frame.where(f"{quote_identifier(_COLUMN)} IS NULL").drop(_COLUMN)
     if projection is None:
         return good, corrupt
-    return projected(good if files.schema is None else only_declared(good, schema), projection), corrupt
+    return apply_projection(good if files.schema is None else only_declared(good, schema), projection), corrupt
 
 
 def _with_column(files: Files) -> Files:
@@ -182,5 +186,5 @@ def _all_columns(frame: DataFrame) -> DataFrame:
     Spark parses only the columns that are used, and finds a record to be corrupt only by these. The condition always
     holds, but Spark's optimizer does not know that.
     """
-    nulls = ", ".join(f"isnull({quoted(name)})" for name in frame.columns)
+    nulls = ", ".join(f"isnull({quote_identifier(name)})" for name in frame.columns)
     return frame.where(f"size(array({nulls})) > 0")

@@ -10,13 +10,13 @@ from rivet_dagster.engines.pyspark.connect import ConnectAdapter
 from rivet_dagster.engines.pyspark.launch import not_connected, refuse_another_application, require_imports
 from rivet_dagster.engines.pyspark.server.files import Users
 from rivet_dagster.engines.pyspark.server.ports import ADDRESS, Listener, listener_of
-from rivet_dagster.engines.pyspark.server.record import ServerRecord, recorded
+from rivet_dagster.engines.pyspark.server.record import ServerRecord, read_record
 from rivet_dagster.engines.pyspark.server.starting import ServerSpec, ensure_server, last_lines
 from rivet_dagster.engines.pyspark.spark_home import refuse_unfit_client
 from rivet_dagster.errors import RivetError
 
 
-def connected_to(server: UsedServer) -> ConnectAdapter:
+def connect_to_server(server: UsedServer) -> ConnectAdapter:
     """Begin a session on the server. Raises RVT-123, RVT-128, RVT-502, RVT-506, RVT-521."""
     refuse_another_application({"spark.remote": server.record.remote})
     require_imports(remote=True)
@@ -116,7 +116,7 @@ class UsedServer:
     def ended(self) -> RivetError:
         """Return the error for what ran on the server when it ended."""
         deadline = time.monotonic() + _REASON_SECONDS
-        while recorded(self._spec.files) == self.record and time.monotonic() < deadline:
+        while read_record(self._spec.files) == self.record and time.monotonic() < deadline:
             time.sleep(_POLL_SECONDS)
         reason = last_lines(self._spec.files, 1)
         message = f"the Spark server (pid {self.record.pid}) has ended while this ran on it"

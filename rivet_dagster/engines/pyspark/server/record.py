@@ -55,7 +55,7 @@ class ServerRecord:
         return state is not None and state.began == self.began and self.marker in state.command
 
 
-def recorded(files: ServerFiles) -> ServerRecord | None:
+def read_record(files: ServerFiles) -> ServerRecord | None:
     """Return what is recorded, whether or not the server still runs; None if that cannot be read as a server."""
     try:
         record = ServerRecord(**json.loads(files.record.read_text(encoding="utf-8")))
@@ -65,9 +65,9 @@ def recorded(files: ServerFiles) -> ServerRecord | None:
     return record
 
 
-def running(files: ServerFiles) -> ServerRecord | None:
+def find_running(files: ServerFiles) -> ServerRecord | None:
     """Return the server that runs, None if none does."""
-    record = recorded(files)
+    record = read_record(files)
     return record if record is not None and record.is_running else None
 
 
@@ -92,7 +92,7 @@ def digests(settings: Mapping[str, str]) -> dict[str, str]:
     }
 
 
-def changed(record: ServerRecord, settings: Mapping[str, str]) -> list[str]:
+def changed_settings(record: ServerRecord, settings: Mapping[str, str]) -> list[str]:
     """Return the names of the settings in which a server differs from ``settings``."""
     wanted = digests(settings)
     return sorted(key for key in {*record.settings, *wanted} if record.settings.get(key) != wanted.get(key))
@@ -156,7 +156,7 @@ def stop_running(files: ServerFiles) -> ServerRecord | None:
     if not files.folder.is_dir():
         return None
     with files.starting():  # one that starts now is ended, too
-        record = running(files)
+        record = find_running(files)
         if record is not None:
             stop_server(record)
             files.record.unlink(missing_ok=True)

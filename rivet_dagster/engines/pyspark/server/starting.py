@@ -9,13 +9,19 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from rivet_dagster.engines.pyspark.config import PACKAGES, listed
-from rivet_dagster.engines.pyspark.jars import refuse_missing_jars, refuse_unfit_runtime, unfetched
+from rivet_dagster.engines.pyspark.config import PACKAGES, list_setting
+from rivet_dagster.engines.pyspark.jars import refuse_missing_jars, refuse_unfit_runtime, unfetched_package
 from rivet_dagster.engines.pyspark.java import find_java
 from rivet_dagster.engines.pyspark.server.command import PORT, TOKEN_KEY, Order, server_settings
 from rivet_dagster.engines.pyspark.server.files import ServerFiles, Users
 from rivet_dagster.engines.pyspark.server.ports import is_taken
-from rivet_dagster.engines.pyspark.server.record import ServerRecord, changed, digests, running, stop_server
+from rivet_dagster.engines.pyspark.server.record import (
+    ServerRecord,
+    changed_settings,
+    digests,
+    find_running,
+    stop_server,
+)
 from rivet_dagster.engines.pyspark.spark_home import distribution, module_command, refuse_unfit_server, spark_version
 from rivet_dagster.errors import RivetError
 from rivet_dagster.secrets.redaction import redacted
@@ -47,8 +53,8 @@ def ensure_server(spec: ServerSpec) -> tuple[ServerRecord, Users]:
     with spec.files.starting() as lock:
         users = spec.files.users()
         try:
-            record = running(spec.files)
-            if record is not None and (different := changed(record, server_settings(spec.config))):
+            record = find_running(spec.files)
+            if record is not None and (different := changed_settings(record, server_settings(spec.config))):
                 _end_unused(spec, record, users, different)
                 record = None
             users.join()
@@ -91,7 +97,7 @@ def _start(spec: ServerSpec, lock: int) -> ServerRecord:
     with supervisor.stdin as pipe:
         pipe.write(order.to_json())
     while (code := supervisor.poll()) is None:
-        if (record := running(spec.files)) is not None:
+        if (record := find_running(spec.files)) is not None:
             return record
         time.sleep(_POLL_SECONDS)
     raise _not_started(spec, code)
@@ -124,7 +130,7 @@ def _order(spec: ServerSpec, lock: int) -> Order:
 def _not_started(spec: ServerSpec, code: int) -> RivetError:
     """Return the error of a server that has ended before it answered, with the end of its log."""
     text = last_lines(spec.files, _LOG_LINES) or f"exit code {code}"
-    if listed(spec.config, PACKAGES) and (error := unfetched(spec.config, text)) is not None:
+    if list_setting(spec.config, PACKAGES) and (error := unfetched_package(spec.config, text)) is not None:
         return error
     remedy = f"Its log says more: {spec.files.log}; correct the engine's `config`."
     return RivetError("RVT-502", f"the Spark server did not start: {text}", remediation=remedy)

@@ -23,7 +23,7 @@ from rivet_dagster.engines.pyspark.server.record import (
     GRACE_SECONDS,
     ServerRecord,
     process_state,
-    recorded,
+    read_record,
     write_record,
 )
 
@@ -117,7 +117,7 @@ def _end(server: subprocess.Popen[bytes]) -> None:
 def _forget(files: ServerFiles, pid: int) -> None:
     """Remove the files of this server; another one may have been recorded since."""
     files.settings(os.getpid()).unlink(missing_ok=True)
-    record = recorded(files)
+    record = read_record(files)
     if record is not None and record.pid == pid:
         files.record.unlink(missing_ok=True)
 

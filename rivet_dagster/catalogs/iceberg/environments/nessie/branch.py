@@ -25,8 +25,8 @@ from rivet_dagster.catalogs.environments.state import (
     PUBLISHED,
     EnvironmentState,
     StateOfEnvironment,
-    merged,
-    missing,
+    merged_environment,
+    missing_environment,
     refuse_wrong_name,
 )
 from rivet_dagster.catalogs.iceberg.names import staging_of
@@ -113,7 +113,7 @@ class EnvironmentBranch(StateOfEnvironment[BranchState]):
         return True
 
     def _missing(self) -> RivetError:
-        return merged(self.name) if self._has_tag() else missing(self.name)
+        return merged_environment(self.name) if self._has_tag() else missing_environment(self.name)
 
     def create(self, profile: str) -> None:
         """Make the environment at the base as it is now, without what runs are staging there, if there is none."""
@@ -158,7 +158,7 @@ class EnvironmentBranch(StateOfEnvironment[BranchState]):
         def changes(found: Mapping[Key, Content]) -> list[dict[str, Any]]:
             known = _state(found.get(STATE))
             if known is None:
-                raise missing(self.name)
+                raise missing_environment(self.name)
             if instead_of not in (None, known.state):
                 return []
             described = _described(STATE, asdict(replace(known, **values)))
@@ -228,7 +228,7 @@ def seed_in(content: Content) -> Seed:
     return Seed(known["declared"], known["snapshot"], known["version"], known.get("metadata", ""))
 
 
-def seeded(table: Key, seed: Seed, known: Content | None) -> dict[str, Any]:
+def record_seed(table: Key, seed: Seed, known: Content | None) -> dict[str, Any]:
     """Return the operation that records a seed in place of a ``known`` one."""
     key = seed_key(table)
     return put(key, {**_described(key, asdict(seed)), **({"id": known["id"]} if known is not None else {})})

@@ -12,7 +12,7 @@ from pyiceberg.serializers import FromInputFile
 from pyiceberg.table.locations import load_location_provider
 from pyiceberg.table.metadata import TableMetadata
 
-from rivet_dagster.catalogs.environments.state import changed_on_both_sides
+from rivet_dagster.catalogs.environments.state import merge_conflict
 from rivet_dagster.catalogs.iceberg.commits.updates import MAIN
 from rivet_dagster.catalogs.iceberg.environments.nessie.branch import EnvironmentBranch
 from rivet_dagster.catalogs.iceberg.metadata.last_publication import CONTINUES, LAST
@@ -50,7 +50,7 @@ class TableMerge:
                 found.append(put(key, content))
         if conflicts:
             self.discard()
-            raise changed_on_both_sides(self.environment.name, conflicts)
+            raise merge_conflict(self.environment.name, conflicts)
         above = list(dict.fromkeys(key[:length] for key in there for length in range(1, len(key))))
         known = self._of_base(above)
         return [*(put(key, namespace_content(key, {})) for key in above if key not in known), *found]
@@ -78,7 +78,7 @@ class TableMerge:
         of_base, of_ours = self._metadata(base["metadataLocation"]), self._metadata(ours["metadataLocation"])
         if of_base.table_uuid != of_ours.table_uuid:
             raise ConflictError(["the table itself, which was made anew"])
-        made = merged(self._metadata(fork), of_base, of_ours)
+        made = merge_metadata(self._metadata(fork), of_base, of_ours)
         number = self.catalog._parse_metadata_version(base["metadataLocation"]) + 1
         location = load_location_provider(made.location, made.properties).new_table_metadata_file_location(number)
         self.catalog._write_metadata(made, self.catalog._load_file_io(made.properties, location), location)
@@ -104,7 +104,7 @@ class ConflictError(Exception):
         self.changed = changed
 
 
-def merged(fork: TableMetadata, base: TableMetadata, ours: TableMetadata) -> TableMetadata:
+def merge_metadata(fork: TableMetadata, base: TableMetadata, ours: TableMetadata) -> TableMetadata:
     """Return ``base`` with the current rows of ``ours`` and what only ``ours`` has changed since both were ``fork``.
 
     Snapshots of both sides stay, so that no branch or tag loses its rows. Raises ConflictError.

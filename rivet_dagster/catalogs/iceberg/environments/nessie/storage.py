@@ -12,7 +12,7 @@ from datetime import datetime
 
 from rivet_dagster.catalogs.capabilities.targets import HasTargets
 from rivet_dagster.catalogs.environments.catalog import StoredEnvironment
-from rivet_dagster.catalogs.environments.state import MERGING, BuiltTable, merged, moved
+from rivet_dagster.catalogs.environments.state import MERGING, BuiltTable, merged_environment, moved_base
 from rivet_dagster.catalogs.iceberg.access import NessieAccess
 from rivet_dagster.catalogs.iceberg.environments.iceberg_environments import IcebergEnvironments
 from rivet_dagster.catalogs.iceberg.environments.nessie.branch import (
@@ -86,7 +86,7 @@ class NessieEnvironment(StoredEnvironment):
     def drop(self) -> bool:
         """Remove the branch; the files that it alone names are left to Nessie's garbage collection."""
         if self.environment.is_merged():
-            raise merged(self.environment.name)
+            raise merged_environment(self.environment.name)
         return self.remove_data()
 
     def remove_state(self) -> None:
@@ -117,7 +117,7 @@ class NessieEnvironment(StoredEnvironment):
                 if self.is_published(replace(state, state=MERGING)):
                     return
                 merge.discard()
-        raise moved(environment.name, names)
+        raise moved_base(environment.name, names)
 
     def _keys(self, names: Iterable[str]) -> list[Key]:
         """Return the keys to merge: of the tables, and of their error tables."""

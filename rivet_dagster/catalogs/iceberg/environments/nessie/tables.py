@@ -11,7 +11,13 @@ from rivet_dagster.catalogs.capabilities.transaction import TableTransaction
 from rivet_dagster.catalogs.environments.tables_over_base import T
 from rivet_dagster.catalogs.iceberg.access import NessieAccess
 from rivet_dagster.catalogs.iceberg.environments.iceberg_environments import IcebergEnvironmentTables
-from rivet_dagster.catalogs.iceberg.environments.nessie.branch import EnvironmentBranch, Seed, seed_in, seed_key, seeded
+from rivet_dagster.catalogs.iceberg.environments.nessie.branch import (
+    EnvironmentBranch,
+    Seed,
+    record_seed,
+    seed_in,
+    seed_key,
+)
 from rivet_dagster.catalogs.iceberg.nessie.server import Content, Key, delete, put
 from rivet_dagster.errors import RivetError
 from rivet_dagster.model.storage import Published
@@ -170,7 +176,7 @@ def seed(environment: EnvironmentBranch, table: Key, declared: str, version: str
         known, mine = found.get(mark), found.get(table)
         if known is not None and seed_in(known) == new:
             return []
-        operations = [seeded(table, new, known)]
+        operations = [record_seed(table, new, known)]
         if of_base is not None and mine != of_base:
             operations.append(put(table, of_base))
         elif of_base is None and mine is not None:

@@ -15,7 +15,7 @@ from rivet_dagster.catalogs.iceberg.environments.table_branches.seen_table impor
     recorded_properties,
 )
 from rivet_dagster.catalogs.iceberg.heartbeat import Heartbeat
-from rivet_dagster.catalogs.iceberg.metadata.last_publication import CONTINUES, remembering
+from rivet_dagster.catalogs.iceberg.metadata.last_publication import CONTINUES, last_publication_property
 from rivet_dagster.catalogs.iceberg.metadata.summary import OVERRIDE
 from rivet_dagster.catalogs.iceberg.names import environment_branch, environment_tag
 from rivet_dagster.catalogs.iceberg.opened import OpenedTable
@@ -83,7 +83,7 @@ class MergeRelease(Release):
         left_out = (withheld_mark(""), OVERRIDE, CONTINUES)
         own = {name: value for name, value in own.items() if not name.startswith(left_out)}
         new = {name: value for name, value in own.items() if value is not None} | dict(self.marks)
-        new |= remembering(self.snapshot_id, self.properties)
+        new |= last_publication_property(self.snapshot_id, self.properties)
         gone = [name for name in {*own, OVERRIDE, CONTINUES} if name in found.metadata.properties and name not in new]
         if not self.ends:
             return (*set_properties(new), *remove_properties(gone))

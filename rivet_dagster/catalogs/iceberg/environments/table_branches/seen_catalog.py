@@ -31,7 +31,7 @@ from pyiceberg.table.update import (
     UpgradeFormatVersionUpdate,
 )
 
-from rivet_dagster.catalogs.environments.state import missing
+from rivet_dagster.catalogs.environments.state import missing_environment
 from rivet_dagster.catalogs.iceberg.commits.updates import branch_is_at, remove_properties, set_branch, set_properties
 from rivet_dagster.catalogs.iceberg.environments.table_branches.record import Identifier, store_name
 from rivet_dagster.catalogs.iceberg.environments.table_branches.seen_table import (
@@ -119,7 +119,7 @@ class SeenCatalog:
         answer = self.real.commit_table(table, requirements, updates)
         try:
             if self._touched(base) != made:
-                raise missing(self.name)
+                raise missing_environment(self.name)
         except EnvironmentMissing:  # whoever has dropped it may not have seen the table
             self.real.purge_table(table.name())
             raise

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING
 
 from rivet_dagster.catalogs.capabilities.targets import HasTargets
 from rivet_dagster.catalogs.environments.catalog import StoredEnvironment
-from rivet_dagster.catalogs.environments.state import DROPPED, MERGED, BuiltTable, merged, moved
-from rivet_dagster.catalogs.heartbeat_thread import beating
+from rivet_dagster.catalogs.environments.state import DROPPED, MERGED, BuiltTable, merged_environment, moved_base
+from rivet_dagster.catalogs.heartbeat_thread import send_heartbeats
 from rivet_dagster.catalogs.iceberg.commits.committing import OutcomeUnknownError
 from rivet_dagster.catalogs.iceberg.environments.iceberg_environments import IcebergEnvironments
 from rivet_dagster.catalogs.iceberg.environments.table_branches.record import (
@@ -68,7 +68,7 @@ class BranchEnvironment(StoredEnvironment):
         heartbeat = self._heartbeat(state)
         heartbeat.begin()
         try:
-            with beating(heartbeat.beat, self.name):
+            with send_heartbeats(heartbeat.beat, self.name):
                 yield
         finally:
             heartbeat.end()
@@ -92,7 +92,7 @@ class BranchEnvironment(StoredEnvironment):
         if state is None:
             return False
         if state.state == MERGED:
-            raise merged(self.name)
+            raise merged_environment(self.name)
         if self.is_being_merged():
             message = f"the environment '{self.name}' is being merged"
             raise RivetError("RVT-417", message, remediation="Wait until the merge has ended, or a minute.")
@@ -157,16 +157,16 @@ class BranchEnvironment(StoredEnvironment):
         """Publish a table to the base, unless an interrupted merge has."""
         from rivet_dagster.catalogs.iceberg.metadata.layout import Layout
         from rivet_dagster.catalogs.iceberg.reaching import unknown_outcome
-        from rivet_dagster.catalogs.iceberg.writes.beginning import beginning
+        from rivet_dagster.catalogs.iceberg.writes.beginning import begin_upon_current
 
         done = self.base.published_by(table.table, self.identity_of(table.table, table.current))
         if done is not None:
             return done
-        begin = beginning(
+        begin = begin_upon_current(
             self.tables.base.open(table.table), table.table, Layout(), self.base.name, self.tables.base.open
         )
         if self._described(table.table).moved:  # since all tables were looked at
-            raise moved(self.name, [table.table])
+            raise moved_base(self.name, [table.table])
         try:
             return _TableMerge(self, table, begin, heartbeat).publish()
         except OutcomeUnknownError as error:
@@ -258,7 +258,7 @@ class _TableMerge:
         from rivet_dagster.catalogs.iceberg.commits.snapshots import new_snapshot_id
         from rivet_dagster.catalogs.iceberg.metadata.layout import Layout
         from rivet_dagster.catalogs.iceberg.metadata.summary import DATA_SNAPSHOT, ERRORS_OF, IDENTITY
-        from rivet_dagster.catalogs.iceberg.writes.beginning import beginning
+        from rivet_dagster.catalogs.iceberg.writes.beginning import begin_upon_current
         from rivet_dagster.catalogs.iceberg.writes.errors import errors_of_rows
 
         merge = self.merge
@@ -269,7 +269,9 @@ class _TableMerge:
         of = ".".join(self.begin.table.name.identifier)
         identity = merge.identity_of(self.table.table, self.table.current)
         properties = {DATA_SNAPSHOT: str(new), ERRORS_OF: of, IDENTITY: identity}
-        begin = beginning(merge.tables.base.open(name), name, Layout(), merge.base.name, merge.tables.base.open)
+        begin = begin_upon_current(
+            merge.tables.base.open(name), name, Layout(), merge.base.name, merge.tables.base.open
+        )
         errors = _TableMerge(merge, self.table, begin, self.heartbeat)
         errors._release(found, snapshot, new_snapshot_id(), properties, {ERRORS_OF: of}, ends=False)
 

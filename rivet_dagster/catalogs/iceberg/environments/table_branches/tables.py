@@ -115,7 +115,7 @@ class BranchTables(IcebergEnvironmentTables):
             built,
             snapshots_there,
         )
-        from rivet_dagster.catalogs.iceberg.metadata.history import published
+        from rivet_dagster.catalogs.iceberg.metadata.history import published_version
         from rivet_dagster.catalogs.iceberg.metadata.same_rows import facts_of
         from rivet_dagster.catalogs.iceberg.metadata.summary import IDENTITY, MADE_BY
 
@@ -128,7 +128,7 @@ class BranchTables(IcebergEnvironmentTables):
             facts = facts_of(snapshot)
             if identity and identity in (facts.get(IDENTITY), facts.get(MADE_BY)):
                 with self.access.reaching(table):
-                    return replace(published(found, snapshot, self.base.name, table), environment=self.name)
+                    return replace(published_version(found, snapshot, self.base.name, table), environment=self.name)
         return None
 
     def take_up_staged(self, table: str, version: str, options: Mapping[str, Any]) -> StagedTransaction:
