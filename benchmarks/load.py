@@ -30,10 +30,10 @@ import dagster as dg
 from compile import wide, write_project
 from measuring import Measured, Spread, markdown, mean_ratio, ratios
 
-from rivet_dagster.definitions.beta import beta_accepted
 from rivet_dagster.definitions.component import RivetProjectComponent, write_state
 from rivet_dagster.definitions.load import load_definitions
 from rivet_dagster.definitions.project import RivetProject
+from rivet_dagster.definitions.specs.selection import beta_accepted
 from rivet_dagster.definitions.specs.translator import DagsterRivetTranslator
 from rivet_dagster.loading import compile_directory
 from rivet_dagster.model.joint import SOURCE

@@ -12,8 +12,7 @@ from functools import cache as cached
 from typing import Any
 
 from rivet_dagster.cache import CompileCache
-from rivet_dagster.checks.contract import CheckKind, Problem, Reading
-from rivet_dagster.checks.registry import kind_of
+from rivet_dagster.checks.contract import CheckKind, Problem, Reading, kind_of
 from rivet_dagster.compiler.diagnostics import Diagnostics
 from rivet_dagster.compiler.graph import Graph
 from rivet_dagster.compiler.plan import FusedGroup

@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from rivet_dagster.cache import CompileCache
-from rivet_dagster.checks.registry import kind_of
+from rivet_dagster.checks.contract import kind_of
 from rivet_dagster.compiler.diagnostics import Diagnostics
 from rivet_dagster.compiler.fusion import Fusion
 from rivet_dagster.compiler.graph import Graph

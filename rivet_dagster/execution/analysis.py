@@ -18,7 +18,7 @@ from rivet_dagster.compiler.lineage import may_differ, table_columns
 from rivet_dagster.compiler.plan import CompiledAssembly
 from rivet_dagster.engines.contract import EngineSession, Frame, Typed
 from rivet_dagster.errors import Diagnostic, RivetError
-from rivet_dagster.execution.error_location import locating_errors
+from rivet_dagster.execution.row_error import locating_errors
 from rivet_dagster.execution.runtime import Runtime
 from rivet_dagster.model.check_plan import BoundQuery, ByQuery, CompiledCheck, InOnePass, one_pass
 from rivet_dagster.model.partitions import PARTITION_END, PARTITION_KEYS, PARTITION_START

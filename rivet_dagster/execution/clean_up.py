@@ -17,13 +17,13 @@ from rivet_dagster.catalogs.registry import catalog_class
 from rivet_dagster.compiler.plan import CompiledAssembly, FusedGroup
 from rivet_dagster.engines.contract import EngineSession
 from rivet_dagster.errors import Diagnostic, RivetError
-from rivet_dagster.execution.error_location import locate_at_joint
 from rivet_dagster.execution.reading.landing import (
     consumed_files_of_readers,
     landing_sources_before,
     landing_zone,
     last_version,
 )
+from rivet_dagster.execution.row_error import locate_at_joint
 from rivet_dagster.execution.runtime import Runtime
 
 

@@ -9,8 +9,8 @@ from rivet_dagster.catalogs.contract import NeedsEngine
 from rivet_dagster.compiler.joints import SourceJoint
 from rivet_dagster.compiler.plan import CompiledAssembly, FusedGroup
 from rivet_dagster.errors import Diagnostic, RivetError
-from rivet_dagster.execution.error_location import locating_errors
 from rivet_dagster.execution.reading.landing import landing_sources, landing_zone
+from rivet_dagster.execution.row_error import locating_errors
 from rivet_dagster.execution.runtime import Runtime
 from rivet_dagster.model.target import Target
 from rivet_dagster.model.write_plan import ReplaceAll, refresh_plan

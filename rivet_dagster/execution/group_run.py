@@ -11,11 +11,11 @@ from functools import partial
 from rivet_dagster.compiler.plan import CompiledAssembly, FusedGroup
 from rivet_dagster.errors import RivetError
 from rivet_dagster.execution.clean_up import archive_read_files
-from rivet_dagster.execution.error_location import locating_errors
 from rivet_dagster.execution.progress import BRANCH, CLEAN_UP, PhaseClock
 from rivet_dagster.execution.quality.judging import check_source, judge_source
 from rivet_dagster.execution.reading.refs import MaterializedRef
 from rivet_dagster.execution.results import CheckResult, GroupResult
+from rivet_dagster.execution.row_error import locating_errors
 from rivet_dagster.execution.runtime import Runtime
 from rivet_dagster.execution.this_run import OneSession, ThisRun
 from rivet_dagster.execution.writing.joint import write_joint

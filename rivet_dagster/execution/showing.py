@@ -18,12 +18,12 @@ from rivet_dagster.compiler.joints import FunctionJoint, SinkJoint, SourceJoint
 from rivet_dagster.compiler.plan import CompiledAssembly
 from rivet_dagster.engines.contract import EngineSession, Frame, Typed
 from rivet_dagster.errors import RivetError
-from rivet_dagster.execution.error_location import locate_in_query, locating_errors
 from rivet_dagster.execution.quality.judging import held_source_frame
 from rivet_dagster.execution.reading.first_rows import differing_plan, first_rows
 from rivet_dagster.execution.reading.inputs import partition_values
 from rivet_dagster.execution.reading.refs import MaterializedRef
 from rivet_dagster.execution.reading.sources import source_frame
+from rivet_dagster.execution.row_error import locate_in_query, locating_errors
 from rivet_dagster.execution.runtime import Runtime
 from rivet_dagster.execution.writing.joint import call, load_function
 from rivet_dagster.model.partitions import PARTITION_PARAMETERS

@@ -15,8 +15,8 @@ from rivet_dagster.catalogs.environments.catalog import EnvironmentStorage, HasE
 from rivet_dagster.catalogs.iceberg import examining
 from rivet_dagster.catalogs.iceberg.access import NessieAccess, TableAccess, access_to
 from rivet_dagster.catalogs.iceberg.examining import try_to_commit
-from rivet_dagster.catalogs.iceberg.nessie.rest_endpoint import refuse_nessie
 from rivet_dagster.catalogs.iceberg.published_tables import PublishedTables, set_override
+from rivet_dagster.catalogs.iceberg.settings.options import refuse_nessie
 from rivet_dagster.catalogs.iceberg.settings.upkeep_options import parse_upkeep
 from rivet_dagster.catalogs.iceberg.traits import IcebergTraits
 from rivet_dagster.catalogs.iceberg.transactions import NessieTransactions, Transactions
@@ -29,7 +29,7 @@ from rivet_dagster.model.storage import OLDER, STAGED, WITHHELD, Published, Vers
 from rivet_dagster.model.watermark import Override
 
 if TYPE_CHECKING:
-    from rivet_dagster.catalogs.iceberg.all_tables import AllTables
+    from rivet_dagster.catalogs.iceberg.writes.sweeping import AllTables
     from rivet_dagster.catalogs.iceberg.writes.transaction import IcebergTransaction
 
 
@@ -242,7 +242,7 @@ class IcebergCatalog(
         return self.building()
 
     def _all_tables(self) -> AllTables:
-        from rivet_dagster.catalogs.iceberg.all_tables import AllTables
+        from rivet_dagster.catalogs.iceberg.writes.sweeping import AllTables
 
         return AllTables(self.access.catalog, self.name)
 

@@ -22,7 +22,7 @@ from rivet_dagster.sql.partition_filter import (
     rows_outside,
     upper_bound,
 )
-from rivet_dagster.sql.write_strategies.layout import parted_by_window
+from rivet_dagster.sql.write_strategies.alignment import parted_by_window
 from rivet_dagster.sql.write_strategies.trees import Columns, distinct_values
 
 _ROWS, _OTHERS = "rivet_window_rows", "rivet_others"

@@ -6,8 +6,7 @@ The JSON Schema of a test of a project, each document of a `*.test.yaml`.
 from __future__ import annotations
 
 from rivet_dagster.catalogs.registry import catalog_traits
-from rivet_dagster.cli.schemas.joint import joint_keys
-from rivet_dagster.cli.schemas.parts import (
+from rivet_dagster.cli.schemas.joint import (
     BOOLEAN,
     DRAFT,
     DURATION,
@@ -18,6 +17,7 @@ from rivet_dagster.cli.schemas.parts import (
     JsonSchema,
     by_name,
     describe,
+    joint_keys,
     mapping,
     one_of,
     when,

@@ -19,8 +19,8 @@ from pathlib import PurePosixPath
 
 import dagster as dg
 
-from rivet_dagster.definitions.beta import beta_accepted
 from rivet_dagster.definitions.project import RivetProject
+from rivet_dagster.definitions.specs.selection import beta_accepted
 from rivet_dagster.errors import RivetError, nearest
 
 _TERM = re.compile(r"(?P<at>@)?(?:(?P<before>\d*)\+)?(?:(?P<method>\w+):)?(?P<value>[^+@]+)(?:\+(?P<behind>\d*))?")

@@ -15,13 +15,13 @@ import dagster as dg
 from rivet_dagster.compiler.joints import SourceJoint
 from rivet_dagster.compiler.plan import CompiledJoint, FusedGroup
 from rivet_dagster.definitions.assets.groups import RivetGroupRun, group_step_name
-from rivet_dagster.definitions.beta import beta_accepted
 from rivet_dagster.definitions.checks.published_checks import publishing_step
 from rivet_dagster.definitions.checks.source_checks import source_checks
 from rivet_dagster.definitions.project import RivetProject
 from rivet_dagster.definitions.resources.engines import ENGINE_TAG, engine_keys, engine_pool
 from rivet_dagster.definitions.runs.failure import failure, rivet_failures
 from rivet_dagster.definitions.runs.identity import mark_run, step_name
+from rivet_dagster.definitions.specs.selection import beta_accepted
 from rivet_dagster.errors import RivetError
 from rivet_dagster.execution.group_run import reads
 from rivet_dagster.execution.progress import ProgressListener

@@ -1,8 +1,13 @@
-"""Selections of joints in Dagster's syntax, and the keys of the checks `published`."""
+"""Selections of joints in Dagster's syntax, and the keys of the checks `published`.
+
+The use of parts of Dagster's public API that are marked as beta.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -10,7 +15,6 @@ from typing import Any
 import dagster as dg
 
 from rivet_dagster.compiler.plan import CompiledAssembly
-from rivet_dagster.definitions.beta import beta_accepted
 from rivet_dagster.errors import RivetError
 from rivet_dagster.model.joint import SOURCE
 
@@ -67,3 +71,11 @@ def published_key(assembly: CompiledAssembly, keys: Mapping[str, dg.AssetKey], j
     """Return the key of the check of a joint; ``keys`` are the asset keys of joints."""
     own = {check.name for check in assembly.joint(joint).checks}
     return dg.AssetCheckKey(keys[joint], PUBLISHED if PUBLISHED not in own else f"{PUBLISHED}_with_the_run")
+
+
+@contextmanager
+def beta_accepted() -> Iterator[None]:
+    """Silence Dagster's BetaWarning, which it repeats with each use, for thousands of joints."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", dg.BetaWarning)
+        yield

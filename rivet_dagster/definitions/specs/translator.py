@@ -21,7 +21,6 @@ import dagster as dg
 
 from rivet_dagster.compiler.joints import FunctionJoint, QueryJoint, SourceJoint
 from rivet_dagster.compiler.plan import CompiledAssembly, CompiledJoint
-from rivet_dagster.definitions.beta import beta_accepted
 from rivet_dagster.definitions.metadata.error_metadata import COLUMNS
 from rivet_dagster.definitions.metadata.materialization_metadata import (
     column_lineage,
@@ -32,6 +31,7 @@ from rivet_dagster.definitions.metadata.materialization_metadata import (
     table_name,
 )
 from rivet_dagster.definitions.partitions import partitions_definition
+from rivet_dagster.definitions.specs.selection import beta_accepted
 from rivet_dagster.model.check_plan import CompiledCheck
 from rivet_dagster.model.external_assets import is_external, key_path
 from rivet_dagster.model.joint import SOURCE

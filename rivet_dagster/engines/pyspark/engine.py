@@ -148,7 +148,7 @@ class PySparkEngine(Engine):
 
         Raises RVT-108, RVT-111, RVT-112, RVT-123, RVT-128.
         """
-        from rivet_dagster.engines.pyspark.class_archive.starting import jvm_of
+        from rivet_dagster.engines.pyspark.class_archive.making import jvm_of
         from rivet_dagster.engines.pyspark.java import find_java
         from rivet_dagster.engines.pyspark.spark_home import refuse_unfit_home
 

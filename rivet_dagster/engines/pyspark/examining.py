@@ -9,7 +9,7 @@ from glob import glob
 from pathlib import Path
 from zipfile import is_zipfile
 
-from rivet_dagster.engines.pyspark.class_archive.starting import examine_archive
+from rivet_dagster.engines.pyspark.class_archive.making import examine_archive
 from rivet_dagster.engines.pyspark.config import JARS, PACKAGES, list_setting
 from rivet_dagster.engines.pyspark.jars import is_runtime, local_jar, refuse_missing_jars, refuse_unfit_runtime
 from rivet_dagster.engines.pyspark.java import find_java

@@ -15,8 +15,8 @@ from urllib.parse import urlsplit
 
 from rivet_dagster.engines.contract import QueryPlan
 from rivet_dagster.engines.pyspark.adapter import SparkAdapter
+from rivet_dagster.engines.pyspark.class_archive.making import archive_options
 from rivet_dagster.engines.pyspark.class_archive.options import options_set
-from rivet_dagster.engines.pyspark.class_archive.starting import archive_options
 from rivet_dagster.engines.pyspark.config import without_catalog_secrets
 from rivet_dagster.engines.pyspark.connect import ConnectAdapter
 from rivet_dagster.engines.pyspark.jars import not_present, refuse_missing_jars, refuse_unfit_runtime, unfetched_package

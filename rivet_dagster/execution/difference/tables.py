@@ -17,10 +17,9 @@ from rivet_dagster.execution.difference.results import (
     VerdictChange,
 )
 from rivet_dagster.execution.difference.rows import SAMPLES, candidate_keys, difference_of_rows, rows_of_new_table
-from rivet_dagster.execution.error_location import locating_errors
 from rivet_dagster.execution.quality.judging import check_published
 from rivet_dagster.execution.results import CheckResult
-from rivet_dagster.execution.row_error import error_without_values
+from rivet_dagster.execution.row_error import error_without_values, locating_errors
 from rivet_dagster.execution.runtime import Runtime
 from rivet_dagster.model.storage import Published
 

@@ -12,14 +12,13 @@ from dataclasses import replace
 from rivet_dagster.compiler.joints import CompiledJoint, ComputedJoint, SourceJoint
 from rivet_dagster.compiler.plan import CompiledAssembly, FusedGroup
 from rivet_dagster.engines.contract import EngineSession, Frame
-from rivet_dagster.execution.error_location import locating_errors
 from rivet_dagster.execution.quality.row_errors import is_errors_check, published_result
 from rivet_dagster.execution.quality.verdicts import judge, proven
 from rivet_dagster.execution.reading.inputs import passed_to_group, published_reference, reference
 from rivet_dagster.execution.reading.refs import MaterializedRef
 from rivet_dagster.execution.reading.sources import source_frame
 from rivet_dagster.execution.results import CheckResult
-from rivet_dagster.execution.row_error import text_without_values
+from rivet_dagster.execution.row_error import locating_errors, text_without_values
 from rivet_dagster.execution.runtime import Runtime
 from rivet_dagster.execution.this_run import ThisRun
 from rivet_dagster.model.check import ASSERTION, AUDIT

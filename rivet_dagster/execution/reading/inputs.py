@@ -14,7 +14,6 @@ from rivet_dagster.compiler.joints import CompiledJoint, SourceJoint
 from rivet_dagster.compiler.plan import CompiledAssembly
 from rivet_dagster.engines.contract import EngineSession, Frame
 from rivet_dagster.errors import RivetError
-from rivet_dagster.execution.error_location import locate_in_query
 from rivet_dagster.execution.reading.landing import holds_new_rows
 from rivet_dagster.execution.reading.refs import MaterializedRef
 from rivet_dagster.execution.reading.rendering import RunQueries, render_whole
@@ -25,6 +24,7 @@ from rivet_dagster.execution.reading.sources import (
     source_position,
     version_position,
 )
+from rivet_dagster.execution.row_error import locate_in_query
 from rivet_dagster.execution.runtime import Runtime
 from rivet_dagster.model.inputs import (
     Position,

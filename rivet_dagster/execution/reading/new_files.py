@@ -9,7 +9,6 @@ from rivet_dagster.compiler.joints import SourceJoint
 from rivet_dagster.compiler.plan import FusedGroup
 from rivet_dagster.engines.contract import EngineSession, Frame
 from rivet_dagster.errors import PositionUnknown, RivetError
-from rivet_dagster.execution.error_location import locating_errors
 from rivet_dagster.execution.reading.landing import (
     appends,
     consumed_by,
@@ -20,6 +19,7 @@ from rivet_dagster.execution.reading.landing import (
 )
 from rivet_dagster.execution.reading.refs import MaterializedRef
 from rivet_dagster.execution.reading.sources import load_separated, no_transforms, transforms
+from rivet_dagster.execution.row_error import locating_errors
 from rivet_dagster.execution.runtime import Runtime
 from rivet_dagster.model.inputs import ConsumedFiles, LandedFile
 from rivet_dagster.model.relations import Relation

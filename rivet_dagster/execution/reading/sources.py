@@ -16,9 +16,9 @@ from rivet_dagster.catalogs.rewriting.error_retention import loaded_errors
 from rivet_dagster.compiler.joints import SourceJoint
 from rivet_dagster.engines.contract import EngineSession, Frame
 from rivet_dagster.errors import RivetError
-from rivet_dagster.execution.error_location import locating_errors
 from rivet_dagster.execution.reading.landing import all_files, landing_zone, version_of
 from rivet_dagster.execution.reading.refs import MaterializedRef
+from rivet_dagster.execution.row_error import locating_errors
 from rivet_dagster.execution.runtime import Runtime
 from rivet_dagster.model.external_assets import DAGSTER
 from rivet_dagster.model.inputs import (

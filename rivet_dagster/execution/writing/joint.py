@@ -20,7 +20,6 @@ from rivet_dagster.compiler.plan import CompiledAssembly, FusedGroup
 from rivet_dagster.compiler.row_errors import SourceQuery, separate_errors
 from rivet_dagster.engines.contract import EngineSession, Frame
 from rivet_dagster.errors import RivetError, RowsFailed, nearest
-from rivet_dagster.execution.error_location import locate_in_query
 from rivet_dagster.execution.progress import CONFIG, WRITE
 from rivet_dagster.execution.quality.row_errors import counted_errors
 from rivet_dagster.execution.reading.inputs import frames, inputs, positions, query_frame
@@ -28,7 +27,7 @@ from rivet_dagster.execution.reading.landing import appends, last_version
 from rivet_dagster.execution.reading.refs import MaterializedRef
 from rivet_dagster.execution.reading.rendering import RunQueries, render_for_run, render_whole
 from rivet_dagster.execution.results import RowErrorCounts
-from rivet_dagster.execution.row_error import RowError
+from rivet_dagster.execution.row_error import RowError, locate_in_query
 from rivet_dagster.execution.this_run import ThisRun
 from rivet_dagster.execution.writing.row_errors import complete_errors, refuse_by_types, refuse_unproven, write_errors
 from rivet_dagster.model.inputs import ConsumedFiles, TargetPosition

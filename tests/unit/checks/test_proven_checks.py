@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from support.torture import examples
 
 from rivet_dagster.catalogs.filesystem.files.footers import read_statistics
-from rivet_dagster.checks.registry import kind_of
+from rivet_dagster.checks.contract import kind_of
 from rivet_dagster.model import proof
 from rivet_dagster.model.check import Check
 from rivet_dagster.model.storage import ColumnStatistics, Statistics

@@ -9,12 +9,16 @@ from pathlib import Path
 import pytest
 
 from rivet_dagster.cli.main import main
+from rivet_dagster.engines.pyspark.class_archive import making, store
 from rivet_dagster.engines.pyspark.class_archive import making as making_module
-from rivet_dagster.engines.pyspark.class_archive import starting, store
 from rivet_dagster.engines.pyspark.class_archive.jvm import SparkJvm
-from rivet_dagster.engines.pyspark.class_archive.making import make_archive, may_make_itself
+from rivet_dagster.engines.pyspark.class_archive.making import (
+    archive_options,
+    examine_archive,
+    make_archive,
+    may_make_itself,
+)
 from rivet_dagster.engines.pyspark.class_archive.options import options_set
-from rivet_dagster.engines.pyspark.class_archive.starting import archive_options, examine_archive
 from rivet_dagster.engines.pyspark.class_archive.store import (
     Archive,
     NoArchive,
@@ -235,7 +239,7 @@ def test_wrong_values_of_the_option():
 def registered(monkeypatch: pytest.MonkeyPatch) -> list[SparkJvm]:
     """Return the JVMs for which an archive would be made at the end of the process."""
     jvms: list[SparkJvm] = []
-    monkeypatch.setattr(starting.atexit, "register", lambda act, folder, jvm: jvms.append(jvm))
+    monkeypatch.setattr(making.atexit, "register", lambda act, folder, jvm: jvms.append(jvm))
     return jvms
 
 

@@ -31,7 +31,7 @@ from rivet_dagster.engines.contract import EngineSession, Frame, Progress
 from rivet_dagster.errors import RivetError
 from rivet_dagster.model.relations import Files
 from rivet_dagster.model.storage import Base, StoredRows
-from rivet_dagster.sql.write_strategies.layout import in_partitions, nothing_of
+from rivet_dagster.sql.write_strategies.alignment import in_partitions, nothing_of
 
 _WRITTEN = "rivet_written"
 

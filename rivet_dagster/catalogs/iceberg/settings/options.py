@@ -1,4 +1,7 @@
-"""The declaration of an Iceberg catalog: its kinds, what each of them needs, and where its places are."""
+"""The declaration of an Iceberg catalog: its kinds, what each of them needs, and where its places are.
+
+Nessie as a server of Iceberg's own REST protocol, which is for sources alone.
+"""
 
 from __future__ import annotations
 
@@ -6,14 +9,18 @@ import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rivet_dagster.catalogs.capabilities.staging import wrong_publish
 from rivet_dagster.catalogs.filesystem.catalog_location import local_path, scheme
 from rivet_dagster.catalogs.iceberg.settings.upkeep_options import wrong_upkeep
 from rivet_dagster.entry_points import is_unexpanded
-from rivet_dagster.errors import nearest
+from rivet_dagster.errors import RivetError, nearest
 from rivet_dagster.model import convert
+
+if TYPE_CHECKING:
+    from pyiceberg.catalog import Catalog
+
 
 HADOOP, REST, JDBC, HIVE, GLUE, NESSIE = KINDS = ("hadoop", "rest", "jdbc", "hive", "glue", "nessie")
 OPTIONS = frozenset({"catalog", "warehouse", "uri", "publish", "default-namespace", "upkeep"})
@@ -143,3 +150,21 @@ def _wrong_folder(warehouse: str) -> str | None:
 def _absolute(path: str, root: Path) -> str:
     # Links are resolved here, as in the catalog `filesystem`: readers may resolve `..` behind a link in other ways.
     return os.path.realpath(root / Path(path).expanduser())
+
+
+_OF_NESSIE = "nessie.is-nessie-catalog"
+"""The setting by which Nessie tells clients of a REST catalog what it is."""
+
+
+def refuse_nessie(catalog: Catalog) -> None:
+    """Raise RVT-413 for a REST catalog of Nessie, which keeps no branches of a table in that protocol.
+
+    What a run stages on a branch would be current at once.
+    """
+    if str(catalog.properties.get(_OF_NESSIE, "")).lower() == "true":
+        message = (
+            f"the server of the REST catalog '{catalog.name}' is Nessie, whose Iceberg REST endpoint keeps no branches "
+            "of a table: readers would see rows before they are published"
+        )
+        remedy = "Use `catalog: nessie` with a `uri` that ends with /api/v2, and a `warehouse`."
+        raise RivetError("RVT-413", message, remediation=remedy)

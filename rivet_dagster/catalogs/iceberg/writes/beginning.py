@@ -14,8 +14,8 @@ from rivet_dagster.catalogs.iceberg.metadata.layout import Layout
 from rivet_dagster.catalogs.iceberg.metadata.same_rows import snapshot_of
 from rivet_dagster.catalogs.iceberg.metadata.summary import ERRORS
 from rivet_dagster.catalogs.iceberg.metadata.types import sql_columns
-from rivet_dagster.catalogs.iceberg.nessie.rest_endpoint import refuse_nessie
 from rivet_dagster.catalogs.iceberg.opened import OpenedTable, Opener
+from rivet_dagster.catalogs.iceberg.settings.options import refuse_nessie
 from rivet_dagster.catalogs.iceberg.writes.errors import Beginning, ExistingVersion, StagedErrors, errors_of_rows
 from rivet_dagster.catalogs.iceberg.writes.staged_branch import StagedBranch, begin_branch
 from rivet_dagster.catalogs.iceberg.writes.staged_table import StagingTable, place_of

@@ -13,9 +13,13 @@ from typing import TYPE_CHECKING
 from rivet_dagster.catalogs.capabilities.transaction import WriteContext
 from rivet_dagster.catalogs.iceberg.commits.committing import Changes, commit, create
 from rivet_dagster.catalogs.iceberg.commits.snapshots import FORMAT
-from rivet_dagster.catalogs.iceberg.commits.updates import new_schema, remove_properties, set_properties
+from rivet_dagster.catalogs.iceberg.commits.updates import (
+    new_schema,
+    remove_properties,
+    set_properties,
+    with_constraints,
+)
 from rivet_dagster.catalogs.iceberg.heartbeat import Heartbeat, heartbeat_at, remove_empty_folders
-from rivet_dagster.catalogs.iceberg.metadata.kept_constraints import with_constraints
 from rivet_dagster.catalogs.iceberg.metadata.layout import Layout, kept_layout, order_of, spec_of
 from rivet_dagster.catalogs.iceberg.metadata.summary import STAGED_FOR
 from rivet_dagster.catalogs.iceberg.metadata.types import iceberg_schema

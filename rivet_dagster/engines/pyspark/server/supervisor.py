@@ -13,8 +13,8 @@ import time
 from pathlib import Path
 from types import FrameType
 
+from rivet_dagster.engines.pyspark.class_archive.making import archive_options
 from rivet_dagster.engines.pyspark.class_archive.options import options_set
-from rivet_dagster.engines.pyspark.class_archive.starting import archive_options
 from rivet_dagster.engines.pyspark.launch import prepare
 from rivet_dagster.engines.pyspark.server.command import PORT, Order, properties, server_command, server_environ
 from rivet_dagster.engines.pyspark.server.files import ServerFiles
