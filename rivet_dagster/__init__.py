@@ -17,10 +17,7 @@ if TYPE_CHECKING:
     from rivet_dagster.definitions.load import load_definitions
     from rivet_dagster.definitions.project import RivetProject
     from rivet_dagster.definitions.resources.io_manager import rivet_resources
-    from rivet_dagster.definitions.schedules import (
-        build_observation_schedule,
-        build_schedule_from_rivet_selection,
-    )
+    from rivet_dagster.definitions.schedules import build_observation_schedule, build_schedule_from_rivet_selection
     from rivet_dagster.definitions.sensors.after_success import build_after_success_sensor
     from rivet_dagster.definitions.sensors.files import build_files_sensor
     from rivet_dagster.definitions.sensors.source_changed import build_source_changed_sensor

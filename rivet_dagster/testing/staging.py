@@ -7,11 +7,7 @@ from pathlib import Path
 import pytest
 
 from rivet_dagster.catalogs.capabilities import capable
-from rivet_dagster.catalogs.capabilities.staging import (
-    PublishesTogether,
-    StagedTransaction,
-    StagesForRuns,
-)
+from rivet_dagster.catalogs.capabilities.staging import PublishesTogether, StagedTransaction, StagesForRuns
 from rivet_dagster.catalogs.capabilities.targets import ErrorTransaction, HasErrorTables, HasTargets, HasVersions
 from rivet_dagster.catalogs.capabilities.upkeep import Sweeps
 from rivet_dagster.engines.contract import EngineSession

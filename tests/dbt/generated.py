@@ -11,16 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from random import Random
 
-from generated_texts import (
-    AMOUNTS,
-    AT_MOST,
-    CONDITIONS,
-    GROUPS_OF,
-    MACROS,
-    PROFILE,
-    QUERIES,
-    SINGULAR,
-)
+from generated_texts import AMOUNTS, AT_MOST, CONDITIONS, GROUPS_OF, MACROS, PROFILE, QUERIES, SINGULAR
 
 COLUMNS = ("id", "grp", "amount", "price", "day")
 GROUPS = ("a", "b", "c", "D e", "x,y")

@@ -7,16 +7,7 @@ from pathlib import Path
 
 import pytest
 from support.killing import PROCESSES, ended, start
-from support.readers import (
-    READERS,
-    ROWS,
-    TABLE,
-    our_reader,
-    read_repeatedly,
-    staged,
-    warehouse,
-    write_repeatedly,
-)
+from support.readers import READERS, ROWS, TABLE, our_reader, read_repeatedly, staged, warehouse, write_repeatedly
 from support.torture import examples
 
 PUBLISHES, ROUNDS, MOST_ROUNDS = examples(8, 20), examples(8, 25), 1000

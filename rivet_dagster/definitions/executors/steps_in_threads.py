@@ -24,11 +24,7 @@ from dagster._core.definitions.job_base import InMemoryJob
 from dagster._core.events import EngineEventData
 from dagster._core.execution.api import ExecuteRunWithPlanIterable
 from dagster._core.execution.compute_logs import create_compute_log_file_key
-from dagster._core.execution.context.system import (
-    PlanExecutionContext,
-    PlanOrchestrationContext,
-    StepExecutionContext,
-)
+from dagster._core.execution.context.system import PlanExecutionContext, PlanOrchestrationContext, StepExecutionContext
 from dagster._core.execution.context_creation_job import PlanExecutionContextManager
 from dagster._core.execution.execute_in_process import core_execute_in_process
 from dagster._core.execution.plan.active import ActiveExecution

@@ -26,11 +26,7 @@ from rivet_dagster.execution.reading.sources import (
 )
 from rivet_dagster.execution.row_error import locate_in_query
 from rivet_dagster.execution.runtime import Runtime
-from rivet_dagster.model.inputs import (
-    Position,
-    combine_positions,
-    passed_on,
-)
+from rivet_dagster.model.inputs import Position, combine_positions, passed_on
 from rivet_dagster.model.partitions import Partitions, Window
 from rivet_dagster.model.storage import Published
 from rivet_dagster.model.target import Target

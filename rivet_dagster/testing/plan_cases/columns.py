@@ -6,14 +6,7 @@ from dataclasses import replace
 from datetime import date
 from decimal import Decimal
 
-from rivet_dagster.model.write_plan import (
-    Append,
-    AppendNewer,
-    DeleteInsert,
-    ReplaceAll,
-    ReplacePartitions,
-    Upsert,
-)
+from rivet_dagster.model.write_plan import Append, AppendNewer, DeleteInsert, ReplaceAll, ReplacePartitions, Upsert
 from rivet_dagster.testing.plan_cases.case import PlanCase, Refusal, Rows
 
 BEFORE: Rows = [(1, "a", 1), (2, "b", 2)]

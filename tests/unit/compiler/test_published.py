@@ -8,18 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.projects import (
-    PLUGINS,
-    codes,
-    compile_joints,
-    groups,
-    profile,
-    python,
-    reasons,
-    sink,
-    source,
-    sql,
-)
+from support.projects import PLUGINS, codes, compile_joints, groups, profile, python, reasons, sink, source, sql
 from support.random_projects import Shape, shapes
 from support.torture import examples
 

@@ -237,10 +237,7 @@ class _TableMerge:
     def _text_bounds(self, found: Table, head: int) -> TextBounds:
         """Return what the published snapshot records of its files, which those of a table of its own are added to."""
         from rivet_dagster.catalogs.iceberg.environments.table_branches.seen_table import SeenTable
-        from rivet_dagster.catalogs.iceberg.metadata.text_bounds import (
-            all_are_whole,
-            recorded_bounds,
-        )
+        from rivet_dagster.catalogs.iceberg.metadata.text_bounds import all_are_whole, recorded_bounds
 
         if isinstance(found, SeenTable):
             return recorded_bounds(found, head)
