@@ -13,7 +13,7 @@ from support.folders import ProjectFolder
 from support.shop import SHOP
 
 from rivet_dagster import RivetError, RivetProjectComponent, load_definitions
-from rivet_dagster.definitions.component import component
+from rivet_dagster.definitions import component
 
 ADDED = {"dagster/component_origin", "dagster/code_references"}
 COMPONENT = "rivet_dagster.RivetProjectComponent"
