@@ -11,7 +11,7 @@ from rivet_dagster.errors import RivetError
 from rivet_dagster.model.partitions import Window
 from rivet_dagster.model.relations import Files, Relation
 from rivet_dagster.model.row_errors import ERROR_SCHEMA, ERROR_TYPES
-from rivet_dagster.sql.partition_filter import rows_by_key, rows_by_moment
+from rivet_dagster.sql.partitions import rows_by_key, rows_by_moment
 from rivet_dagster.sql.write_strategies.trees import Columns
 
 if TYPE_CHECKING:

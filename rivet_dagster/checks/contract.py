@@ -16,7 +16,7 @@ from rivet_dagster.model.check import Check
 from rivet_dagster.model.check_plan import BoundQuery, ByQuery, Constraint, Counting
 from rivet_dagster.model.proof import Proof
 from rivet_dagster.model.schema import Schema
-from rivet_dagster.sql.unknown_columns import UnknownColumn, unknown_column
+from rivet_dagster.sql.columns.unknown_columns import UnknownColumn, unknown_column
 
 CORRECT_SQL = "Correct the check's SQL."
 

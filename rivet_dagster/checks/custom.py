@@ -15,11 +15,11 @@ from rivet_dagster.model import convert
 from rivet_dagster.model.check_plan import BoundQuery
 from rivet_dagster.model.schema import Schema
 from rivet_dagster.sql import trees
-from rivet_dagster.sql.balance import on_lines_of_its_own
-from rivet_dagster.sql.dialect import Query, SqlError, quote_name, read_query, translate_parser_errors
+from rivet_dagster.sql.columns.unknown_columns import UnknownColumn, unknown_columns
 from rivet_dagster.sql.error import Unreadable
-from rivet_dagster.sql.known_query import reads
-from rivet_dagster.sql.unknown_columns import UnknownColumn, unknown_columns
+from rivet_dagster.sql.parsing.dialect import Query, SqlError, quote_name, read_query, translate_parser_errors
+from rivet_dagster.sql.parsing.embedding import on_lines_of_its_own
+from rivet_dagster.sql.parsing.known_query import reads
 
 _THIS = re.compile(r"\{\{\s*this\s*\}\}")
 

@@ -19,11 +19,17 @@ from rivet_dagster.checks.contract import Problem, Reading
 from rivet_dagster.model import convert
 from rivet_dagster.model.proof import Compared, Constant, Every, NoNulls, OneOf, Proof
 from rivet_dagster.model.schema import Schema
-from rivet_dagster.sql.balance import in_parentheses
-from rivet_dagster.sql.dialect import SqlError, parse_expression, quote_name, read_query, translate_parser_errors
+from rivet_dagster.sql.columns.unknown_columns import UnknownColumn, unknown_columns
 from rivet_dagster.sql.error import Unreadable
+from rivet_dagster.sql.parsing.dialect import (
+    SqlError,
+    parse_expression,
+    quote_name,
+    read_query,
+    translate_parser_errors,
+)
+from rivet_dagster.sql.parsing.embedding import in_parentheses
 from rivet_dagster.sql.trees import as_written
-from rivet_dagster.sql.unknown_columns import UnknownColumn, unknown_columns
 
 
 @dataclass(frozen=True)
@@ -76,7 +82,7 @@ _TURNED = {">": "<", ">=": "<=", "<": ">", "<=": ">=", "=": "=", "<>": "<>"}
 def provable(condition: exp.Expr) -> Proof | None:
     """Return what column statistics must show so that no row violates the condition; None where they cannot.
 
-    >>> from rivet_dagster.sql.dialect import parse_expression
+    >>> from rivet_dagster.sql.parsing.dialect import parse_expression
     >>> provable(parse_expression("0 < net"))
     Compared(proof='compared', column='net', operator='>', constant=Constant(type='number', text='0'))
     >>> provable(parse_expression("net > tax"))

@@ -13,7 +13,7 @@ from rivet_dagster.model import convert
 from rivet_dagster.model.check_plan import BoundQuery
 from rivet_dagster.model.schema import Schema
 from rivet_dagster.sql import trees
-from rivet_dagster.sql.unknown_columns import UnknownColumn
+from rivet_dagster.sql.columns.unknown_columns import UnknownColumn
 
 
 def _target(value: Any) -> tuple[str, str]:

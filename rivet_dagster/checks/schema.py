@@ -10,7 +10,7 @@ from rivet_dagster.checks.contract import CheckKind, Problem, Reading
 from rivet_dagster.model import convert
 from rivet_dagster.model.check_plan import ByColumns
 from rivet_dagster.sql import trees
-from rivet_dagster.sql.type_names import parse_ddl
+from rivet_dagster.sql.columns.type_names import parse_ddl
 
 _TYPES = "Write types as Spark's SQL does: BIGINT, STRING, DECIMAL(10, 2), ARRAY<DATE>, ..."
 

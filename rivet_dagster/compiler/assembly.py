@@ -9,9 +9,9 @@ from rivet_dagster.compiler.context import DeclaredContext
 from rivet_dagster.compiler.diagnostics import Diagnostics
 from rivet_dagster.compiler.graph import Graph, find_cycles
 from rivet_dagster.model.joint import SINK, SOURCE, Joint
-from rivet_dagster.sql.balance import refuse_unbalanced
-from rivet_dagster.sql.dialect import SqlError
-from rivet_dagster.sql.projection import check_source_expression
+from rivet_dagster.sql.parsing.dialect import SqlError
+from rivet_dagster.sql.parsing.embedding import refuse_unbalanced
+from rivet_dagster.sql.source_query import check_source_expression
 
 _EXPRESSION = "Write one expression over a row's own columns; whatever is more belongs in a SQL joint."
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from rivet_dagster.errors import Diagnostic
 from rivet_dagster.model.joint import Joint
 from rivet_dagster.model.text_lines import Stretch, TextPlace, in_file, place_of
-from rivet_dagster.sql.dialect import SqlError
+from rivet_dagster.sql.parsing.dialect import SqlError
 
 Lines = Sequence[Stretch]
 """The lines of a text that was rendered from a template; empty for any other text."""

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from rivet_dagster.model.joint import SOURCE, Joint
-from rivet_dagster.sql.known_query import KnownQuery
-from rivet_dagster.sql.projection import projection
+from rivet_dagster.sql.parsing.known_query import KnownQuery
+from rivet_dagster.sql.source_query import projection
 
 
 @dataclass(frozen=True, slots=True)

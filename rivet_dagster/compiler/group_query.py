@@ -7,8 +7,8 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from rivet_dagster.model.row_errors import ComparedTypes, NotSeparable, Proof, RowByRow, RowErrors
-from rivet_dagster.sql.dialect import quote_name
-from rivet_dagster.sql.fuse import fuse, union_by_name
+from rivet_dagster.sql.fusion import fuse, union_by_name
+from rivet_dagster.sql.parsing.dialect import quote_name
 from rivet_dagster.sql.row_errors import row_by_row
 from rivet_dagster.sql.target import watermark_of
 

@@ -10,7 +10,7 @@ from rivet_dagster.errors import Diagnostic
 from rivet_dagster.model.joint import SOURCE, Joint
 from rivet_dagster.model.row_errors import SUFFIX, NotSeparable
 from rivet_dagster.model.text_lines import place_of
-from rivet_dagster.sql.projection import projection_by_line
+from rivet_dagster.sql.source_query import projection_by_line
 
 _CATALOG = "Use a catalog that can, or `on_error: fail`."
 

@@ -17,8 +17,8 @@ from rivet_dagster.model.project import Project
 from rivet_dagster.model.text_lines import Stretch
 from rivet_dagster.near_names import NearNames
 from rivet_dagster.project.templating import is_template
-from rivet_dagster.sql.dialect import SqlError
-from rivet_dagster.sql.known_query import KnownQuery, know_query
+from rivet_dagster.sql.parsing.dialect import SqlError
+from rivet_dagster.sql.parsing.known_query import KnownQuery, know_query
 
 _PLAIN = Rendered()
 """Stands for the text of a joint that is no template."""

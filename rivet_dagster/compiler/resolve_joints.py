@@ -18,7 +18,7 @@ from rivet_dagster.model.project import Project, PythonFunction
 from rivet_dagster.model.row_errors import FAIL
 from rivet_dagster.model.step_options import step_options
 from rivet_dagster.model.target import Target
-from rivet_dagster.sql.known_query import KnownQuery
+from rivet_dagster.sql.parsing.known_query import KnownQuery
 
 
 def resolve_joints(

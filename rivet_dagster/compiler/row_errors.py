@@ -12,10 +12,10 @@ from rivet_dagster.compiler.group_query import Cte, GroupQuery
 from rivet_dagster.compiler.joints import SourceJoint
 from rivet_dagster.model.joint import SOURCE, Joint
 from rivet_dagster.model.row_errors import ComparedTypes, NotSeparable, RowByRow, RowErrors
-from rivet_dagster.sql.projection import projection_by_line
 from rivet_dagster.sql.row_errors.error_query import QueryLocation
 from rivet_dagster.sql.row_errors.row_by_row import keys_of_input, row_by_row
 from rivet_dagster.sql.row_errors.separation import separate
+from rivet_dagster.sql.source_query import projection_by_line
 from rivet_dagster.sql.target import source_view
 
 Separated = RowErrors | NotSeparable | None

@@ -22,14 +22,14 @@ from rivet_dagster.model.check import AUDIT, Check
 from rivet_dagster.model.joint import PYTHON, SINK, SOURCE, SQL, Joint
 from rivet_dagster.model.schema import CONFIDENCES, INFERRED, INTROSPECTED, NONE, PARTIAL, Field, Introspection, Schema
 from rivet_dagster.model.text_lines import Stretch
-from rivet_dagster.sql.columns import output_columns, passes_on
-from rivet_dagster.sql.dialect import SqlError, read_query
+from rivet_dagster.sql.columns.from_clause import Columns
+from rivet_dagster.sql.columns.output_columns import output_columns, passes_on
+from rivet_dagster.sql.columns.type_names import parse_ddl
+from rivet_dagster.sql.columns.unknown_columns import UnknownColumn, judged_columns, unknown_columns
 from rivet_dagster.sql.error import Unreadable
-from rivet_dagster.sql.from_clause import Columns
-from rivet_dagster.sql.known_query import KnownQuery
-from rivet_dagster.sql.projection import projection
-from rivet_dagster.sql.type_names import parse_ddl
-from rivet_dagster.sql.unknown_columns import UnknownColumn, judged_columns, unknown_columns
+from rivet_dagster.sql.parsing.dialect import SqlError, read_query
+from rivet_dagster.sql.parsing.known_query import KnownQuery
+from rivet_dagster.sql.source_query import projection
 
 _EARLIER = "as the sources were when their catalogs were last asked"
 _SAME_COLUMNS = "Give the template the same columns, of the same types, in each of its cases."

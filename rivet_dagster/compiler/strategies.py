@@ -15,7 +15,7 @@ from rivet_dagster.model.joint import SINK, SOURCE, Joint
 from rivet_dagster.model.partitions import PARTITION_PARAMETERS
 from rivet_dagster.model.schema import INFERRED, INTROSPECTED, Schema
 from rivet_dagster.model.write_strategy import SPELLINGS
-from rivet_dagster.sql.dialect import SqlError
+from rivet_dagster.sql.parsing.dialect import SqlError
 from rivet_dagster.sql.target import parameters
 
 

@@ -27,8 +27,8 @@ from rivet_dagster.project.templating.words import (
     WATERMARK,
     Word,
 )
-from rivet_dagster.sql.dialect import SqlError, quote_name
-from rivet_dagster.sql.known_query import KnownQuery
+from rivet_dagster.sql.parsing.dialect import SqlError, quote_name
+from rivet_dagster.sql.parsing.known_query import KnownQuery
 from rivet_dagster.sql.target import line_in_quotes, parameter, target_view, variable_of, watermark_of
 
 Know = Callable[[str], KnownQuery]

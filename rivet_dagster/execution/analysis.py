@@ -24,9 +24,9 @@ from rivet_dagster.model.check_plan import BoundQuery, ByQuery, CompiledCheck, I
 from rivet_dagster.model.partitions import PARTITION_END, PARTITION_KEYS, PARTITION_START
 from rivet_dagster.model.schema import ANALYZED, Field, Schema
 from rivet_dagster.model.watermark import any_value, is_watermark_type
-from rivet_dagster.sql.fixture_rows import empty_relation
+from rivet_dagster.sql.columns.type_names import parse_ddl
+from rivet_dagster.sql.literal_rows import empty_relation
 from rivet_dagster.sql.target import RUN_STARTED_AT, target_view, watermark_of
-from rivet_dagster.sql.type_names import parse_ddl
 
 NOT_JUDGED = "RVT-331"
 

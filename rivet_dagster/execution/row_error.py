@@ -19,7 +19,7 @@ from rivet_dagster.compiler.plan import CompiledAssembly
 from rivet_dagster.errors import Diagnostic, EngineUnusable, RivetError, RowsFailed
 from rivet_dagster.execution.results import SiteErrors
 from rivet_dagster.model.convert import shorten_text
-from rivet_dagster.sql.fuse import locate
+from rivet_dagster.sql.fusion import locate
 
 _LONGEST = 200
 """The maximum length of a quoted message."""

@@ -27,7 +27,7 @@ from rivet_dagster.execution.row_error import locate_in_query, locating_errors
 from rivet_dagster.execution.runtime import Runtime
 from rivet_dagster.execution.writing.joint import call, load_function
 from rivet_dagster.model.partitions import PARTITION_PARAMETERS
-from rivet_dagster.sql.fuse import limited_rows
+from rivet_dagster.sql.fusion import limited_rows
 from rivet_dagster.sql.target import RUN_STARTED_AT
 
 _SHOWN = "rivet_shown"

@@ -18,9 +18,9 @@ from rivet_dagster.execution.writing.joint import call, load_function
 from rivet_dagster.project_tests.arrow_rows import Table
 from rivet_dagster.project_tests.batches import rows_of
 from rivet_dagster.project_tests.prepared import Prepared
-from rivet_dagster.sql.balance import in_parentheses
-from rivet_dagster.sql.fixture_rows import rows_query
-from rivet_dagster.sql.fuse import fuse, locate
+from rivet_dagster.sql.fusion import fuse, locate
+from rivet_dagster.sql.literal_rows import rows_query
+from rivet_dagster.sql.parsing.embedding import in_parentheses
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from rivet_dagster.errors import Diagnostic, nearest
 from rivet_dagster.model import convert
 from rivet_dagster.model.schema import SparkType, parse_type
 from rivet_dagster.project_tests.declared import GivenRows, LineOfFile, LocatedKeys
-from rivet_dagster.sql.type_names import parse_ddl
+from rivet_dagster.sql.columns.type_names import parse_ddl
 
 T = TypeVar("T")
 

@@ -13,7 +13,7 @@ from sqlglot import TokenType, exp
 from sqlglot.tokens import Token
 
 from rivet_dagster.model.plugins import SPARK
-from rivet_dagster.sql.dialect import SqlError, tokenize
+from rivet_dagster.sql.parsing.dialect import SqlError, tokenize
 
 RUN_STARTED_AT = "run_started_at"
 """The parameter bound to the start time of the run."""

@@ -14,7 +14,7 @@ from rivet_dagster.engines.pyspark import PySparkEngine
 from rivet_dagster.engines.pyspark.session import PySparkSession
 from rivet_dagster.sql.row_errors.expression_text import ExpressionText
 from rivet_dagster.sql.row_errors.raising import raises
-from rivet_dagster.sql.row_errors.sites import fallible
+from rivet_dagster.sql.row_errors.site_rules import fallible
 
 VALUES = {
     "TINYINT": ["-128", "0", "127", "7"],

@@ -13,9 +13,9 @@ from support.folders import sink, source
 from support.hostile_sql import BALANCED, PIECES, UNBALANCED
 
 from rivet_dagster.errors import RivetError
-from rivet_dagster.sql.dialect import SqlError, read_query
-from rivet_dagster.sql.fuse import fuse
-from rivet_dagster.sql.lexer import pieces
+from rivet_dagster.sql.fusion import fuse
+from rivet_dagster.sql.parsing.dialect import SqlError, read_query
+from rivet_dagster.sql.parsing.lexer import pieces
 
 _KINDS = {
     **dict.fromkeys(("SIMPLE_COMMENT", "BRACKETED_COMMENT"), "comment"),

@@ -12,7 +12,7 @@ from rivet_dagster.definitions.partitions import window
 from rivet_dagster.engines.pyspark.session import PySparkSession
 from rivet_dagster.execution.reading.inputs import reference
 from rivet_dagster.model.partitions import parse_partitions
-from rivet_dagster.sql.dialect import parse_expression, read_query
+from rivet_dagster.sql.parsing.dialect import parse_expression, read_query
 
 DAYS = {"type": "daily", "column": "day", "start": "2024-03-01", "timezone": "Europe/Berlin"}
 BOTH_DAYS = window(parse_partitions(DAYS), ("2024-03-08", "2024-03-09"))

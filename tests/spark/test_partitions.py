@@ -16,7 +16,7 @@ from rivet_dagster.definitions.partitions import window
 from rivet_dagster.errors import RivetError
 from rivet_dagster.execution.reading.inputs import reference
 from rivet_dagster.model.partitions import Window, parse_partitions
-from rivet_dagster.sql.partition_filter import rows_by_key, rows_by_moment
+from rivet_dagster.sql.partitions import rows_by_key, rows_by_moment
 
 ZONE = ZoneInfo("America/New_York")
 """Neither the session's time zone nor that of the process."""

@@ -12,8 +12,8 @@ from support.spark import WITH_CODE, WITHOUT_CODE
 from support.spark_errors import SETTINGS, condition_of
 
 from rivet_dagster.engines.pyspark import PySparkEngine
-from rivet_dagster.sql.dialect import parse_expression
-from rivet_dagster.sql.row_errors.conditions import site_of
+from rivet_dagster.sql.parsing.dialect import parse_expression
+from rivet_dagster.sql.row_errors.fallible import site_of
 from rivet_dagster.sql.row_errors.site import Site, fill, raises
 
 RAISING = r"""

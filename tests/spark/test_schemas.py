@@ -6,9 +6,9 @@ from __future__ import annotations
 import pytest
 
 from rivet_dagster.model.schema import Field
-from rivet_dagster.sql.columns import output_columns
-from rivet_dagster.sql.dialect import read_query
-from rivet_dagster.sql.type_names import parse_ddl
+from rivet_dagster.sql.columns.output_columns import output_columns
+from rivet_dagster.sql.columns.type_names import parse_ddl
+from rivet_dagster.sql.parsing.dialect import read_query
 
 TABLES = {
     "t": """id BIGINT, n INT, tiny TINYINT, small SMALLINT, x DOUBLE, f FLOAT, price DECIMAL(10,2), big DECIMAL(38,10),

@@ -21,11 +21,11 @@ from support.torture import TORTURE
 
 from rivet_dagster.engines.pyspark import PySparkEngine
 from rivet_dagster.model.row_errors import NotSeparable
-from rivet_dagster.sql.known_query import NON_DETERMINISTIC, spark_functions
+from rivet_dagster.sql.parsing.known_query import NON_DETERMINISTIC, spark_functions
 from rivet_dagster.sql.row_errors.aggregates import is_aggregate
-from rivet_dagster.sql.row_errors.code import Code, Range
 from rivet_dagster.sql.row_errors.error_query import QueryLocation
 from rivet_dagster.sql.row_errors.separation import separate
+from rivet_dagster.sql.row_errors.token_ranges import Code, Range
 
 RAISED = (PySparkException, Py4JError)
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import pytest
 
-from rivet_dagster.sql.dialect import read_query
-from rivet_dagster.sql.type_names import parse_ddl
-from rivet_dagster.sql.unknown_columns import unknown_columns
+from rivet_dagster.sql.columns.type_names import parse_ddl
+from rivet_dagster.sql.columns.unknown_columns import unknown_columns
+from rivet_dagster.sql.parsing.dialect import read_query
 
 from .test_schemas import QUERIES, TABLES
 

@@ -16,7 +16,7 @@ from rivet_dagster.execution.reading.inputs import frames
 from rivet_dagster.execution.reading.refs import MaterializedRef
 from rivet_dagster.execution.reading.rendering import render_for_run
 from rivet_dagster.model.storage import Published, Statistics
-from rivet_dagster.sql.fuse import union_by_name
+from rivet_dagster.sql.fusion import union_by_name
 
 STARTED = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -91,7 +91,7 @@ def recorded_query(
     """Return the text, parameters and views that the engine gets for the group or a joint, in a first or later run."""
     monkeypatch.setattr(rendering, "watermark", lambda *_: Typed(7, "int"))
     monkeypatch.setattr(
-        reading, "bound", lambda _, needed, __: {name: 0 for names in needed.values() for name in names}
+        reading, "partition_values", lambda _, needed, __: {name: 0 for names in needed.values() for name in names}
     )
     runtime: Any = RecordingRuntime(plan, published=later)
     session: Any = RecordingSession()

@@ -14,7 +14,7 @@ from rivet_dagster.engines.pyspark.messages import summary
 from rivet_dagster.errors import RivetError
 from rivet_dagster.model import convert
 from rivet_dagster.sql.error import SqlError
-from rivet_dagster.sql.lexer import pieces
+from rivet_dagster.sql.parsing.lexer import pieces
 
 LONG = 200_000
 

@@ -14,7 +14,7 @@ from rivet_dagster.errors import RivetError
 from rivet_dagster.model.convert import shorten_text
 from rivet_dagster.model.partitions import Partitions, Window
 from rivet_dagster.model.storage import Statistics
-from rivet_dagster.sql.partition_filter import (
+from rivet_dagster.sql.partitions import (
     Condition,
     in_window,
     lower_bound,

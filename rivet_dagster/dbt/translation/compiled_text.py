@@ -19,8 +19,8 @@ from rivet_dagster.dbt.values import UnknownValueError
 from rivet_dagster.dbt.yaml_file import read_file
 from rivet_dagster.project.text_file import TextError
 from rivet_dagster.sql.error import SqlError
-from rivet_dagster.sql.known_query import know_query
-from rivet_dagster.sql.lexer import pieces, without_comments
+from rivet_dagster.sql.parsing.known_query import know_query
+from rivet_dagster.sql.parsing.lexer import pieces, without_comments
 
 _MARKED = re.compile(r"\{[{%#]")
 

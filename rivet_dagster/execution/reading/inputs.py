@@ -30,10 +30,10 @@ from rivet_dagster.model.inputs import Position, combine_positions, passed_on
 from rivet_dagster.model.partitions import Partitions, Window
 from rivet_dagster.model.storage import Published
 from rivet_dagster.model.target import Target
-from rivet_dagster.sql.balance import in_parentheses
-from rivet_dagster.sql.partition_filter import rows_in_window
-from rivet_dagster.sql.projection import projection
+from rivet_dagster.sql.parsing.embedding import in_parentheses
+from rivet_dagster.sql.partitions import rows_in_window
 from rivet_dagster.sql.row_errors.site import raises
+from rivet_dagster.sql.source_query import projection
 from rivet_dagster.sql.target import parameter, source_of
 
 

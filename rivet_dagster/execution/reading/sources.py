@@ -33,7 +33,7 @@ from rivet_dagster.model.partitions import Window
 from rivet_dagster.model.relations import CatalogTable, Relation
 from rivet_dagster.model.row_errors import ERROR_COLUMNS, SUFFIX
 from rivet_dagster.model.storage import Projection, Published
-from rivet_dagster.sql.projection import underscored_columns
+from rivet_dagster.sql.source_query import underscored_columns
 from rivet_dagster.sql.write_strategies.alignment import projection
 
 _PART = "rivet_part"

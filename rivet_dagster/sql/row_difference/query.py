@@ -1,7 +1,7 @@
 """The query of the rows that two versions of a table do not have in common: how many, in which columns, and samples.
 
 It counts and samples the relation ``found``, which is made in one of two ways: by a key that is unique, rows are
-matched (``matching.py``); otherwise equal rows cancel out (``cancelling.py``). NULL and NaN are equal to themselves in
+matched; otherwise equal rows cancel out. NULL and NaN are equal to themselves in
 all of this, as for ``<=>``.
 
 Inside the query columns are called ``c0``, ``c1``, ..., which no name of a user can collide with.

@@ -127,7 +127,7 @@ _BY_NAME = frozenset(
 def aggregates(tree: exp.Expr) -> list[exp.Expr]:
     """Return the aggregate functions of an expression, each with its FILTER; not those of windows and subqueries.
 
-    >>> from rivet_dagster.sql.dialect import parse_item
+    >>> from rivet_dagster.sql.parsing.dialect import parse_item
     >>> [node.sql() for node in aggregates(parse_item("sum(a) / count(b) FILTER (WHERE c) + max(d) OVER ()"))]
     ['SUM(a)', 'COUNT(b) FILTER(WHERE c)']
     """

@@ -6,9 +6,9 @@ from functools import cached_property
 
 from sqlglot import TokenType, exp
 
-from rivet_dagster.sql.dialect import ITEM_PREFIX, parse_item
-from rivet_dagster.sql.lexer import line_of
-from rivet_dagster.sql.row_errors.code import Code, Range, on_one_line
+from rivet_dagster.sql.parsing.dialect import ITEM_PREFIX, parse_item
+from rivet_dagster.sql.parsing.lexer import line_of
+from rivet_dagster.sql.row_errors.token_ranges import Code, Range, on_one_line
 
 _FURTHEST = 8
 """The most tokens that are added to the tokens of a node's names and literals to find its whole text."""

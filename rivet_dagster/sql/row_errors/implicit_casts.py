@@ -138,7 +138,7 @@ def is_string(operand: int) -> str:
 def casts_a_string(operands: Sequence[exp.Expr]) -> str | None:
     """Return the guard of a node that needs one type for all operands; None if it never casts a string to another type.
 
-    >>> from rivet_dagster.sql.dialect import parse_expression
+    >>> from rivet_dagster.sql.parsing.dialect import parse_expression
     >>> casts_a_string([parse_expression("a"), parse_expression("1")])
     "typeof({0}) LIKE '%string%'"
     >>> casts_a_string([parse_expression("'a'"), parse_expression("'b'")])

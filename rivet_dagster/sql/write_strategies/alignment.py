@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from sqlglot import exp
 
 from rivet_dagster.model.partitions import Partitions, Window
-from rivet_dagster.sql.partition_filter import Values, starts
+from rivet_dagster.sql.partitions import Values, starts
 from rivet_dagster.sql.trees import limited, named
 from rivet_dagster.sql.write_strategies.trees import Columns, plain_column, plain_relation, sql_text
 

@@ -178,7 +178,7 @@ def _pretend(patch: pytest.MonkeyPatch, home: Path) -> None:
     record = ServerRecord(4711, "began", "marker", 15002, "local[*]", {}, "t0ken")
     module = "rivet_dagster.cli.spark_command"
     patch.setattr(f"{module}.ensure_server", lambda spec: (record, SimpleNamespace(close=lambda: None)))
-    patch.setattr(f"{module}.running", lambda files: record)
+    patch.setattr(f"{module}.find_running", lambda files: record)
     patch.setattr(f"{module}.stop_running", lambda files: record)
     patch.setattr("rivet_dagster.cli.difference.command.environment_difference", lambda *_: DIFFERENCE)
     module = "rivet_dagster.cli.spark_command"

@@ -23,7 +23,7 @@ from rivet_dagster.project import cache_file, known_files
 from rivet_dagster.project.cache_file import FILE, read_cache
 from rivet_dagster.project.load import load_project, read_project
 from rivet_dagster.project.text_file import read_text
-from rivet_dagster.sql import known_query
+from rivet_dagster.sql.parsing import known_query
 
 FILES = {
     "rivet.yaml": "profiles: profiles.yaml\nsources: sources\njoints: joints\nsinks: sinks\nquality: quality\n",

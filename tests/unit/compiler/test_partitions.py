@@ -16,7 +16,7 @@ from rivet_dagster.compiler.plan import CompiledAssembly
 from rivet_dagster.errors import RivetError
 from rivet_dagster.model.joint import Joint
 from rivet_dagster.model.partitions import Partitions, Window, parse_partitions
-from rivet_dagster.sql.partition_filter import rows_by_key, rows_in_window
+from rivet_dagster.sql.partitions import rows_by_key, rows_in_window
 from rivet_dagster.sql.target import parameters
 
 DAILY = {"type": "daily", "column": "day", "start": "2024-01-01"}

@@ -22,7 +22,7 @@ from rivet_dagster.model.joint import Joint
 from rivet_dagster.model.schema import Field, Introspection
 from rivet_dagster.project import load
 from rivet_dagster.project.cache_file import read_cache
-from rivet_dagster.sql import known_query
+from rivet_dagster.sql.parsing import known_query
 
 FILES = {
     "rivet.yaml": "profiles: profiles.yaml\nsources: sources\njoints: joints\nsinks: sinks\n",

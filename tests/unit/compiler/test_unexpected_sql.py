@@ -84,11 +84,11 @@ def test_a_failed_column_analysis_is_a_warning_and_a_failed_query_analysis_an_er
         raise AttributeError("no such slot")
 
     text = "SELECT * FROM raw"
-    monkeypatch.setattr("rivet_dagster.sql.columns._Reader.query", lost)
+    monkeypatch.setattr("rivet_dagster.sql.columns.output_columns._Reader.query", lost)
     plan = compile_joints(ROWS, sql("a", text))
     assert plan.success
     assert [(d.code, d.joint) for d in plan.warnings] == [("RVT-315", "a")]
-    monkeypatch.setattr("rivet_dagster.sql.known_query.is_deterministic", lost)
+    monkeypatch.setattr("rivet_dagster.sql.parsing.known_query.is_deterministic", lost)
     plan = compile_joints(ROWS, sql("a", text), sql("b", "SELECT FROM"))
     assert [(d.code, d.joint) for d in plan.errors] == [("RVT-315", "a"), ("RVT-315", "b")]
     assert "no such slot" in plan.errors[0].message

@@ -15,11 +15,11 @@ from rivet_dagster.checks.custom import Custom
 from rivet_dagster.checks.expression import Expression
 from rivet_dagster.model.check import Check
 from rivet_dagster.model.check_plan import one_pass
-from rivet_dagster.sql.balance import in_parentheses, refuse_unbalanced
-from rivet_dagster.sql.dialect import SqlError, parse_expression, read_query, same_quotes, tokenize
-from rivet_dagster.sql.fuse import fuse
-from rivet_dagster.sql.lexer import without_comments
-from rivet_dagster.sql.projection import projection
+from rivet_dagster.sql.fusion import fuse
+from rivet_dagster.sql.parsing.dialect import SqlError, parse_expression, read_query, same_quotes, tokenize
+from rivet_dagster.sql.parsing.embedding import in_parentheses, refuse_unbalanced
+from rivet_dagster.sql.parsing.lexer import without_comments
+from rivet_dagster.sql.source_query import projection
 
 RAW = source("raw", options={"schema": "id BIGINT, name STRING"})
 

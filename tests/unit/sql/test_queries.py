@@ -6,9 +6,9 @@ import pytest
 from sqlglot import TokenType
 from sqlglot.dialects.databricks import Databricks
 
-from rivet_dagster.sql.dialect import SqlError, quote_name, read_query, tokenize
-from rivet_dagster.sql.fuse import fuse
-from rivet_dagster.sql.known_query import is_deterministic, reads
+from rivet_dagster.sql.fusion import fuse
+from rivet_dagster.sql.parsing.dialect import SqlError, quote_name, read_query, tokenize
+from rivet_dagster.sql.parsing.known_query import is_deterministic, reads
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, cast
 from rivet_dagster.engines.arrow_values import refuse_repeated, untyped_columns
 from rivet_dagster.model.relations import Files
 from rivet_dagster.model.storage import Projection
-from rivet_dagster.sql.balance import in_parentheses
+from rivet_dagster.sql.parsing.embedding import in_parentheses
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

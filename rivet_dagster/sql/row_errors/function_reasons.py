@@ -16,7 +16,7 @@ from rivet_dagster.sql.row_errors.implicit_casts import (
     is_string,
     text_of,
 )
-from rivet_dagster.sql.row_errors.operators import OUT_OF_RANGE
+from rivet_dagster.sql.row_errors.operator_sites import OUT_OF_RANGE
 from rivet_dagster.sql.row_errors.site import UNNAMED, constant_raises, literal
 
 Operands = Sequence[exp.Expr]

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from sqlglot import exp
 
-from rivet_dagster.sql.scope import Column, Relation, Scope
+from rivet_dagster.sql.columns.scope import Column, Relation, Scope
 
 Visible = Mapping[str, Relation]
 """Joints and CTEs by name in lower case."""
@@ -38,7 +38,7 @@ def scope_of(
 def values(item: exp.Values, of_expression: OfExpression) -> Columns:
     """Return the columns of a VALUES clause, named ``col1``, ``col2``..., with a type where all rows agree.
 
-    >>> from rivet_dagster.sql.dialect import read_query
+    >>> from rivet_dagster.sql.parsing.dialect import read_query
     >>> [c.name for c in values(read_query("VALUES (1, 'a'), (2, 'b')").tree, lambda *_: Column(""))]
     ['col1', 'col2']
     """

@@ -6,9 +6,9 @@ from sqlglot import exp
 
 from rivet_dagster.model.plugins import SPARK
 from rivet_dagster.model.schema import Field, Schema, field_name
-from rivet_dagster.sql.balance import refuse_unbalanced
-from rivet_dagster.sql.dialect import SqlError, translate_parser_errors
-from rivet_dagster.sql.lexer import without_comments
+from rivet_dagster.sql.parsing.dialect import SqlError, translate_parser_errors
+from rivet_dagster.sql.parsing.embedding import refuse_unbalanced
+from rivet_dagster.sql.parsing.lexer import without_comments
 
 _T = exp.DataType.Type
 

@@ -20,11 +20,11 @@ from sqlglot.errors import ParseError
 from sqlglot.tokens import Token
 
 from rivet_dagster.model.plugins import SPARK
-from rivet_dagster.sql.balance import in_parentheses, refuse_unbalanced, the_statement
 from rivet_dagster.sql.error import SqlError as SqlError
 from rivet_dagster.sql.error import Unreadable
-from rivet_dagster.sql.lexer import pieces, without_comments
-from rivet_dagster.sql.nodes import nodes_of
+from rivet_dagster.sql.parsing.embedding import in_parentheses, refuse_unbalanced, the_statement
+from rivet_dagster.sql.parsing.lexer import pieces, without_comments
+from rivet_dagster.sql.parsing.nodes import nodes_of
 
 _DIALECT = Dialect.get_or_raise(SPARK)
 

@@ -19,7 +19,7 @@ def call_of(node: exp.Expr) -> tuple[str, Operands] | None:
 
     Return None for a node that is no call of a function, or of one that is not known.
 
-    >>> from rivet_dagster.sql.dialect import parse_expression
+    >>> from rivet_dagster.sql.parsing.dialect import parse_expression
     >>> name, operands = call_of(parse_expression("date_sub(day, n)"))
     >>> name, [operand.sql() for operand in operands]
     ('date_sub', ['day', 'n'])
@@ -36,7 +36,7 @@ def call_of(node: exp.Expr) -> tuple[str, Operands] | None:
 def is_artificial(node: exp.Expr) -> bool:
     """Return whether a node stands for no part of the text: sqlglot wraps the argument of ``year`` in a conversion.
 
-    >>> from rivet_dagster.sql.dialect import parse_expression
+    >>> from rivet_dagster.sql.parsing.dialect import parse_expression
     >>> is_artificial(parse_expression("year(day)").this), is_artificial(parse_expression("to_date(day)"))
     (True, False)
     """

@@ -12,10 +12,10 @@ from typing import Any
 
 from sqlglot import exp
 
-from rivet_dagster.sql.from_clause import Columns
-from rivet_dagster.sql.nodes import children, names_of
-from rivet_dagster.sql.scope import ABSENT, Column, Origin, Scope
-from rivet_dagster.sql.type_names import type_name
+from rivet_dagster.sql.columns.from_clause import Columns
+from rivet_dagster.sql.columns.scope import ABSENT, Column, Origin, Scope
+from rivet_dagster.sql.columns.type_names import type_name
+from rivet_dagster.sql.parsing.nodes import children, names_of
 
 Known = Callable[[exp.Expr | None], str | None]
 """Returns the types of a node's children, which are determined first."""
@@ -30,7 +30,7 @@ _VOID = "void"
 def type_of(node: exp.Expr, known: Known) -> str | None:
     """Return the type of ``node``, given those of its children.
 
-    >>> from rivet_dagster.sql.dialect import parse_expression
+    >>> from rivet_dagster.sql.parsing.dialect import parse_expression
     >>> type_of(parse_expression("a < b"), lambda node: None)
     'boolean'
     """
@@ -260,8 +260,8 @@ def expression(root: exp.Expr, scope: Scope, of_query: Callable[[exp.Query], Col
 
     The walk is not recursive: an expression may be thousands of operators deep.
 
-    >>> from rivet_dagster.sql.dialect import parse_expression
-    >>> from rivet_dagster.sql.scope import Relation
+    >>> from rivet_dagster.sql.parsing.dialect import parse_expression
+    >>> from rivet_dagster.sql.columns.scope import Relation
     >>> scope = Scope()
     >>> scope.add("t", Relation((Column("a", "int", frozenset({("t", "a")})),)))
     >>> expression(parse_expression("a + 1"), scope, lambda query: None)

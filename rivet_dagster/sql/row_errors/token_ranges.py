@@ -10,8 +10,8 @@ from typing import NamedTuple
 from sqlglot import TokenType
 from sqlglot.tokens import Token
 
-from rivet_dagster.sql.dialect import tokenize
-from rivet_dagster.sql.lexer import line_of, pieces, without_comments
+from rivet_dagster.sql.parsing.dialect import tokenize
+from rivet_dagster.sql.parsing.lexer import line_of, pieces, without_comments
 
 _OPENING = frozenset({TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE})
 _CLOSING = frozenset({TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE})

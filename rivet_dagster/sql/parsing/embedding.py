@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from rivet_dagster.sql.error import SqlError
-from rivet_dagster.sql.lexer import line_of, pieces, without_comments
+from rivet_dagster.sql.parsing.lexer import line_of, pieces, without_comments
 
 _CLOSED_BY = {"(": ")", "[": "]", "{": "}", "/*+": "*/"}
 _DEEPEST = 1000

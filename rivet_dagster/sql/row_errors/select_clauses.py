@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 from sqlglot import TokenType, exp
 
-from rivet_dagster.sql.dialect import parse_item
-from rivet_dagster.sql.row_errors.code import Code, Range
+from rivet_dagster.sql.parsing.dialect import parse_item
 from rivet_dagster.sql.row_errors.raising import RefusedError
+from rivet_dagster.sql.row_errors.token_ranges import Code, Range
 
 _WORDS: dict[TokenType, str] = {
     TokenType.FROM: "from",

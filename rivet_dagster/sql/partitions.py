@@ -16,8 +16,8 @@ from sqlglot import exp
 
 from rivet_dagster.model.partitions import Partitions, Window
 from rivet_dagster.model.plugins import SPARK
-from rivet_dagster.sql.balance import in_parentheses
-from rivet_dagster.sql.dialect import quote_name
+from rivet_dagster.sql.parsing.dialect import quote_name
+from rivet_dagster.sql.parsing.embedding import in_parentheses
 
 Values = dict[str, Any]
 """The values of parameters by name."""

@@ -8,9 +8,9 @@ from sqlglot import exp
 
 from rivet_dagster.cache import CompileCache
 from rivet_dagster.model.text_lines import Stretch, TextPlace
-from rivet_dagster.sql.balance import in_parentheses
-from rivet_dagster.sql.dialect import SqlError, parse_expression, quote_name, translate_parser_errors
-from rivet_dagster.sql.known_query import NON_DETERMINISTIC
+from rivet_dagster.sql.parsing.dialect import SqlError, parse_expression, quote_name, translate_parser_errors
+from rivet_dagster.sql.parsing.embedding import in_parentheses
+from rivet_dagster.sql.parsing.known_query import NON_DETERMINISTIC
 
 
 def projection(name: str, columns: Sequence[tuple[str, str | None]], filter: str | None, limit: int | None) -> str:

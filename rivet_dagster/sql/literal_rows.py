@@ -14,7 +14,7 @@ from sqlglot import exp
 
 from rivet_dagster.model.plugins import SPARK
 from rivet_dagster.model.schema import SparkType
-from rivet_dagster.sql.dialect import quote_name
+from rivet_dagster.sql.parsing.dialect import quote_name
 
 _IN_ONE_TASK = "/*+ COALESCE(1) */"
 """A hint after which Spark knows that all rows are in one place: joins, aggregates and windows need no exchange."""

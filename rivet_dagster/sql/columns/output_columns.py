@@ -10,11 +10,11 @@ from collections.abc import Callable, Mapping, Sequence
 from sqlglot import exp
 
 from rivet_dagster.model.schema import Schema
-from rivet_dagster.sql.dialect import translate_parser_errors
-from rivet_dagster.sql.expression import expression
-from rivet_dagster.sql.from_clause import Columns, Visible, scope_of, values
-from rivet_dagster.sql.nodes import names_of
-from rivet_dagster.sql.scope import ABSENT, NAMELESS, Column, Relation, Scope, relations_of
+from rivet_dagster.sql.columns.expression_types import expression
+from rivet_dagster.sql.columns.from_clause import Columns, Visible, scope_of, values
+from rivet_dagster.sql.columns.scope import ABSENT, NAMELESS, Column, Relation, Scope, relations_of
+from rivet_dagster.sql.parsing.dialect import translate_parser_errors
+from rivet_dagster.sql.parsing.nodes import names_of
 
 Visit = Callable[[exp.Select, Scope, Sequence[exp.Expr], Callable[[exp.Query], Columns]], None]
 """Called with a SELECT, the scope of its names, and a function that analyzes a query within its expressions.
@@ -30,7 +30,7 @@ def output_columns(tree: exp.Expr, tables: Mapping[str, Schema | None], visit: V
     or the origins of a column are None where they are not certain. Raise Unreadable for a tree that cannot be walked.
 
     >>> from rivet_dagster.model.schema import Field
-    >>> from rivet_dagster.sql.dialect import read_query
+    >>> from rivet_dagster.sql.parsing.dialect import read_query
     >>> tree = read_query("SELECT *, a || '!' AS b, my_function(a) AS c FROM t").tree
     >>> [(c.name, c.type, sorted(c.origins)) for c in output_columns(tree, {"t": (Field("a", "string"),)})]
     [('a', 'string', [('t', 'a')]), ('b', 'string', [('t', 'a')]), ('c', None, [('t', 'a')])]
@@ -43,7 +43,7 @@ def output_columns(tree: exp.Expr, tables: Mapping[str, Schema | None], visit: V
 def passes_on(tree: exp.Expr, tables: Mapping[str, Schema | None]) -> str | None:
     """Return the one joint whose columns the query returns unchanged, known or not; None for any other query.
 
-    >>> from rivet_dagster.sql.dialect import read_query
+    >>> from rivet_dagster.sql.parsing.dialect import read_query
     >>> passes_on(read_query("SELECT * FROM T WHERE a > 1").tree, {"t": None})
     't'
     """
@@ -195,7 +195,7 @@ _AGGREGATES: dict[type[exp.Expr], str] = {exp.Sum: "sum", exp.Min: "min", exp.Ma
 def spark_name(item: exp.Expr) -> str | None:
     """Return the name of the column of ``item``; None where only Spark knows it.
 
-    >>> from rivet_dagster.sql.dialect import parse_expression
+    >>> from rivet_dagster.sql.parsing.dialect import parse_expression
     >>> [spark_name(parse_expression(text)) for text in ("t.s.a", "SUM(t.x)", "count(*)", "1", "x + 1")]
     ['a', 'sum(x)', 'count(1)', '1', None]
     """

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 
 from rivet_dagster.errors import RivetError
-from rivet_dagster.sql.balance import in_parentheses, refuse_unbalanced
-from rivet_dagster.sql.dialect import quote_name
 from rivet_dagster.sql.error import SqlError
+from rivet_dagster.sql.parsing.dialect import quote_name
+from rivet_dagster.sql.parsing.embedding import in_parentheses, refuse_unbalanced
 
 
 def fuse(ctes: Sequence[tuple[str, str]], result: str) -> str:

@@ -163,7 +163,7 @@ _NAMES = {
 def cast(operand: exp.Expr, to: exp.DataType) -> Site | None:
     """Return the site of a cast; None if it never raises for a value of any type that Spark allows.
 
-    >>> from rivet_dagster.sql.dialect import parse_expression
+    >>> from rivet_dagster.sql.parsing.dialect import parse_expression
     >>> node = parse_expression("CAST(a AS DATE)")
     >>> site = cast(node.this, node.to)
     >>> site.guard, site.operands[0].sql()

@@ -15,10 +15,10 @@ from sqlglot import exp
 
 from rivet_dagster.errors import nearest
 from rivet_dagster.model.schema import Schema
-from rivet_dagster.sql.columns import may_be_several, output_columns, spark_name
-from rivet_dagster.sql.from_clause import Columns
-from rivet_dagster.sql.nodes import children, names_of
-from rivet_dagster.sql.scope import Column, Scope
+from rivet_dagster.sql.columns.from_clause import Columns
+from rivet_dagster.sql.columns.output_columns import may_be_several, output_columns, spark_name
+from rivet_dagster.sql.columns.scope import Column, Scope
+from rivet_dagster.sql.parsing.nodes import children, names_of
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ def unknown_columns(sql: str, tree: exp.Expr, tables: Mapping[str, Schema | None
     """Return the columns of the query ``sql`` that do not exist, in text order, given those of the joints it reads.
 
     >>> from rivet_dagster.model.schema import Field
-    >>> from rivet_dagster.sql.dialect import read_query
+    >>> from rivet_dagster.sql.parsing.dialect import read_query
     >>> sql = "SELECT o.id, nett * 2 AS twice FROM orders o WHERE twice > 1"
     >>> unknown = unknown_columns(sql, read_query(sql).tree, {"orders": (Field("id"), Field("net"))})
     >>> [column.name + column.hint for column in unknown]

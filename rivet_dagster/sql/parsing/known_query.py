@@ -19,8 +19,8 @@ from sqlglot import TokenType, exp
 
 from rivet_dagster.cache import CompileCache
 from rivet_dagster.model.text_lines import Stretch
-from rivet_dagster.sql.dialect import Query, read_query, translate_parser_errors
 from rivet_dagster.sql.error import Unreadable
+from rivet_dagster.sql.parsing.dialect import Query, read_query, translate_parser_errors
 
 NON_DETERMINISTIC = frozenset(
     """
@@ -104,7 +104,7 @@ def reads(query: Query) -> Counter[str]:
     A table inside a CTE counts once for each time that the CTE is read, and at least twice if the CTE is recursive. In
     a CTE that is never read it counts zero times, as the engine still requires it to exist.
 
-    >>> from rivet_dagster.sql.dialect import read_query
+    >>> from rivet_dagster.sql.parsing.dialect import read_query
     >>> sorted(reads(read_query("WITH a AS (SELECT * FROM A, other.b) SELECT * FROM a JOIN c JOIN a x")).items())
     [('a', 2), ('c', 1)]
     """
@@ -257,7 +257,7 @@ def _known(
 def fingerprint(query: Query) -> str:
     """Return a hash of the tokens without comments and white space, in lower case except literals and quoted names.
 
-    >>> from rivet_dagster.sql.dialect import read_query
+    >>> from rivet_dagster.sql.parsing.dialect import read_query
     >>> fingerprint(read_query("select A  from t -- note")) == fingerprint(read_query("SELECT a FROM T"))
     True
     """

@@ -10,12 +10,12 @@ from collections.abc import Sequence
 from sqlglot import exp
 
 from rivet_dagster.model.plugins import SPARK
-from rivet_dagster.sql.known_query import NON_DETERMINISTIC
+from rivet_dagster.sql.parsing.known_query import NON_DETERMINISTIC
 from rivet_dagster.sql.row_errors.aggregates import Aggregate, aggregate, is_aggregate
-from rivet_dagster.sql.row_errors.calls import call_of, is_artificial
-from rivet_dagster.sql.row_errors.functions import function_site, infallible
+from rivet_dagster.sql.row_errors.function_calls import call_of, is_artificial
+from rivet_dagster.sql.row_errors.function_sites import function_site, infallible
 from rivet_dagster.sql.row_errors.implicit_casts import CAST_INVALID_INPUT, casts_a_string, is_string
-from rivet_dagster.sql.row_errors.operators import arithmetic, cast, negation, symbol_of, type_named
+from rivet_dagster.sql.row_errors.operator_sites import arithmetic, cast, negation, symbol_of, type_named
 from rivet_dagster.sql.row_errors.site import UNNAMED, Site, Unclassified, both, fill, raises, type_of, value_text
 
 _COMPARISONS = (exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.NullSafeEQ, exp.NullSafeNEQ)
@@ -38,7 +38,7 @@ def site_of(node: exp.Expr) -> Site | Aggregate | Unclassified | None:
     The operands of a node are nodes of their own: its site says only what it adds to them. What a lambda raises is a
     part of the site of the function that calls it. Subqueries, and the frames of windows, are not looked into.
 
-    >>> from rivet_dagster.sql.dialect import parse_expression
+    >>> from rivet_dagster.sql.parsing.dialect import parse_expression
     >>> site_of(parse_expression("upper(name)"))
     >>> site_of(parse_expression("price < 9")).guard
     "typeof({0}) LIKE '%string%'"

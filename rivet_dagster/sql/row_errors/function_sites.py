@@ -7,7 +7,7 @@ from importlib.resources import files
 
 from sqlglot import exp
 
-from rivet_dagster.sql.row_errors.faults import (
+from rivet_dagster.sql.row_errors.function_reasons import (
     FIRST_FIELD_IS_NULL,
     INVALID_PATH,
     MALFORMED,
@@ -55,7 +55,7 @@ from rivet_dagster.sql.row_errors.faults import (
     zones,
 )
 from rivet_dagster.sql.row_errors.implicit_casts import Reason, cast_of, casts_of, is_string, parameters, text_of
-from rivet_dagster.sql.row_errors.operators import arithmetic, negation
+from rivet_dagster.sql.row_errors.operator_sites import arithmetic, negation
 from rivet_dagster.sql.row_errors.site import UNNAMED, Site, Unclassified, constant_raises, site_for
 
 
