@@ -13,7 +13,7 @@ from rivet_dagster.cli.environment_command import runtime_of
 from rivet_dagster.compiler.joints import ComputedJoint
 from rivet_dagster.compiler.plan import CompiledAssembly
 from rivet_dagster.errors import Diagnostic, RivetError, nearest
-from rivet_dagster.execution.reading.rendering import watermark_column
+from rivet_dagster.execution.reading.watermark import watermark_column
 from rivet_dagster.execution.runtime import Runtime
 from rivet_dagster.model.target import WatermarkColumn
 from rivet_dagster.model.watermark import Override, as_text, parse
