@@ -13,8 +13,8 @@ from support.spark_errors import SETTINGS, condition_of
 
 from rivet_dagster.engines.pyspark import PySparkEngine
 from rivet_dagster.sql.parsing.dialect import parse_expression
-from rivet_dagster.sql.row_errors.fallible import site_of
 from rivet_dagster.sql.row_errors.site import Site, fill, raises
+from rivet_dagster.sql.row_errors.site_rules import site_of
 
 RAISING = r"""
 a + b                         | 2147483647 | 1

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from rivet_dagster.model.text_lines import Stretch, place_of
+from rivet_dagster.sql.row_errors.fallible import Fallible
 from rivet_dagster.sql.row_errors.raising import literal
-from rivet_dagster.sql.row_errors.site_rules import Fallible
 
 _LONGEST = 500
 """The most characters of an expression that an error shows."""

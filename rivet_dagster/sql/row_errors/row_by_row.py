@@ -20,11 +20,11 @@ from rivet_dagster.sql.parsing.dialect import quote_name, read_query
 from rivet_dagster.sql.parsing.known_query import is_deterministic
 from rivet_dagster.sql.row_errors.aggregates import aggregates
 from rivet_dagster.sql.row_errors.error_query import QueryLocation, errors_in_full, json_of
+from rivet_dagster.sql.row_errors.fallible import Fallible, generates
 from rivet_dagster.sql.row_errors.projection_errors import conditions, failing_expressions
 from rivet_dagster.sql.row_errors.raising import RefusedError, any_of, true_or_false, value_or_null
 from rivet_dagster.sql.row_errors.select_clauses import Item, select_of
 from rivet_dagster.sql.row_errors.select_rewrite import SelectRewrite, WhereConditions
-from rivet_dagster.sql.row_errors.site_rules import Fallible, generates
 from rivet_dagster.sql.row_errors.token_ranges import Code, on_one_line
 
 INPUT = "rivet_input"

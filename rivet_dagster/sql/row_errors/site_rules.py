@@ -1,345 +1,286 @@
-"""The sites of an expression: the operators and functions in it whose evaluation can raise an error."""
+"""What may raise for a row, by the name of an operator or a function alone, and with which of Spark's conditions.
+
+Spark's own ``TryEval`` tells whether a row raises; this says where to look, and how to name what is found.
+"""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from collections.abc import Sequence
 
 from sqlglot import exp
 
 from rivet_dagster.model.plugins import SPARK
 from rivet_dagster.sql.parsing.known_query import NON_DETERMINISTIC
-from rivet_dagster.sql.row_errors.expression_text import ExpressionText
-from rivet_dagster.sql.row_errors.fallible import site_of
-from rivet_dagster.sql.row_errors.function_calls import call_of
-from rivet_dagster.sql.row_errors.raising import RefusedError, any_of, raises, true_or_false, value_or_null
-from rivet_dagster.sql.row_errors.site import Site, Unclassified, fill
-from rivet_dagster.sql.row_errors.token_ranges import Edit, apply_edits, on_one_line
+from rivet_dagster.sql.row_errors.aggregates import Aggregate, aggregate, is_aggregate
+from rivet_dagster.sql.row_errors.function_calls import call_of, is_artificial
+from rivet_dagster.sql.row_errors.function_sites import function_site, infallible
+from rivet_dagster.sql.row_errors.implicit_casts import CAST_INVALID_INPUT, casts_a_string, is_string
+from rivet_dagster.sql.row_errors.operator_sites import arithmetic, cast, negation, symbol_of, type_named
+from rivet_dagster.sql.row_errors.site import UNNAMED, Site, Unclassified, both, fill, raises, type_of, value_text
 
-_SHOWN = frozenset("/ % div pmod cast to_date to_timestamp date [] element_at".split())
-"""The kinds of sites whose text shows that they can fail; others do with some types of operands only."""
-
-_GENERATORS = frozenset(
-    "explode explode_outer posexplode posexplode_outer inline inline_outer json_tuple stack".split()
-)
-
-_RIGHT_FIRST = (exp.Div, exp.IntDiv, exp.Mod)
-
-_COMPARISONS = (exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE)
-
-_TRANSPARENT = (
-    exp.Alias, exp.Paren, exp.Cast, exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Mod, *_COMPARISONS,
+_COMPARISONS = (exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.NullSafeEQ, exp.NullSafeNEQ)
+_BITWISE = (exp.BitwiseAnd, exp.BitwiseOr, exp.BitwiseXor)
+_NEVER = (
+    exp.Alias, exp.All, exp.BitwiseNot, exp.Boolean, exp.Collate, exp.Column, exp.DataType, exp.DataTypeParam,
+    exp.Distinct, exp.Dot, exp.Filter, exp.HexString, exp.Identifier, exp.IgnoreNulls, exp.Interval, exp.JSONExtract,
+    exp.JSONPath, exp.JSONPathPart, exp.Kwarg, exp.Lambda, exp.Literal, exp.Null, exp.Order, exp.Ordered, exp.Parameter,
+    exp.Paren, exp.Placeholder, exp.PropertyEQ, exp.Query, exp.RawString, exp.RespectNulls, exp.Star, exp.TimeStrToTime,
+    exp.TryCast, exp.Tuple, exp.Var, exp.Where, exp.Window, exp.WindowSpec, exp.WithinGroup,
 )  # fmt: skip
-"""Nodes that raise, or are NULL, where an operand raises or is NULL: Spark evaluates them whenever it gets there."""
+
+_NOT_COMPARED = " cannot be compared."
+_NOT_ONE_TYPE = " cannot be cast to one type."
 
 
-@dataclass(frozen=True)
-class FoundSite:
-    """A site as its author wrote it, on a line of the query.
+def site_of(node: exp.Expr) -> Site | Aggregate | Unclassified | None:
+    """Return the site of a node; None if it never raises itself, Unclassified if that is not known.
 
-    ``failed`` is a SQL condition that is true where this site raises an error, its operands raise none, and the
-    expression around it comes to evaluate it. ``condition`` and ``message`` are expressions of Spark's name of the
-    error and of a sentence about it.
+    The operands of a node are nodes of their own: its site says only what it adds to them. What a lambda raises is a
+    part of the site of the function that calls it. Subqueries, and the frames of windows, are not looked into.
+
+    >>> from rivet_dagster.sql.parsing.dialect import parse_expression
+    >>> site_of(parse_expression("upper(name)"))
+    >>> site_of(parse_expression("price < 9")).guard
+    "typeof({0}) LIKE '%string%'"
+    >>> site_of(parse_expression("my_function(price)"))
+    Unclassified(construct='my_function')
     """
-
-    text: str
-    line: int
-    failed: str
-    condition: str
-    message: str
+    return None if node.find_ancestor(exp.Lambda) else _site(node)
 
 
-@dataclass(frozen=True)
-class Fallible:
-    """An expression that can raise an error.
+def _site(node: exp.Expr) -> Site | Aggregate | Unclassified | None:
+    if is_artificial(node) or _is_subquery(node):
+        return None
+    symbol = symbol_of(node)
+    if symbol is not None:
+        return arithmetic(node.this, node.args["expression"], symbol)
+    if isinstance(node, exp.Cast) and not isinstance(node, exp.TryCast) and not node.args.get("safe"):
+        return cast(node.this, node.to)
+    if isinstance(node, exp.Neg):
+        return None if isinstance(node.this, exp.Literal) else negation(node.this, "negative")
+    if isinstance(node, _COMPARISONS):
+        return _compared(node.this, node.args["expression"])
+    if isinstance(node, _BITWISE):
+        return _of_one_type((node.this, node.args["expression"]), "bitwise", _NOT_ONE_TYPE)
+    if isinstance(node, exp.Between):
+        return _of_one_type((node.this, node.args["low"], node.args["high"]), "comparison", _NOT_COMPARED)
+    if isinstance(node, exp.In):
+        return _compared(node.this, *node.expressions)
+    if isinstance(node, exp.Is | exp.And | exp.Or | exp.Not):
+        return _boolean(node)
+    if isinstance(node, exp.Case | exp.If | exp.Coalesce | exp.Nullif | exp.Nvl2 | exp.Array):
+        return _branches(node)
+    if isinstance(node, exp.Bracket):
+        return _element(node)
+    return None if isinstance(node, _NEVER) else _call(node)
 
-    ``failed`` is a SQL condition that is true where it does. ``sites`` are where; ``tree`` is its tree.
+
+def _is_subquery(node: exp.Expr) -> bool:
+    """Return whether a node is a condition on the rows of a subquery."""
+    return isinstance(node, exp.Exists | exp.Any) and isinstance(node.this, exp.Query)
+
+
+def _compared(left: exp.Expr, *others: exp.Expr) -> Site | None:
+    """Return the site of a comparison; the fields of tuples are never cast."""
+    return None if isinstance(left, exp.Tuple) else _of_one_type((left, *others), "comparison", _NOT_COMPARED)
+
+
+def _of_one_type(operands: Sequence[exp.Expr], kind: str, problem: str) -> Site | None:
+    guard = casts_a_string(operands)
+    if guard is None:
+        return None
+    values = ", ', ', ".join(f"{value_text(i)}, ' of the type ', {type_of(i)}" for i in range(min(len(operands), 3)))
+    return Site(kind, tuple(operands), f"'{CAST_INVALID_INPUT}'", f"concat({values}, '{problem}')", guard)
+
+
+def _boolean(node: exp.Expr) -> Site | None:
+    """Return the site of AND, OR, NOT, and of IS TRUE: strings are cast to BOOLEAN."""
+    if isinstance(node, exp.Is) and not isinstance(node.args["expression"], exp.Boolean):
+        return None
+    operands = [node.this, *([node.args["expression"]] if isinstance(node, exp.And | exp.Or) else [])]
+    known = (exp.Predicate, exp.Not, exp.Connector, exp.Boolean, exp.Null)
+    unknown = [operand for operand in operands if not isinstance(operand.unnest(), known)]
+    if not unknown:
+        return None
+    guard = " OR ".join(is_string(i) for i in range(len(unknown)))
+    values = ", ', ', ".join(value_text(i) for i in range(len(unknown)))
+    message = f"concat({values}, ' cannot be cast to BOOLEAN.')"
+    return Site("boolean", tuple(unknown), f"'{CAST_INVALID_INPUT}'", message, guard)
+
+
+def _branches(node: exp.Expr) -> Site | None:
+    """Return the site of a node that gives one of several values, or collects them: all are cast to one type."""
+    if isinstance(node, exp.Case):
+        results = [branch.args["true"] for branch in node.args["ifs"]]
+        default = node.args.get("default")
+        site = _of_one_type([*results, *([default] if default is not None else [])], "branches", _NOT_ONE_TYPE)
+        if node.this is None:
+            return site
+        # Spark compares the value with one WHEN after another, each by their two types.
+        for branch in node.args["ifs"]:
+            site = both(site, _compared(node.this, branch.this))
+        return site
+    if isinstance(node, exp.If | exp.Nvl2):
+        if isinstance(node.parent, exp.Case):
+            return None  # a WHEN, which belongs to its CASE
+        branches = [node.args["true"], *([node.args["false"]] if node.args.get("false") is not None else [])]
+        return _of_one_type(branches, "branches", _NOT_ONE_TYPE)
+    if isinstance(node, exp.Nullif):
+        return _compared(node.this, node.args["expression"])
+    return _of_one_type(
+        [node.this, *node.expressions] if node.args.get("this") else node.expressions, "branches", _NOT_ONE_TYPE
+    )
+
+
+def _element(node: exp.Bracket) -> Site | Unclassified | None:
+    """Return the site of ``a[b]``, and of ``element_at``, which sqlglot parses as the same node."""
+    if len(node.expressions) != 1:
+        return Unclassified("[]")
+    operands = (node.this, node.expressions[0])
+    name = ("try_element_at" if node.args.get("safe") else "element_at") if node.args.get("offset") == 1 else "[]"
+    return function_site(name, operands)
+
+
+def _call(node: exp.Expr) -> Site | Aggregate | Unclassified | None:
+    call = call_of(node)
+    if call is None:
+        return Unclassified(node.sql_name().lower() if isinstance(node, exp.Func) else node.key)
+    name, operands = call
+    if any(isinstance(operand, exp.Kwarg) for operand in operands):
+        return _of_named_arguments(name, operands)
+    if is_aggregate(name):
+        return aggregate(name, operands)
+    if name in NON_DETERMINISTIC and not (name == "unix_timestamp" and operands):
+        return Unclassified(name)
+    to = type_named(name)
+    if to is not None:
+        return cast(operands[0], to) if len(operands) == 1 else None  # Spark refuses a call with another number
+    if name == "equal_null" and len(operands) == 2:
+        return _compared(*operands)
+    site = function_site(name, operands)
+    lambdas = [operand for operand in operands if isinstance(operand, exp.Lambda)]
+    if isinstance(site, Unclassified):
+        return site
+    if lambdas:
+        return _higher_order(name, operands, lambdas, site)
+    if name == "map":
+        keys, values = (_of_one_type(operands[i::2], "branches", _NOT_ONE_TYPE) for i in (0, 1))
+        return both(both(keys, values), site)
+    if name == "decode" and len(operands) > 2:
+        return _decode(operands)
+    return site
+
+
+def _of_named_arguments(name: str, operands: Sequence[exp.Expr]) -> Unclassified | None:
+    """Return None for a call with named arguments that never raises: which parameters they are is not looked at."""
+    is_harmless = name in infallible() or name in NON_DETERMINISTIC
+    return None if is_harmless and not is_aggregate(name) else Unclassified(f"{name} with named arguments")
+
+
+def _decode(operands: Sequence[exp.Expr]) -> Site | None:
+    """Return the site of ``decode(value, search, result, ..., default)``, a CASE in other words."""
+    results = [operands[i] for i in range(2, len(operands)) if i % 2 == 0 or i == len(operands) - 1]
+    site = _of_one_type(results, "branches", _NOT_ONE_TYPE)
+    for i in range(1, len(operands) - 1, 2):
+        site = both(site, _compared(operands[0], operands[i]))
+    return site
+
+
+def _higher_order(
+    name: str, operands: Sequence[exp.Expr], lambdas: Sequence[exp.Lambda], own: Site | None
+) -> Site | Unclassified | None:
+    """Return the site of a function that calls lambdas: what they raise for an element, it raises for the row."""
+    inner: list[tuple[exp.Expr, Site]] = []
+    for node in reversed([node for body in lambdas for node in _nodes(body.this)]):
+        site = _site(node)
+        if isinstance(site, Unclassified | Aggregate):
+            return site if isinstance(site, Unclassified) else Unclassified(site.name)
+        if site is not None:
+            inner.append((node, site))
+    if not inner:
+        return own
+    values = tuple(operand for operand in operands if not isinstance(operand, exp.Lambda))
+    conditions = {site.condition for _, site in inner}
+    condition = f"'{UNNAMED}'"
+    if len(conditions) == 1 and "{" not in (only := conditions.pop()):
+        condition = only
+    elif name in _OF_ELEMENTS and len(lambdas) == 1:
+        condition = _of_first_element(_OF_ELEMENTS[name], lambdas[0], inner)
+    elif name in _ACCUMULATING:
+        condition = f"coalesce({_of_accumulation(lambdas)}, {condition})"
+    if own is not None:
+        condition = f"coalesce({condition}, {own.condition})" if name in _OF_ELEMENTS else own.condition
+    message = f"concat('{name}(', {', '.join(value_text(i) for i in range(len(values)))}, ') cannot be computed.')"
+    return Site(name, values, condition, message)
+
+
+_OF_ELEMENTS = {
+    **dict.fromkeys(("transform", "filter", "exists", "forall"), "transform({0}, LAMBDA)"),
+    "zip_with": "zip_with({0}, {1}, LAMBDA)",
+    **dict.fromkeys(("transform_values", "transform_keys", "map_filter"), "map_values(transform_values({0}, LAMBDA))"),
+    "map_zip_with": "map_values(map_zip_with({0}, {1}, LAMBDA))",
+}
+"""Templates of the array of a lambda's values, for functions that call it once for each element by itself."""
+
+
+_ACCUMULATING = frozenset({"aggregate", "reduce"})
+
+
+def _of_accumulation(lambdas: Sequence[exp.Lambda]) -> str:
+    """Return the template of the condition of the first step of ``aggregate`` that raises.
+
+    Beside the value that is accumulated it keeps the condition, and stays as it is once there is one.
     """
-
-    text: str
-    line: int
-    failed: str
-    sites: tuple[FoundSite, ...]
-    tree: exp.Expr
-    certain: bool
-    """Whether it has a site that its text shows, not only those that depend on the types of operands."""
-    complete: bool = False
-    """Whether one of the sites has failed wherever the expression has."""
-    attempt: str | None = None
-    """An expression that never raises an error, of the same value, and NULL where this one raises; None without one."""
-
-    @property
-    def value(self) -> str:
-        """An expression of the value, or of NULL where evaluating it raises an error."""
-        return value_or_null(self.text, self.failed) if self.attempt is None else self.attempt
-
-    @property
-    def truth(self) -> str:
-        """A condition for a clause that keeps rows where it is true; it is not where evaluating it raises an error."""
-        return true_or_false(self.text, self.failed) if self.attempt is None else self.attempt
+    merge = lambdas[0]
+    state, element = (parameter.name for parameter in merge.expressions)
+    value = _with_value(merge.this, state)
+    kept = f"named_struct('value', {state}.value, 'condition', {_first_condition(value)})"
+    next_one = f"named_struct('value', {value.sql(dialect=SPARK)}, 'condition', CAST(NULL AS STRING))"
+    step = f"CASE WHEN {state}.condition IS NOT NULL THEN {state} WHEN {raises(value.sql(dialect=SPARK))}"
+    text = f"({state}, {element}) -> {step} THEN {kept} ELSE {next_one} END"
+    finish = f"{state} -> {state}.condition"
+    if len(lambdas) > 1:
+        state = lambdas[1].expressions[0].name
+        finish = f"{state} -> coalesce({state}.condition, {_first_condition(_with_value(lambdas[1].this, state))})"
+    initial = "named_struct('value', {1}, 'condition', CAST(NULL AS STRING))"
+    steps = f"{text}, {finish}".replace("{", "{{").replace("}", "}}")
+    return f"aggregate({{0}}, {initial}, {steps})"
 
 
-def fallible(expression: ExpressionText, opaque: Collection[exp.Expr] = ()) -> Fallible | None:
-    """Return the expression with its sites; None if it cannot raise an error.
+def _with_value(body: exp.Expr, state: str) -> exp.Expr:
+    """Return the body of a lambda in which ``state`` is the field ``value`` of the parameter of that name."""
 
-    Nodes of ``opaque``, aggregate or window functions, are taken for values. Raises RefusedError if its errors could
-    not be told apart.
-    """
-    return _Walk(expression, opaque).result()
+    def replaced(node: exp.Expr) -> exp.Expr:
+        is_state = isinstance(node, exp.Column | exp.Identifier) and node.name == state and not node.args.get("table")
+        return exp.column("value", table=state) if is_state and not isinstance(node.parent, exp.Column) else node
 
-
-def shown_site(tree: exp.Expr) -> exp.Expr | None:
-    """Return the first node, in any subquery, too, whose text shows that it can raise an error; None without one."""
-    for node in tree.walk():
-        site = site_of(node)
-        if isinstance(site, Site) and _is_shown(site):
-            return node
-    return None
+    return body.copy().transform(replaced)
 
 
-def generates(tree: exp.Expr) -> bool:
-    """Return whether an expression gives several rows, so that it cannot be a part of a condition."""
-    calls = (call_of(node) for node in tree.walk())
-    return any(call is not None and call[0] in _GENERATORS for call in calls) or tree.find(exp.UDTF) is not None
+def _first_condition(body: exp.Expr) -> str:
+    """Return an expression of the condition of the first node of a lambda's body that raises; NULL if none does."""
+    nodes = ((node, _site(node)) for node in reversed(_nodes(body)))
+    cases = _cases([(node, site) for node, site in nodes if isinstance(site, Site)])
+    return f"CASE {cases} ELSE CAST(NULL AS STRING) END" if cases else "CAST(NULL AS STRING)"
 
 
-def _as_written(text: str | None, construct: str) -> str:
-    """Return what is refused in its author's words: the function that is called, or else the whole expression."""
-    call = re.match(r"([\w.]+|`[^`]+`)\s*(\(|$)", text or construct)
-    return f"the function {call[1]}" if call is not None else f"the expression {text or construct}"
+def _nodes(body: exp.Expr) -> list[exp.Expr]:
+    """Return the nodes of a lambda's body; what is in the lambdas of another call is a matter of that call."""
+    return list(body.walk(prune=lambda node: isinstance(node, exp.Lambda)))
 
 
-def _is_shown(site: Site) -> bool:
-    return site.kind in _SHOWN or not site.guard
+def _cases(inner: Sequence[tuple[exp.Expr, Site]]) -> str:
+    cases = []
+    for node, site in inner:
+        texts = [operand.sql(dialect=SPARK) for operand in site.operands]
+        guard = f" AND ({fill(site.guard, texts)})" if site.guard else ""
+        cases.append(f"WHEN {raises(node.sql(dialect=SPARK))}{guard} THEN {fill(site.condition, texts)}")
+    return " ".join(cases)
 
 
-class _Walk:
-    def __init__(self, expression: ExpressionText, opaque: Collection[exp.Expr]) -> None:
-        self.expression = expression
-        self.opaque = frozenset(map(id, opaque))
-        self.found: list[FoundSite] = []
-        self.guards: list[str] = []
-
-    def result(self) -> Fallible | None:
-        expression = self.expression
-        if not self._sites:
-            return None
-        if generates(expression.tree):
-            if self._is_certain:
-                self._refuse("a generator of an expression", expression.tree)
-            return None
-        for node in expression.tree.walk():
-            if isinstance(node, exp.Query):
-                self._refuse("a subquery within an expression that can fail", node)
-        self._visit(expression.tree, ())
-        guard = "" if "" in self.guards else any_of(self.guards)
-        text = expression.of(expression.tree) or expression.text
-        complete = len(self.found) == len(self._sites) and self._is_transparent
-        failed = any_of([site.failed for site in self.found]) if complete else raises(text, guard)
-        attempt = self._value(expression.tree) if complete else None
-        return Fallible(
-            text, expression.line, failed, tuple(self.found), expression.tree, self._is_certain, complete, attempt
-        )
-
-    @cached_property
-    def _sites(self) -> dict[int, Site]:
-        """The sites by the identity of their nodes, those of subqueries left out."""
-        sites: dict[int, Site] = {}
-        unknown: list[tuple[str, exp.Expr]] = []
-        for node in self._own_nodes(self.expression.tree):
-            site = site_of(node)
-            if isinstance(site, Unclassified):
-                unknown.append((site.construct, node))
-            elif isinstance(site, Site):
-                sites[id(node)] = site
-        for construct, node in unknown:
-            # What gives another value each time, but never fails, only must not be evaluated twice.
-            if sites or construct.lower() not in NON_DETERMINISTIC | _GENERATORS:
-                self._refuse(_as_written(self.expression.of(node), construct), node)
-        return sites
-
-    @property
-    def _is_certain(self) -> bool:
-        return any(map(_is_shown, self._sites.values()))
-
-    @property
-    def _is_transparent(self) -> bool:
-        """Whether the sites that fail, and where they are evaluated, are told without raising an error."""
-        above = [node for node in self._own_nodes(self.expression.tree) if self._has_sites(node)]
-        return all(
-            isinstance(node, _TRANSPARENT)
-            and not isinstance(node, exp.TryCast)
-            and (id(node) not in self._sites or self._told(node, self._sites[id(node)]) is not None)
-            for node in above
-        )
-
-    def _has_sites(self, node: exp.Expr) -> bool:
-        return any(id(inner) in self._sites for inner in self._own_nodes(node))
-
-    def _refuse(self, construct: str, node: exp.Expr) -> None:
-        raise RefusedError(construct, self.expression.line_of(node))
-
-    def _visit(self, node: exp.Expr, reached: tuple[str, ...]) -> None:
-        """Add the sites of ``node`` and below it, which are evaluated where all conditions of ``reached`` are true."""
-        if not self._has_sites(node):
-            return
-        if isinstance(node, exp.Lambda):
-            self._refuse("a lambda function whose body can fail", node)
-        elif isinstance(node, exp.Case):
-            self._visit_case(node, reached)
-        elif isinstance(node, exp.If):
-            self._visit_branches(None, [(node.this, node.args["true"])], node.args.get("false"), reached)
-        elif isinstance(node, exp.Coalesce):
-            self._visit_first_not_null([node.this, *node.expressions], reached)
-        elif isinstance(node, exp.And | exp.Or):
-            self._visit(node.left, reached)
-            self._visit(node.right, (*reached, *self._not_decided(node)))
-        elif isinstance(node, exp.Binary) and not isinstance(node, exp.Dot):
-            first, second = (node.right, node.left) if isinstance(node, _RIGHT_FIRST) else (node.left, node.right)
-            self._visit(first, reached)
-            self._visit(second, (*reached, *self._not_null(first)) if self._has_sites(second) else reached)
-        else:
-            for child in node.iter_expressions():
-                self._visit(child, reached)
-        if id(node) in self._sites:
-            self._add(node, self._sites[id(node)], reached)
-
-    def _add(self, node: exp.Expr, site: Site, reached: tuple[str, ...]) -> None:
-        operands = [self.expression.of(operand) for operand in site.operands]
-        known = [operand for operand in operands if operand is not None]
-        text = self.expression.of(node)
-        if text is None or len(known) < len(operands):
-            self.guards.append("")
-            return
-        guard = fill(site.guard, known)
-        self.guards.append(guard)
-        failing = [raises(operand) for tree, operand in zip(site.operands, known, strict=True) if self._has_sites(tree)]
-        asked = [raises(text), *(f"NOT ({condition})" for condition in failing)]
-        told = self._told(node, site)
-        if told is not None:
-            general = " AND ".join(asked)
-            asked = [f"CASE WHEN {fill(site.fails_for, known)} THEN {told} ELSE {general} END"]
-        conditions = [*reached, *([guard] if guard else []), *asked]
-        self.found.append(
-            FoundSite(
-                text,
-                self.expression.line_of(node),
-                " AND ".join(f"({condition})" for condition in conditions),
-                fill(site.condition, known),
-                fill(site.message, known),
-            )
-        )
-
-    def _told(self, node: exp.Expr, site: Site) -> str | None:
-        """Return the condition that a site fails, which itself raises no error; None if there is none."""
-        values = [self._value(operand) for operand in site.operands]
-        if not site.fails or None in values:
-            return None
-        return fill(site.fails, [value for value in values if value is not None])
-
-    def _value(self, node: exp.Expr) -> str | None:
-        """Return what has the value of a node, and is NULL where that raises an error; None if there is no such text.
-
-        A cast to a type of numbers, for example, is one that is tried.
-        """
-        if not self._has_sites(node):
-            return self.expression.of(node)
-        if isinstance(node, exp.Paren):
-            return self._value(node.this)
-        site = self._sites.get(id(node))
-        if isinstance(node, _COMPARISONS) and site is None:
-            return self._with_values(node, (node.left, node.right))
-        if not isinstance(node, exp.Cast) or site is None or not site.fails or self._is_to_timestamp(node):
-            return None
-        value = self._value(node.this)
-        return None if value is None else f"try_cast({value} AS {node.to.sql(dialect=SPARK)})"
-
-    def _is_to_timestamp(self, node: exp.Cast) -> bool:
-        """Return whether a cast is written as to_timestamp, which fails for booleans, as a cast does not."""
-        text = self.expression.of(node)
-        return text is None or text[:12].lower() == "to_timestamp"
-
-    def _with_values(self, node: exp.Expr, operands: Sequence[exp.Expr]) -> str | None:
-        """Return the text of a node with what has the values of its operands in their place."""
-        edits = []
-        for operand in filter(self._has_sites, operands):
-            place, value = self.expression.place_of(operand), self._value(operand)
-            if place is None or value is None:
-                return None
-            edits.append(Edit(*place, value))
-        place = self.expression.place_of(node)
-        return None if place is None else on_one_line(apply_edits(self.expression.text, edits, *place))
-
-    def _visit_case(self, node: exp.Case, reached: tuple[str, ...]) -> None:
-        if node.this is not None:
-            self._visit(node.this, reached)
-        branches = [(branch.this, branch.args["true"]) for branch in node.args["ifs"]]
-        self._visit_branches(node.this, branches, node.args.get("default"), reached)
-
-    def _visit_branches(
-        self,
-        compared: exp.Expr | None,
-        branches: list[tuple[exp.Expr, exp.Expr]],
-        default: exp.Expr | None,
-        reached: tuple[str, ...],
-    ) -> None:
-        for condition, value in branches:
-            self._visit(condition, reached)
-            truth = self._truth(compared, condition)
-            self._visit(value, (*reached, truth) if truth else reached)
-            if truth:
-                reached = (*reached, f"NOT {truth}")
-        if default is not None:
-            self._visit(default, reached)
-
-    def _truth(self, compared: exp.Expr | None, condition: exp.Expr) -> str | None:
-        """Return a condition that is true where the branch is taken, and false where it raises an error."""
-        text = self.expression.of(condition)
-        if text is not None and compared is not None:
-            other = self.expression.of(compared)
-            text = None if other is None else f"({other}) = ({text})"
-        if text is None:
-            return None
-        return self._safely(condition, f"coalesce(({text}), false)", text, "false", compared)
-
-    def _visit_first_not_null(self, values: list[exp.Expr], reached: tuple[str, ...]) -> None:
-        for value in values:
-            self._visit(value, reached)
-            text = self.expression.of(value)
-            if text is not None:
-                reached = (*reached, self._safely(value, f"({text}) IS NULL", text, "false"))
-
-    def _not_decided(self, node: exp.And | exp.Or) -> list[str]:
-        """Return where the left side alone does not decide: it is not false of an AND, not true of an OR."""
-        text = self.expression.of(node.left)
-        if text is None or not self._has_sites(node.right):
-            return []
-        if isinstance(node, exp.And):
-            return [self._safely(node.left, f"coalesce(({text}), true)", text, "true")]
-        return [f"NOT {self._safely(node.left, f'coalesce(({text}), false)', text, 'false')}"]
-
-    def _not_null(self, node: exp.Expr) -> list[str]:
-        """Return where the operand that is evaluated first is not NULL: else the other one is not evaluated."""
-        value = self._value(node)
-        if value is not None:
-            return [f"({value}) IS NOT NULL"]
-        text = self.expression.of(node)
-        return [] if text is None else [self._safely(node, f"({text}) IS NOT NULL", text, "true")]
-
-    def _safely(
-        self, node: exp.Expr, condition: str, text: str, otherwise: str, compared: exp.Expr | None = None
-    ) -> str:
-        """Return ``condition`` about the value of ``text``, or ``otherwise`` where evaluating that raises an error."""
-        can_fail = self._has_sites(node) or (compared is not None and self._has_sites(compared))
-        return true_or_false(condition, raises(text), otherwise) if can_fail else f"({condition})"
-
-    def _own_nodes(self, node: exp.Expr) -> Iterator[exp.Expr]:
-        """Yield the nodes of an expression without those of its subqueries and of what is opaque."""
-        if id(node) in self.opaque:
-            return
-        yield node
-        for child in node.iter_expressions():
-            if not isinstance(child, exp.Query | exp.DataType):
-                yield from self._own_nodes(child)
+def _of_first_element(template: str, function: exp.Lambda, inner: Sequence[tuple[exp.Expr, Site]]) -> str:
+    """Return the template of the condition of the first element for which the lambda raises."""
+    parameters = ", ".join(parameter.sql(dialect=SPARK) for parameter in function.expressions)
+    parameters = f"({parameters})" if len(function.expressions) > 1 else parameters
+    text = f"{parameters} -> CASE {_cases(inner)} END".replace("{", "{{").replace("}", "}}")
+    return f"element_at(array_compact({template.replace('LAMBDA', text)}), 1)"
