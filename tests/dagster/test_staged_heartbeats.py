@@ -6,6 +6,8 @@ from types import SimpleNamespace
 import pytest
 from support.tables import catalog, fill
 
+from rivet_dagster.catalogs.capabilities.staging import StagesForRuns
+from rivet_dagster.catalogs.capabilities.upkeep import DEAD_AFTER
 from rivet_dagster.definitions.runs import staged_heartbeats
 from rivet_dagster.errors import RivetError
 from rivet_dagster.execution.results import StagedTable
@@ -37,6 +39,44 @@ def test_heartbeats_go_on_after_an_error_of_storage_until_the_run_has_ended(tmp_
     assert set(sent) == {True}
     run.is_finished = True
     wait(lambda: "run-1" not in staged_heartbeats._KEPT)
+
+
+@pytest.mark.parametrize(("tables", "seconds"), [(400, 0.3), (3, 0.3), (40, 20.0)])
+def test_no_heartbeat_ends_before_the_next_round_comes_to_its_table(monkeypatch, tables, seconds):
+    now, sent, late = [0.0], {}, []
+    monkeypatch.setattr(staged_heartbeats.time, "monotonic", lambda: now[0])
+
+    class Lake(StagesForRuns):
+        """A catalog in which each heartbeat takes ``seconds``."""
+
+        def keep_alive(self, table, version, ahead=0.0):
+            last, lasts = sent.get(table, (now[0], 0.0))
+            late.extend([table] if now[0] > last + DEAD_AFTER + lasts else [])
+            now[0] += seconds
+            sent[table] = now[0], ahead
+            return True
+
+    Lake.__abstractmethods__ = frozenset()
+    lake = Lake(None, None)
+    executor = SimpleNamespace(executor_def=SimpleNamespace(name="in_process"))
+    run = SimpleNamespace(is_finished=False)
+    context = SimpleNamespace(
+        run_id="run-2", instance=SimpleNamespace(get_run_by_id=lambda run_id: run), job_def=executor
+    )
+    monkeypatch.setattr(staged_heartbeats, "SECONDS", 10.0)
+    heartbeats = staged_heartbeats._Heartbeats(context)
+    for number in range(tables):
+        staged = StagedTable(f"t{number}", "lake", f"t{number}", "1", "run")
+        heartbeats.add(SimpleNamespace(catalog=lambda name: lake), [staged])
+        now[0] += 1.0 if number % 50 else 10.0
+        if number % 50 == 49:
+            heartbeats._beat(heartbeats._tables)
+    for _ in range(5):
+        now[0] += 10.0
+        heartbeats._beat(heartbeats._tables)
+    assert late == []
+    assert max(ahead for _, ahead in sent.values()) == pytest.approx(2 * tables * seconds if tables > 3 else 0.0)
+    heartbeats._wakes.set()
 
 
 def wait(is_true) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections.abc import Iterable
 
 import dagster as dg
@@ -51,6 +52,7 @@ class _Heartbeats:
         self._instance = context.instance
         self._ahead = 0.0 if context.job_def.executor_def.name in _ONE_PROCESS else AHEAD_SECONDS
         self._tables: dict[StagedTable, Runtime] = {}
+        self._seconds_each = 0.0
         self._wakes = threading.Event()
         self._unanswered = 0
         self.has_ended = False
@@ -85,14 +87,26 @@ class _Heartbeats:
 
     def _beat(self, tables: dict[StagedTable, Runtime]) -> None:
         for table, runtime in tables.items():
+            begun = time.monotonic()
             try:
-                is_there = _keep_alive(table, runtime, self._ahead)
+                is_there = _keep_alive(table, runtime, self._seconds_ahead())
             except Exception as error:  # of storage, or of a client of it
                 # It may answer before the version counts as dead; if not, the last step of the run reports that.
                 _LOG.warning("a heartbeat of %s has failed: %r", table.table, error)
                 continue
+            finally:
+                self._seconds_each = max(time.monotonic() - begun, 0.9 * self._seconds_each)
             if not is_there:
                 self._tables = {known: of for known, of in self._tables.items() if known != table}
+
+    def _seconds_ahead(self) -> float:
+        """Return for how long a heartbeat lasts beyond the usual: until the next round has come to its table.
+
+        A round over many tables, or over a slow catalog, takes longer than the time after which a version counts as
+        dead.
+        """
+        round_ = len(self._tables) * self._seconds_each
+        return max(self._ahead, 2 * round_ if round_ > SECONDS else 0.0)
 
 
 def _keep_alive(table: StagedTable, runtime: Runtime, ahead: float) -> bool:
