@@ -64,13 +64,14 @@ def test_no_heartbeat_ends_before_the_next_round_comes_to_its_table(monkeypatch,
         run_id="run-2", instance=SimpleNamespace(get_run_by_id=lambda run_id: run), job_def=executor
     )
     monkeypatch.setattr(staged_heartbeats, "SECONDS", 10.0)
-    heartbeats = staged_heartbeats._Heartbeats(context)
+    heartbeats, next_round = staged_heartbeats._Heartbeats(context), 10.0
     for number in range(tables):
         staged = StagedTable(f"t{number}", "lake", f"t{number}", "1", "run")
         heartbeats.add(SimpleNamespace(catalog=lambda name: lake), [staged])
-        now[0] += 1.0 if number % 50 else 10.0
-        if number % 50 == 49:
+        now[0] += 1.0
+        if now[0] >= next_round:
             heartbeats._beat(heartbeats._tables)
+            next_round = now[0] + 10.0
     for _ in range(5):
         now[0] += 10.0
         heartbeats._beat(heartbeats._tables)
