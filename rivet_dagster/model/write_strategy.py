@@ -153,10 +153,6 @@ class WriteMode(ABC):
         return self.optional.union(*self.required)
 
 
-_SCHEMA = frozenset({"on_schema_change"})
-_WATERMARK = frozenset({"watermark_column", "lookback"})
-
-
 class AppendMode(WriteMode):
     """The batch is added."""
 
