@@ -1,8 +1,7 @@
-"""Adding the automation conditions and freshness policies that rivet.yaml declares to the specs of a project.
+"""The automation conditions and freshness policies that rivet.yaml declares, added to the specs of a project.
 
-Errors of the ``dagster:`` block, collected to be raised as one error.
-
-Automation conditions: Dagster's own, which also wait for blocking checks and remember events while they wait.
+The conditions are Dagster's own, which also wait for blocking checks and remember events while they wait. The errors of
+the ``dagster:`` block are collected, to be raised as one.
 """
 
 from __future__ import annotations

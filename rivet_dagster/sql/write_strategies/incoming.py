@@ -17,14 +17,13 @@ from collections.abc import Sequence
 
 from sqlglot import exp
 
-from rivet_dagster.sql.trees import limited, named
+from rivet_dagster.sql.trees import limited, named, number_of_rows
 from rivet_dagster.sql.write_strategies.trees import (
     BATCH,
     INCOMING,
     REST,
     TARGET,
     Columns,
-    count,
     join_relation,
     over,
     plain_column,
@@ -112,9 +111,11 @@ def repeats(name: str, keys: Sequence[str]) -> str:
     >>> repeats("batch", ["id"])
     'SELECT COUNT(*) AS `rows` FROM `batch` GROUP BY `id` HAVING COUNT(*) > 1 LIMIT 1'
     """
-    several = exp.GT(this=count(), expression=exp.Literal.number(1))
+    several = exp.GT(this=number_of_rows(), expression=exp.Literal.number(1))
     grouped = (
-        exp.select(named(count(), "rows")).from_(plain_relation(name)).group_by(*[plain_column(key) for key in keys])
+        exp.select(named(number_of_rows(), "rows"))
+        .from_(plain_relation(name))
+        .group_by(*[plain_column(key) for key in keys])
     )
     return sql_text(limited(grouped.having(several), 1))
 

@@ -1,6 +1,6 @@
-"""Building blocks of the queries of write strategies, whose columns are named as tables name them, dots and all.
+"""Building blocks of the queries of write strategies: the relations that they read, and expressions they share.
 
-The relations that the queries of write strategies read, and expressions shared by several queries.
+Columns are named as tables name them, dots and all.
 
 ``target`` holds the rows on which the write builds, ``batch`` the incoming rows, both with the columns that the table
 will have. ``incoming`` is the batch as the strategy has transformed it, ``rest`` the target's rows that may have to be
@@ -14,7 +14,7 @@ from collections.abc import Collection, Sequence
 from sqlglot import exp
 
 from rivet_dagster.model.plugins import SPARK
-from rivet_dagster.sql.trees import limited, named
+from rivet_dagster.sql.trees import limited, named, number_of_rows
 
 
 def plain_column(name: str, *within: str) -> exp.Expr:
@@ -121,12 +121,7 @@ def without_value(column_name: str) -> str:
     'SELECT COUNT(*) AS `rows` FROM `batch` WHERE `at` IS NULL'
     """
     missing = exp.Is(this=plain_column(column_name), expression=exp.Null())
-    return sql_text(exp.select(named(count(), "rows")).from_(plain_relation(BATCH)).where(missing))
-
-
-def count() -> exp.Count:
-    """Return ``COUNT(*)``."""
-    return exp.Count(this=exp.Star(), big_int=True)
+    return sql_text(exp.select(named(number_of_rows(), "rows")).from_(plain_relation(BATCH)).where(missing))
 
 
 def _comparable(name: str, kind: str, table: str) -> exp.Expr:
