@@ -1,4 +1,4 @@
-"""What the rules of a compilation look at."""
+"""The contexts that the rules of a compilation are given."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from rivet_dagster.model.target import Target
 
 @dataclass(frozen=True)
 class DeclaredContext:
-    """What is declared: the joints as a graph, their tables, and the engine of each; rules add to ``diagnostics``."""
+    """The declarations: the joints as a graph, their tables, and the engine of each; rules add to ``diagnostics``."""
 
     project: Project
     plugins: Plugins
@@ -39,7 +39,7 @@ class DeclaredContext:
 
 @dataclass(frozen=True)
 class GroupsContext(DeclaredContext):
-    """What is planned, too: the groups, the columns of each joint, and the targets by the name of their joint."""
+    """The declarations and the plan: groups, the columns of each joint, and the targets by the name of their joint."""
 
     fusion: Fusion
     schemas: Mapping[str, JointSchema]

@@ -1,9 +1,4 @@
-"""Schedules that materialize a selection.
-
-Schedules of the upkeep of tables, and of the sweep of catalogs.
-
-Schedules that observe sources.
-"""
+"""Schedules that materialize a selection, observe sources, do the upkeep of tables, or sweep catalogs."""
 
 from __future__ import annotations
 
@@ -159,19 +154,17 @@ def _checked(project: RivetProject, names: Sequence[str]) -> Sequence[str]:
 
 def upkeep_schedule(declared: UpkeepSchedule, job: dg.JobDefinition) -> dg.ScheduleDefinition:
     """Return the schedule of the ``job`` that does the upkeep. Raises RVT-104."""
-    with refusals(declared.name):
-        return dg.ScheduleDefinition(
-            name=declared.name,
-            job=job,
-            cron_schedule=declared.cron_schedule,
-            execution_timezone=declared.execution_timezone,
-            default_status=dg.DefaultScheduleStatus[declared.default_status],
-            run_config=upkeep_config(declared.catalogs),
-        )
+    return _schedule_of_job(declared, job, upkeep_config(declared.catalogs))
 
 
 def sweep_schedule(declared: SweepSchedule, job: dg.JobDefinition) -> dg.ScheduleDefinition:
     """Return the schedule of the ``job`` that sweeps. Raises RVT-104."""
+    return _schedule_of_job(declared, job, None)
+
+
+def _schedule_of_job(
+    declared: UpkeepSchedule | SweepSchedule, job: dg.JobDefinition, config: Mapping[str, Any] | None
+) -> dg.ScheduleDefinition:
     with refusals(declared.name):
         return dg.ScheduleDefinition(
             name=declared.name,
@@ -179,4 +172,5 @@ def sweep_schedule(declared: SweepSchedule, job: dg.JobDefinition) -> dg.Schedul
             cron_schedule=declared.cron_schedule,
             execution_timezone=declared.execution_timezone,
             default_status=dg.DefaultScheduleStatus[declared.default_status],
+            run_config=config,
         )

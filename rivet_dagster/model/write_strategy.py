@@ -256,7 +256,7 @@ class Scd2Mode(WriteMode):
     optional = (
         _SCHEMA
         | {"track_columns", "effective_at", "close_missing", "order_by", "watermark_column"}
-        | {"valid_from", "valid_to", "is_current"}
+        | frozenset(VALIDITY)
     )
     plan_type = History
     keeps_history = True

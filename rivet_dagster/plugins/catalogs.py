@@ -35,6 +35,7 @@ from rivet_dagster.catalogs.environments.state import (
     Environment,
     EnvironmentState,
     StateOfEnvironment,
+    merged_environment,
 )
 from rivet_dagster.catalogs.environments.tables_over_base import EnvironmentTables
 from rivet_dagster.catalogs.inputs_json import inputs_from_json, landed_as_json, positions_as_json
@@ -177,6 +178,7 @@ __all__ = [
     "inputs_from_json",
     "landed_as_json",
     "loaded_errors",
+    "merged_environment",
     "no_errors",
     "positions_as_json",
     "refuse_wrong_options",

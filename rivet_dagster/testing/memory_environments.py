@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from rivet_dagster.catalogs.capabilities.targets import HasTargets
+from rivet_dagster.catalogs.capabilities.transaction import TableTransaction
 from rivet_dagster.catalogs.environments.catalog import EnvironmentStorage, StoredEnvironment
 from rivet_dagster.catalogs.environments.state import (
     MERGED,
@@ -19,8 +20,7 @@ from rivet_dagster.catalogs.environments.state import (
     StateOfEnvironment,
     merged_environment,
 )
-from rivet_dagster.catalogs.environments.tables_over_base import EnvironmentTables, T
-from rivet_dagster.errors import RivetError
+from rivet_dagster.catalogs.environments.tables_over_base import EnvironmentTables
 from rivet_dagster.model.storage import Published
 from rivet_dagster.testing.memory_store import Store, StoredEnvironmentTables, StoredTable
 
@@ -99,15 +99,9 @@ class MemoryTables(EnvironmentTables):
             copy = self.stored.tables.setdefault(table, StoredTable())
             self.stored.bases[table] = copy.add_copy(of_base, self.name)
 
-    def join(self, transaction: T) -> T:
-        """Return the transaction, after it has been added to the writers."""
+    def announce(self, transaction: TableTransaction) -> None:
+        """Add the transaction to the writers."""
         self.stored.writers.append(transaction)
-        try:
-            self.require_open()
-        except RivetError:
-            transaction.abort()
-            raise
-        return transaction
 
     def published_by(self, table: str, identity: str) -> Published | None:
         """Return a version that a run in the environment published."""

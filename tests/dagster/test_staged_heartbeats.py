@@ -41,29 +41,35 @@ def test_heartbeats_go_on_after_an_error_of_storage_until_the_run_has_ended(tmp_
     wait(lambda: "run-1" not in staged_heartbeats._KEPT)
 
 
-@pytest.mark.parametrize(("tables", "seconds"), [(400, 0.3), (3, 0.3), (40, 20.0)])
-def test_no_heartbeat_ends_before_the_next_round_comes_to_its_table(monkeypatch, tables, seconds):
-    now, sent, late = [0.0], {}, []
+class Lake(StagesForRuns):
+    """A catalog in which the heartbeat of a table takes the ``seconds`` of its name; ``now`` is a list of the time."""
+
+    def __init__(self, now, seconds):
+        self.now, self.seconds = now, seconds
+        self.sent, self.late = {}, []
+
+    def keep_alive(self, table, version, ahead=0.0):
+        last, lasts = self.sent.get(table, (self.now[0], 0.0))
+        self.late += [table] if self.now[0] > last + DEAD_AFTER + lasts else []
+        self.now[0] += self.seconds(table)
+        self.sent[table] = self.now[0], ahead
+        return True
+
+
+Lake.__abstractmethods__ = frozenset()
+
+
+def beat(monkeypatch, lake, tables):
+    """Add ``tables`` one by one, with a round of heartbeats every 10 s meanwhile, then send five rounds."""
+    now = lake.now
     monkeypatch.setattr(staged_heartbeats.time, "monotonic", lambda: now[0])
-
-    class Lake(StagesForRuns):
-        """A catalog in which each heartbeat takes ``seconds``."""
-
-        def keep_alive(self, table, version, ahead=0.0):
-            last, lasts = sent.get(table, (now[0], 0.0))
-            late.extend([table] if now[0] > last + DEAD_AFTER + lasts else [])
-            now[0] += seconds
-            sent[table] = now[0], ahead
-            return True
-
-    Lake.__abstractmethods__ = frozenset()
-    lake = Lake(None, None)
-    executor = SimpleNamespace(executor_def=SimpleNamespace(name="in_process"))
+    monkeypatch.setattr(staged_heartbeats, "SECONDS", 10.0)
     run = SimpleNamespace(is_finished=False)
     context = SimpleNamespace(
-        run_id="run-2", instance=SimpleNamespace(get_run_by_id=lambda run_id: run), job_def=executor
+        run_id="run-2",
+        instance=SimpleNamespace(get_run_by_id=lambda run_id: run),
+        job_def=SimpleNamespace(executor_def=SimpleNamespace(name="in_process")),
     )
-    monkeypatch.setattr(staged_heartbeats, "SECONDS", 10.0)
     heartbeats, next_round = staged_heartbeats._Heartbeats(context), 10.0
     for number in range(tables):
         staged = StagedTable(f"t{number}", "lake", f"t{number}", "1", "run")
@@ -75,9 +81,24 @@ def test_no_heartbeat_ends_before_the_next_round_comes_to_its_table(monkeypatch,
     for _ in range(5):
         now[0] += 10.0
         heartbeats._beat(heartbeats._tables)
-    assert late == []
-    assert max(ahead for _, ahead in sent.values()) == pytest.approx(2 * tables * seconds if tables > 3 else 0.0)
+    run.is_finished = True
     heartbeats._wakes.set()
+
+
+@pytest.mark.parametrize(("tables", "seconds"), [(400, 0.3), (3, 0.3), (40, 20.0)])
+def test_no_heartbeat_ends_before_the_next_round_comes_to_its_table(monkeypatch, tables, seconds):
+    lake = Lake([0.0], lambda table: seconds)
+    beat(monkeypatch, lake, tables)
+    assert len(lake.sent) == tables
+    assert lake.late == []
+    assert max(ahead for _, ahead in lake.sent.values()) == pytest.approx(2 * tables * seconds if tables > 3 else 0.0)
+
+
+def test_one_slow_heartbeat_does_not_keep_the_versions_of_a_killed_run_for_hours(monkeypatch):
+    lake = Lake([0.0], lambda table: 30.0 if table == "t200" else 0.1)
+    beat(monkeypatch, lake, 400)
+    assert lake.late == []
+    assert max(ahead for _, ahead in lake.sent.values()) == pytest.approx(2 * (30.0 + 399 * 0.1))
 
 
 def wait(is_true) -> None:

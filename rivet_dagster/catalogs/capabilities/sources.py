@@ -1,4 +1,4 @@
-"""What some catalogs tell of tables that are read: names, files, locations, and landing zones."""
+"""Capabilities of catalogs whose tables are read: names, files, locations, and landing zones."""
 
 from __future__ import annotations
 

@@ -86,7 +86,7 @@ class HasEnvironments(HasTargets):
     @property
     @abstractmethod
     def environment_storage(self) -> EnvironmentStorage | None:
-        """What holds the environments; None if, with its options, the catalog has none."""
+        """The storage of the environments; None if, with its options, the catalog has none."""
 
     def in_environment(self, name: str) -> HasTargets:
         """Return this catalog as the environment sees it, without accessing storage.

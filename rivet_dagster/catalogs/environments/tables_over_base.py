@@ -70,12 +70,25 @@ class EnvironmentTables(ABC):
         """Have the table be the base's before a run first writes it there. Raises RVT-404, RVT-415."""
 
     @abstractmethod
+    def announce(self, transaction: TableTransaction) -> None:
+        """Have a transaction publish in the environment, and merges see that a run writes there."""
+
     def join(self, transaction: T) -> T:
-        """Return a transaction that publishes in the environment, and whose heartbeat tells that a run writes there.
+        """Announce a transaction and return it.
 
         Raises RVT-415, and aborts it, if the environment has been merged or dropped before that: a merge first says
         that it begins, then looks for heartbeats, so that one of both is seen by the other.
         """
+        try:
+            try:
+                self.announce(transaction)
+            finally:
+                # If the environment is over, that is why the transaction cannot be announced.
+                self.require_open()
+        except RivetError:
+            transaction.abort()
+            raise
+        return transaction
 
     def take_up_staged(self, table: str, version: str, options: Mapping[str, Any]) -> StagedTransaction:
         """Reopen a version that a run in the environment has staged, whose heartbeat keeps merges away."""

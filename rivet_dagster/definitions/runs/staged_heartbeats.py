@@ -6,6 +6,7 @@ Where the steps of a run are processes, no process of ours may run between two o
 from __future__ import annotations
 
 import logging
+import statistics
 import threading
 import time
 from collections.abc import Iterable
@@ -52,7 +53,7 @@ class _Heartbeats:
         self._instance = context.instance
         self._ahead = 0.0 if context.job_def.executor_def.name in _ONE_PROCESS else AHEAD_SECONDS
         self._tables: dict[StagedTable, Runtime] = {}
-        self._seconds_each = 0.0
+        self._seconds: dict[StagedTable, float] = {}
         self._wakes = threading.Event()
         self._unanswered = 0
         self.has_ended = False
@@ -95,7 +96,7 @@ class _Heartbeats:
                 _LOG.warning("a heartbeat of %s has failed: %r", table.table, error)
                 continue
             finally:
-                self._seconds_each = max(time.monotonic() - begun, 0.9 * self._seconds_each)
+                self._seconds[table] = time.monotonic() - begun
             if not is_there:
                 self._tables = {known: of for known, of in self._tables.items() if known != table}
 
@@ -105,7 +106,8 @@ class _Heartbeats:
         A round over many tables, or over a slow catalog, takes longer than the time after which a version counts as
         dead.
         """
-        round_ = len(self._tables) * self._seconds_each
+        known = list(self._seconds.values())
+        round_ = len(self._tables) * statistics.fmean(known) if known else 0.0
         return max(self._ahead, 2 * round_ if round_ > SECONDS else 0.0)
 
 

@@ -19,9 +19,10 @@ from datetime import datetime
 from pathlib import Path
 
 from rivet_dagster.catalogs.capabilities.targets import HasTargets
+from rivet_dagster.catalogs.capabilities.transaction import TableTransaction
 from rivet_dagster.catalogs.environments.catalog import EnvironmentStorage, StoredEnvironment
 from rivet_dagster.catalogs.environments.state import MERGING, OPEN, PUBLISHED, BuiltTable, merged_environment
-from rivet_dagster.catalogs.environments.tables_over_base import EnvironmentTables, T
+from rivet_dagster.catalogs.environments.tables_over_base import EnvironmentTables
 from rivet_dagster.catalogs.filesystem.catalog_location import MountGuard
 from rivet_dagster.catalogs.filesystem.environments import folder as folders
 from rivet_dagster.catalogs.filesystem.environments.folder import EnvironmentFolder, FolderState
@@ -86,14 +87,8 @@ class FolderTables(EnvironmentTables):
         with translate_write_errors(self.folder.layout(table).home):
             seed(self.base.layout(table), self.folder)
 
-    def join(self, transaction: T) -> T:
-        """Return the transaction, whose heartbeat is in the folder of the table."""
-        try:
-            self.require_open()
-        except RivetError:
-            transaction.abort()
-            raise
-        return transaction
+    def announce(self, transaction: TableTransaction) -> None:
+        """Do nothing: the heartbeat is in the folder of the environment's table."""
 
     def published_by(self, table: str, identity: str) -> Published | None:
         """Return a version that a run in the environment published."""

@@ -1,4 +1,4 @@
-"""What the environments of Iceberg catalogs have in common, whatever their branches are."""
+"""Code shared by the environments of Iceberg catalogs, whatever their branches are."""
 
 from __future__ import annotations
 

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 from rivet_dagster.catalogs.capabilities.staging import StagedTransaction
 from rivet_dagster.catalogs.capabilities.transaction import TableTransaction
-from rivet_dagster.catalogs.environments.tables_over_base import T
 from rivet_dagster.catalogs.iceberg.access import NessieAccess
 from rivet_dagster.catalogs.iceberg.environments.iceberg_environments import IcebergEnvironmentTables
 from rivet_dagster.catalogs.iceberg.environments.nessie.branch import (
@@ -135,22 +134,11 @@ class NessieEnvironmentTables(IcebergEnvironmentTables):
             seed(self.environment, self.access.table_name(name).identifier, "", "")
         seed(self.environment, self.access.table_name(table).identifier, table, str(version or ""))
 
-    def join(self, transaction: T) -> T:
-        """Return a transaction that publishes in the environment, and whose heartbeat tells that a run writes there."""
+    def announce(self, transaction: TableTransaction) -> None:
+        """Have a transaction publish in the environment, and its heartbeat tell that a run writes there."""
         there = self._publish_there(transaction)
-        try:
-            with self.access.reaching(there.table, "RVT-404"):
-                there.send_heartbeats(f"env-{self.name}")
-        finally:
-            self._abort_if_over(there)
-        return transaction
-
-    def _abort_if_over(self, transaction: IcebergTransaction) -> None:
-        try:
-            self.environment.required()
-        except RivetError:
-            transaction.abort()
-            raise
+        with self.access.reaching(there.table, "RVT-404"):
+            there.send_heartbeats(f"env-{self.name}")
 
     def _publish_there(self, transaction: TableTransaction) -> IcebergTransaction:
         """Have the versions of a transaction be those of the environment."""

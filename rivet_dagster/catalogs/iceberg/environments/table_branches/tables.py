@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 from rivet_dagster.catalogs.capabilities import capable
 from rivet_dagster.catalogs.capabilities.staging import StagedTransaction, StagesForRuns
+from rivet_dagster.catalogs.capabilities.transaction import TableTransaction
 from rivet_dagster.catalogs.environments.state import DROPPED
-from rivet_dagster.catalogs.environments.tables_over_base import T
 from rivet_dagster.catalogs.iceberg.access import TableAccess
 from rivet_dagster.catalogs.iceberg.environments.iceberg_environments import IcebergEnvironmentTables
 from rivet_dagster.catalogs.iceberg.environments.table_branches.record import (
@@ -20,7 +20,6 @@ from rivet_dagster.catalogs.iceberg.environments.table_branches.record import (
 )
 from rivet_dagster.catalogs.iceberg.names import ENVIRONMENTS, TableName, identity_there
 from rivet_dagster.catalogs.iceberg.opened import OpenedTable
-from rivet_dagster.errors import RivetError
 from rivet_dagster.model.storage import Published
 
 if TYPE_CHECKING:
@@ -229,8 +228,8 @@ class BranchTables(IcebergEnvironmentTables):
                 place_of(self.base.open(table))
             self.record.add(EnvironmentTable(self.base.table_name(table).identifier, table))
 
-    def join(self, transaction: T) -> T:
-        """Return a transaction that publishes in the environment, and whose heartbeat tells that a run writes there."""
+    def announce(self, transaction: TableTransaction) -> None:
+        """Have a transaction publish in the environment, and its heartbeat tell that a run writes there."""
         from rivet_dagster.catalogs.iceberg.environments.table_branches.seen_table import SeenTable
         from rivet_dagster.catalogs.iceberg.writes.transaction import IcebergTransaction
 
@@ -242,10 +241,4 @@ class BranchTables(IcebergEnvironmentTables):
         identifier = self.base.table_name(transaction.table).identifier
         with self.access.reaching(transaction.table, "RVT-404"):
             transaction.send_heartbeats(identity_there(self.name))
-            try:
-                self.record.add(EnvironmentTable(identifier, transaction.table, begin.place.location))
-                self.record.required()
-            except RivetError:
-                transaction.abort()
-                raise
-        return transaction
+            self.record.add(EnvironmentTable(identifier, transaction.table, begin.place.location))
