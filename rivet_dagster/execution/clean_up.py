@@ -10,9 +10,10 @@ from itertools import groupby
 from typing import Any
 
 from rivet_dagster.catalogs.capabilities import capable
-from rivet_dagster.catalogs.capabilities.upkeep import DEAD_AFTER, HasUpkeep, Sweeps, UpkeepReport
+from rivet_dagster.catalogs.capabilities.upkeep import HasUpkeep, Sweeps, UpkeepReport
 from rivet_dagster.catalogs.contract import Catalog
 from rivet_dagster.catalogs.environments.catalog import HasEnvironments
+from rivet_dagster.catalogs.heartbeat import DEAD_AFTER
 from rivet_dagster.catalogs.registry import catalog_class
 from rivet_dagster.compiler.plan import CompiledAssembly, FusedGroup
 from rivet_dagster.engines.contract import EngineSession

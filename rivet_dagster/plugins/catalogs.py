@@ -21,7 +21,7 @@ from rivet_dagster.catalogs.capabilities.targets import (
     VersionTransaction,
 )
 from rivet_dagster.catalogs.capabilities.transaction import NO_CONTEXT, TableTransaction, WriteContext
-from rivet_dagster.catalogs.capabilities.upkeep import DEAD_AFTER, HasUpkeep, Sweeps, UpkeepReport
+from rivet_dagster.catalogs.capabilities.upkeep import HasUpkeep, Sweeps, UpkeepReport
 from rivet_dagster.catalogs.contract import Catalog, NeedsEngine
 from rivet_dagster.catalogs.environments.catalog import EnvironmentStorage, HasEnvironments, StoredEnvironment
 from rivet_dagster.catalogs.environments.state import (
@@ -38,6 +38,7 @@ from rivet_dagster.catalogs.environments.state import (
     merged_environment,
 )
 from rivet_dagster.catalogs.environments.tables_over_base import EnvironmentTables
+from rivet_dagster.catalogs.heartbeat import DEAD_AFTER
 from rivet_dagster.catalogs.inputs_json import inputs_from_json, landed_as_json, positions_as_json
 from rivet_dagster.catalogs.parquet_rows import no_errors
 from rivet_dagster.catalogs.rewriting.error_retention import loaded_errors, retained_errors

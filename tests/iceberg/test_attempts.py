@@ -20,7 +20,7 @@ from support.iceberg_runs import (
 )
 from support.tables import refused
 
-from rivet_dagster.catalogs import heartbeat_thread
+from rivet_dagster.catalogs import heartbeat as heartbeats_of_runs
 from rivet_dagster.catalogs.iceberg.writes import staged_table
 
 OLD = Work([1], 1)
@@ -105,7 +105,7 @@ def test_staging_tables_have_no_write_audit_publish_of_their_table(place):
 
 def test_heartbeats_go_on_after_errors_of_storage(place, monkeypatch):
     run(place.catalog, OLD, place.root)
-    monkeypatch.setattr(heartbeat_thread, "SECONDS", 0.02)
+    monkeypatch.setattr(heartbeats_of_runs, "SECONDS", 0.02)
     transaction = written(place.catalog, NEW, place.root)
     (heartbeat,) = heartbeats(place.root)
     create, failures = PyArrowFile.create, iter([OSError("timeout"), ValueError("of a client")])
@@ -130,7 +130,7 @@ def test_heartbeats_go_on_after_errors_of_storage(place, monkeypatch):
 
 
 def test_the_heartbeats_end_of_a_run_that_was_swept(place, monkeypatch):
-    monkeypatch.setattr(heartbeat_thread, "SECONDS", 0.02)
+    monkeypatch.setattr(heartbeats_of_runs, "SECONDS", 0.02)
     run(place.catalog, OLD, place.root)
     with written(place.catalog, NEW, place.root) as transaction:
         (heartbeat,) = heartbeats(place.root)

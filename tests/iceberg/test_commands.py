@@ -10,7 +10,7 @@ from support.folders import ProjectFolder
 
 from rivet_dagster.catalogs.iceberg import IcebergCatalog
 from rivet_dagster.catalogs.iceberg.commits.snapshots import new_snapshot_id
-from rivet_dagster.catalogs.iceberg.heartbeat import Heartbeat
+from rivet_dagster.catalogs.iceberg.heartbeat import ObjectHeartbeat
 from rivet_dagster.catalogs.iceberg.metadata.summary import Publication
 from rivet_dagster.catalogs.iceberg.writes.publishing import Release
 from rivet_dagster.catalogs.iceberg.writes.staged_branch import begin_branch
@@ -43,7 +43,7 @@ class Shop:
         """Have a run replace all rows, and return its version."""
         place = place_of(self.orders)
         upon = place.existing.metadata.current_snapshot_id if place.existing is not None else None
-        heartbeat = Heartbeat(place.io, place.location, f"rivet_{run}_out")
+        heartbeat = ObjectHeartbeat(place.io, place.location, f"rivet_{run}_out")
         heartbeat.begin()
         staged = self.staging_table(heartbeat.key, heartbeat, *ids)
         before = len(self.ids()) if upon is not None else 0
@@ -57,7 +57,7 @@ class Shop:
         heartbeat.end()
         return str(release.snapshot_id)
 
-    def staging_table(self, key: str, heartbeat: Heartbeat, *ids: int) -> StagingTable:
+    def staging_table(self, key: str, heartbeat: ObjectHeartbeat, *ids: int) -> StagingTable:
         """Have a run stage rows in a table of their own."""
         staged = StagingTable(self.orders.staged(key), place_of(self.orders), heartbeat, None)
         staged.make(COLUMNS)
@@ -70,9 +70,9 @@ class Shop:
         self.orders.load().append(rows(*ids), branch=key)
         return str(self.orders.load().metadata.refs[key].snapshot_id)
 
-    def heartbeat(self, key: str, ago: timedelta) -> Heartbeat:
+    def heartbeat(self, key: str, ago: timedelta) -> ObjectHeartbeat:
         table = self.orders.load()
-        heartbeat = Heartbeat(table.io, table.metadata.location, key)
+        heartbeat = ObjectHeartbeat(table.io, table.metadata.location, key)
         heartbeat.begin()
         then = (datetime.now(UTC) - ago).isoformat()
         Path(heartbeat.path.removeprefix("file://")).write_text(then)

@@ -12,9 +12,6 @@ from rivet_dagster.catalogs.contract import Catalog
 from rivet_dagster.engines.contract import EngineSession
 from rivet_dagster.errors import RivetError
 
-DEAD_AFTER = 60.0
-"""Seconds without a heartbeat after which the run that builds a version counts as dead."""
-
 
 class Sweeps(Catalog):
     """removes what dead runs left."""

@@ -6,16 +6,16 @@ The clocks of the machines that write and judge them must agree to a few seconds
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rivet_dagster.catalogs.capabilities.upkeep import DEAD_AFTER
+from rivet_dagster.catalogs.heartbeat import Heartbeat
 from rivet_dagster.catalogs.iceberg.names import BRANCH
-from rivet_dagster.errors import RivetError
 
 if TYPE_CHECKING:
     from pyiceberg.io import FileIO
@@ -24,7 +24,7 @@ _ENDING = ".heartbeat"
 
 
 @dataclass(frozen=True)
-class Heartbeat:
+class ObjectHeartbeat(Heartbeat):
     """The heartbeat of the attempt ``key``, an object below ``location``, the table's own."""
 
     io: FileIO
@@ -36,60 +36,41 @@ class Heartbeat:
         """The URI of the object."""
         return f"{self.location.rstrip('/')}/metadata/{self.key}{_ENDING}"
 
-    def begin(self) -> None:
-        """Write the first heartbeat."""
-        self._write(datetime.now(UTC))
+    @property
+    def builds(self) -> str:
+        """The version of the attempt, as the subject of an error."""
+        return f"the version of the run {self.key}"
 
-    def extend(self, seconds: float) -> None:
-        """Have it last for ``seconds`` longer than a heartbeat does, and no shorter than it did."""
-        until = datetime.now(UTC) + timedelta(seconds=seconds)
-        with suppress(FileNotFoundError):
-            until = max(until, self._last() or until)
-        self._write(until)
-
-    def _write(self, time: datetime) -> None:
+    def write(self, time: float) -> None:
+        """Write the time to the object."""
         with self.io.new_output(self.path).create(overwrite=True) as stream:
-            stream.write(time.isoformat().encode())
+            stream.write(datetime.fromtimestamp(time, UTC).isoformat().encode())
 
-    def beat(self) -> None:
-        """Renew the time. Raises RVT-406 as ``require`` does."""
-        self.require()
-        self.begin()
-
-    def require(self) -> None:
-        """Raise RVT-406 if the heartbeat is old or has been removed: the run was taken for dead, or may have been."""
-        if self.is_alive():
-            return
-        if not self.io.new_input(self.path).exists():
-            raise RivetError("RVT-406", f"the run that builds {self.key} was taken for dead, and has been swept")
-        raise RivetError("RVT-406", f"the run that builds {self.key} has sent no heartbeat for too long")
-
-    def is_alive(self) -> bool:
-        """Return whether the last heartbeat is younger than DEAD_AFTER seconds."""
+    def last(self) -> float | None:
+        """Return the time in the object; of one without, whose writing has begun, when that was, or 1970 if unknown."""
         try:
-            last = self._last()
+            with self.io.new_input(self.path).open() as stream:
+                text = stream.read().decode()
         except FileNotFoundError:
-            return False
-        return last is not None and (datetime.now(UTC) - last).total_seconds() < DEAD_AFTER
-
-    def _last(self) -> datetime | None:
-        """Return the time of the last heartbeat; of a file without one, whose writing has begun, the time of that."""
-        with self.io.new_input(self.path).open() as stream:
-            text = stream.read().decode()
+            return None
         try:
-            return datetime.fromisoformat(text)
+            return datetime.fromisoformat(text).timestamp()
         except ValueError:
             return self._changed()
 
-    def _changed(self) -> datetime | None:
-        """Return when the object was last changed, by the clock of the store; None if that is not known."""
+    def _changed(self) -> float:
+        """Return when the object was last changed, by the clock of the store; 0.0 if that is not known."""
         from pyiceberg.io.pyarrow import PyArrowFileIO
 
         if not isinstance(self.io, PyArrowFileIO):
-            return None
+            return 0.0
         scheme, netloc, path = self.io.parse_location(self.path, self.io.properties)
         changed: datetime | None = self.io.fs_by_scheme(scheme, netloc).get_file_info(path).mtime
-        return changed
+        return changed.timestamp() if changed is not None else 0.0
+
+    def now(self) -> float:
+        """Return the time by the clock of this machine."""
+        return time.time()
 
     def end(self) -> None:
         """Remove the object, if it exists, and the folders of a table that has not been made."""
@@ -98,13 +79,13 @@ class Heartbeat:
         remove_empty_folders(self.location)
 
 
-def heartbeat_at(io: FileIO, path: str) -> Heartbeat:
+def heartbeat_at(io: FileIO, path: str) -> ObjectHeartbeat:
     """Return the heartbeat whose object is at ``path``."""
     location, _, file = path.rpartition("/metadata/")
-    return Heartbeat(io, location, file.removesuffix(_ENDING))
+    return ObjectHeartbeat(io, location, file.removesuffix(_ENDING))
 
 
-def heartbeats_of(io: FileIO, location: str) -> Iterator[Heartbeat]:
+def heartbeats_of(io: FileIO, location: str) -> Iterator[ObjectHeartbeat]:
     """Yield all heartbeats beside the metadata of a table, whether anything is staged for them or not."""
     from pyarrow.fs import FileSelector
     from pyiceberg.io.pyarrow import PyArrowFileIO
@@ -115,7 +96,7 @@ def heartbeats_of(io: FileIO, location: str) -> Iterator[Heartbeat]:
     listed = io.fs_by_scheme(scheme, netloc).get_file_info(FileSelector(path, allow_not_found=True))
     for name in sorted(file.base_name for file in listed):
         if name.startswith(BRANCH) and name.endswith(_ENDING):
-            yield Heartbeat(io, location, name.removesuffix(_ENDING))
+            yield ObjectHeartbeat(io, location, name.removesuffix(_ENDING))
 
 
 def remove_empty_folders(location: str) -> None:

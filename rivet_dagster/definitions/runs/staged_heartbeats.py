@@ -14,7 +14,7 @@ from collections.abc import Iterable
 import dagster as dg
 
 from rivet_dagster.catalogs.capabilities.staging import StagesForRuns
-from rivet_dagster.catalogs.heartbeat_thread import SECONDS
+from rivet_dagster.catalogs.heartbeat import SECONDS
 from rivet_dagster.execution.results import StagedTable
 from rivet_dagster.execution.runtime import Runtime
 

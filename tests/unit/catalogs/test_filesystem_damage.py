@@ -129,7 +129,7 @@ REFUSALS = [
 PLACES = {
     "the lock": (lifecycle.fcntl, "flock"),
     "the clock": (heartbeat, "now"),
-    "the sign of life": (heartbeat, "begin"),
+    "the sign of life": (heartbeat.FileHeartbeat, "begin"),
     "the folder": (lifecycle, "_try_a_link"),
     "tidying": (lifecycle, "tidy"),
     "the files": (lifecycle, "sync"),

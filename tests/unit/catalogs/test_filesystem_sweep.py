@@ -14,10 +14,11 @@ import pytest
 from support.folders import ProjectFolder
 from support.tables import catalog, fill, ids, publish, refused, tree
 
-from rivet_dagster.catalogs import heartbeat_thread
+from rivet_dagster.catalogs import heartbeat
 from rivet_dagster.catalogs.filesystem import FilesystemCatalog
-from rivet_dagster.catalogs.filesystem.versions import heartbeat, lifecycle
+from rivet_dagster.catalogs.filesystem.versions import lifecycle
 from rivet_dagster.catalogs.filesystem.versions import sweep as sweep_module
+from rivet_dagster.catalogs.filesystem.versions.heartbeat import FileHeartbeat
 from rivet_dagster.catalogs.filesystem.versions.layout import TableLayout
 from rivet_dagster.catalogs.filesystem.writes.transaction import FilesystemTransaction
 from rivet_dagster.catalogs.rewriting.intervals import EVERYTHING
@@ -122,7 +123,7 @@ def test_publishing_and_discarding_leave_no_staged_files(warehouse, home):
 def test_heartbeats_are_written_while_a_block_runs_and_not_after(warehouse, home, monkeypatch):
     staged = warehouse.begin("orders")
     file = home / f"{staged.version}.alive"
-    monkeypatch.setattr(heartbeat_thread, "SECONDS", 0.05)
+    monkeypatch.setattr(heartbeat, "SECONDS", 0.05)
     with staged:
         age_heartbeat(30, home, staged)
         deadline = time.monotonic() + 60
@@ -143,7 +144,7 @@ def test_temporarily_unavailable_storage_does_not_end_the_heartbeat(warehouse, h
         calls.append(1)
         raise error
 
-    monkeypatch.setattr(heartbeat_thread, "SECONDS", 0.01)
+    monkeypatch.setattr(heartbeat, "SECONDS", 0.01)
     monkeypatch.setattr(staged, "beat", away)
     with staged:
         deadline = time.monotonic() + 60
@@ -237,7 +238,7 @@ def test_a_heartbeat_and_a_sweep_exclude_each_other(warehouse, home):
     assert not thread.is_alive()
     with lifecycle.hold_lock(table):
         age_heartbeat(70, home, staged)
-        heartbeat.beat(table, staged.version, since=time.time() - 30)  # it has waited that long for the lock
+        FileHeartbeat(table, staged.version).beat(since=time.time() - 30)  # it has waited that long for the lock
     assert warehouse.sweep() == ()
 
 

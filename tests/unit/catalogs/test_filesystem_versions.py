@@ -12,10 +12,11 @@ from pathlib import Path
 import pytest
 from support.tables import catalog, fill, ids, publish, recorded_syncs, refused, tree
 
-from rivet_dagster.catalogs import heartbeat_thread
+from rivet_dagster.catalogs import heartbeat
 from rivet_dagster.catalogs.filesystem import FilesystemCatalog
 from rivet_dagster.catalogs.filesystem.files.data_files import share
-from rivet_dagster.catalogs.filesystem.versions import heartbeat, lifecycle, publishers
+from rivet_dagster.catalogs.filesystem.versions import lifecycle, publishers
+from rivet_dagster.catalogs.filesystem.versions.heartbeat import FileHeartbeat
 from rivet_dagster.catalogs.filesystem.writes.transaction import FilesystemTransaction
 from rivet_dagster.model.storage import Record
 
@@ -228,7 +229,7 @@ def test_a_version_is_withheld_under_the_lock_and_synced(warehouse, table, monke
     staged = fill(warehouse.begin("orders"), [1])
     home = table.parent / ".rivet/orders"
     seen, synced = [], recorded_syncs(monkeypatch)
-    monkeypatch.setattr(heartbeat, "end", lambda *_: seen.append(is_locked(home)))
+    monkeypatch.setattr(FileHeartbeat, "end", lambda *_: seen.append(is_locked(home)))
     staged.withhold()
     assert seen == [True]
     folder = Path(staged.target.paths[0])
@@ -317,10 +318,10 @@ def test_heartbeats_are_written_while_files_are_copied(warehouse, table, monkeyp
         assert beats.wait(10)
         shutil.copyfile(path, target)
 
-    monkeypatch.setattr(heartbeat_thread, "SECONDS", 0.01)
+    monkeypatch.setattr(heartbeat, "SECONDS", 0.01)
     monkeypatch.setattr(os, "link", no_links)
     monkeypatch.setattr(shutil, "copy2", slow)
-    monkeypatch.setattr(heartbeat, "beat", lambda *_: beats.set())
+    monkeypatch.setattr(FileHeartbeat, "beat", lambda *_: beats.set())
     staged = warehouse.restage("orders", first.version)
     monkeypatch.undo()
     staged.commit("rollback")

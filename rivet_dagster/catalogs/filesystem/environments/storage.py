@@ -32,12 +32,13 @@ from rivet_dagster.catalogs.filesystem.files.file_status import translate_read_e
 from rivet_dagster.catalogs.filesystem.files.footers import parquet_files
 from rivet_dagster.catalogs.filesystem.files.local_writing import translate_write_errors
 from rivet_dagster.catalogs.filesystem.version_folders import VersionFolders
-from rivet_dagster.catalogs.filesystem.versions import error_tables, heartbeat, lifecycle
+from rivet_dagster.catalogs.filesystem.versions import error_tables, lifecycle
+from rivet_dagster.catalogs.filesystem.versions.heartbeat import FileHeartbeat
 from rivet_dagster.catalogs.filesystem.versions.layout import TableLayout, is_table_name
 from rivet_dagster.catalogs.filesystem.versions.manifest import Manifest, read_manifest
 from rivet_dagster.catalogs.filesystem.versions.sweep import list_building
 from rivet_dagster.catalogs.filesystem.versions.watermark import read_override
-from rivet_dagster.catalogs.heartbeat_thread import send_heartbeats
+from rivet_dagster.catalogs.heartbeat import send_heartbeats
 from rivet_dagster.errors import NotWritable, RivetError
 from rivet_dagster.model.storage import Provenance, Published
 
@@ -131,7 +132,7 @@ class FilesystemEnvironment(StoredEnvironment):
     def is_alive(self) -> bool:
         """Return whether a run that is alive, or has just died, builds a version there. Raises OSError."""
         alive = ((table, version) for table in self.folder.tables() for version in list_building(table))
-        return any(heartbeat.is_alive(table, version, heartbeat.now(table)) for table, version in alive)
+        return any(FileHeartbeat(table, version).is_alive() for table, version in alive)
 
     def excluding_others(self, state: FolderState) -> AbstractContextManager[None]:
         """Hold the lock of the folder."""

@@ -1,77 +1,64 @@
-"""Heartbeats of versions that are being built: a version without one for a minute may be swept.
+"""The heartbeat of a version: the modification time of the file ``<version>.alive`` beside the version's folder.
 
-The heartbeat is the modification time of the file ``<version>.alive`` beside the version's folder, by the clock of the
-file system: the clocks of the machines that share it may differ.
+The time is by the clock of the file system: the clocks of the machines that share it may differ.
 """
 
 from __future__ import annotations
 
 import os
 import secrets
-from collections.abc import Iterator
-from contextlib import contextmanager
+from dataclasses import dataclass
 
-from rivet_dagster.catalogs.capabilities.upkeep import DEAD_AFTER
-from rivet_dagster.catalogs.filesystem.files.file_status import exists, status
+from rivet_dagster.catalogs.filesystem.files.file_status import status
 from rivet_dagster.catalogs.filesystem.versions.layout import TableLayout
-from rivet_dagster.errors import HeartbeatLost, RivetError
+from rivet_dagster.catalogs.heartbeat import Heartbeat
 
 
-def begin(table: TableLayout, version: str) -> None:
-    """Send the first heartbeat, before the version's folder is made, which must not exist without one."""
-    table.alive(version).touch()
+@dataclass(frozen=True)
+class FileHeartbeat(Heartbeat):
+    """The heartbeat of a version. The caller holds the table's lock for ``beat`` and ``extend``."""
 
+    table: TableLayout
+    version: str
 
-def beat(table: TableLayout, version: str, since: float) -> None:
-    """Send a heartbeat. The caller holds the table's lock and began to wait for it at the time ``since``.
+    @property
+    def path(self) -> str:
+        """The path of the file."""
+        return str(self.table.alive(self.version))
 
-    Raises RVT-406 if the last heartbeat was too old at that time, or if the version has been swept.
-    """
-    file = table.alive(version)
-    last = status(file)
-    if last is None:
-        raise _dead(table, version, "has been swept away")
-    # Checked before it is renewed: no heartbeat may revive a version that a sweep could have taken for dead.
-    silent = since - last.st_mtime
-    if silent > DEAD_AFTER:
-        end(table, version)
-        raise _dead(table, version, f"gave no sign of life for {silent:.0f} s")
-    os.utime(file)
+    @property
+    def builds(self) -> str:
+        """The version, as the subject of an error."""
+        return f"the version {self.version} of '{self.table.name}'"
 
+    def last(self) -> float | None:
+        """Return when the file was last modified; None if there is none."""
+        last = status(self.table.alive(self.version))
+        return None if last is None else last.st_mtime
 
-@contextmanager
-def require_heartbeat(table: TableLayout, version: str) -> Iterator[None]:
-    """Raise RVT-406 if the version has been swept before the block, or by the time that the block fails."""
-    if not exists(table.alive(version)):
-        raise _dead(table, version, "has been swept away")
-    try:
-        yield
-    except (OSError, RivetError) as error:
-        if not isinstance(error, HeartbeatLost) and not exists(table.alive(version)):
-            raise _dead(table, version, "has been swept away") from error
-        raise
+    def begin(self) -> None:
+        """Send the first heartbeat, before the version's folder is made, which must not exist without one."""
+        self.table.alive(self.version).touch()
 
+    def write(self, time: float) -> None:
+        """Set the modification time of the file."""
+        self.begin()
+        os.utime(self.path, (time, time))
 
-def _dead(table: TableLayout, version: str, why: str) -> RivetError:
-    return RivetError("RVT-406", f"the version {version} of '{table.name}' {why}: it cannot be published")
+    def end(self) -> None:
+        """Remove the file: the version has been published or removed."""
+        self.table.alive(self.version).unlink(missing_ok=True)
 
-
-def end(table: TableLayout, version: str) -> None:
-    """Remove the heartbeat file: the version has been published or removed."""
-    table.alive(version).unlink(missing_ok=True)
+    def now(self) -> float:
+        """Return the time by the clock of the table's file system."""
+        return now(self.table)
 
 
 def now(table: TableLayout) -> float:
-    """Return the time by the clock of the table's file system."""
+    """Return the time by the clock of the table's file system. Raises OSError."""
     probe = table.home / f".clock-{secrets.token_hex(4)}"
     try:
         probe.touch()
         return probe.stat().st_mtime
     finally:
         probe.unlink(missing_ok=True)
-
-
-def is_alive(table: TableLayout, version: str, now: float) -> bool:
-    """Return whether a live run may still be building the version."""
-    last = status(table.alive(version))
-    return last is not None and now - last.st_mtime <= DEAD_AFTER

@@ -18,8 +18,9 @@ from rivet_dagster.catalogs.filesystem.files.data_files import Footers, share
 from rivet_dagster.catalogs.filesystem.files.file_status import exists, is_folder, translate_read_errors
 from rivet_dagster.catalogs.filesystem.files.footers import is_data, parquet_files, read_statistics
 from rivet_dagster.catalogs.filesystem.files.local_writing import sync
-from rivet_dagster.catalogs.filesystem.versions import heartbeat, publishers
+from rivet_dagster.catalogs.filesystem.versions import publishers
 from rivet_dagster.catalogs.filesystem.versions.error_tables import errors_folder, make_errors_folder
+from rivet_dagster.catalogs.filesystem.versions.heartbeat import FileHeartbeat
 from rivet_dagster.catalogs.filesystem.versions.layout import TableLayout, find_unlinked
 from rivet_dagster.catalogs.filesystem.versions.manifest import Manifest, read_manifest
 from rivet_dagster.errors import NotWritable, RivetError
@@ -34,7 +35,7 @@ def begin(table: TableLayout) -> str:
     make_durable(table.home)
     version = table.new_version()
     try:
-        heartbeat.begin(table, version)
+        FileHeartbeat(table, version).begin()
         table.data(version).mkdir()
         if table.has_link:
             _try_a_link(table, version)
@@ -73,10 +74,11 @@ def hold_lock(table: TableLayout) -> Iterator[None]:
 
 def beat(table: TableLayout, version: str) -> None:
     """Send a heartbeat of a version that is being built. Raises RVT-406, OSError."""
-    with heartbeat.require_heartbeat(table, version):
-        since = heartbeat.now(table)
+    heartbeat = FileHeartbeat(table, version)
+    with heartbeat.required():
+        since = heartbeat.now()
         with hold_lock(table):
-            heartbeat.beat(table, version, since)
+            heartbeat.beat(since)
 
 
 def manifest_of(table: TableLayout, version: str) -> Manifest | None:
@@ -218,7 +220,7 @@ def remove(table: TableLayout, version: str) -> None:
             table.manifest(version).unlink(missing_ok=True)
             table.files(version).unlink(missing_ok=True)
             table.watermark(version).unlink(missing_ok=True)
-            heartbeat.end(table, version)
+            FileHeartbeat(table, version).end()
             return
         time.sleep(0.1)
 

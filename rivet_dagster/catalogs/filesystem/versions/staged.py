@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import replace
 
 from rivet_dagster.catalogs.filesystem.files.data_files import Footers
-from rivet_dagster.catalogs.filesystem.files.file_status import exists, status
+from rivet_dagster.catalogs.filesystem.files.file_status import exists
 from rivet_dagster.catalogs.filesystem.files.footers import parquet_files
-from rivet_dagster.catalogs.filesystem.versions import heartbeat, lifecycle
+from rivet_dagster.catalogs.filesystem.versions import lifecycle
+from rivet_dagster.catalogs.filesystem.versions.heartbeat import FileHeartbeat
 from rivet_dagster.catalogs.filesystem.versions.layout import TableLayout
 from rivet_dagster.catalogs.filesystem.versions.manifest import Manifest
 from rivet_dagster.catalogs.filesystem.versions.withheld_mark import Mark, StagedFor, is_staged, read_mark, write_mark
@@ -20,11 +20,12 @@ def stage(table: TableLayout, version: str, mark: Mark) -> None:
 
     Raises RVT-406.
     """
-    with heartbeat.require_heartbeat(table, version):
+    heartbeat = FileHeartbeat(table, version)
+    with heartbeat.required():
         lifecycle.sync_data(table, version)
-        since = heartbeat.now(table)
+        since = heartbeat.now()
         with lifecycle.hold_lock(table):
-            heartbeat.beat(table, version, since)
+            heartbeat.beat(since)
             write_mark(table, version, mark)
 
 
@@ -56,10 +57,7 @@ def keep_alive(table: TableLayout, version: str, seconds: float) -> bool:
     with lifecycle.hold_lock(table):
         if not is_staged(table, version):
             return False
-        last = status(table.alive(version))
-        until = max(heartbeat.now(table) + seconds, last.st_mtime if last is not None else 0.0)
-        heartbeat.begin(table, version)
-        os.utime(table.alive(version), (until, until))
+        FileHeartbeat(table, version).extend(seconds)
     return True
 
 
@@ -79,7 +77,7 @@ def withhold(table: TableLayout, version: str) -> None:
             raise no_staged_version(table.name, version)
         mark = read_mark(table, version)
         write_mark(table, version, Mark(mark.origin))
-        heartbeat.end(table, version)
+        FileHeartbeat(table, version).end()
 
 
 def _maker(table: TableLayout, version: str) -> str:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 
-from rivet_dagster.catalogs.capabilities.upkeep import DEAD_AFTER
 from rivet_dagster.catalogs.filesystem.files.file_status import exists, is_folder, names_in, status
-from rivet_dagster.catalogs.filesystem.versions import error_tables, heartbeat, lifecycle
+from rivet_dagster.catalogs.filesystem.versions import error_tables, lifecycle
+from rivet_dagster.catalogs.filesystem.versions.heartbeat import FileHeartbeat, now
 from rivet_dagster.catalogs.filesystem.versions.layout import TableLayout, find_unlinked
 from rivet_dagster.catalogs.filesystem.versions.withheld_mark import is_staged
+from rivet_dagster.catalogs.heartbeat import DEAD_AFTER, sweep_dead
 
 _PROBE = re.compile(r"\.(link|clock|kept|watermark)-[0-9a-f]{8}")
 
@@ -23,7 +25,8 @@ def leftovers_of(table: TableLayout) -> list[str]:
     if not is_folder(table.home):
         return []
     with lifecycle.hold_lock(table):
-        return _leftovers(table, {*lifecycle.history(table), *_withheld(table)}, heartbeat.now(table))
+        unneeded = _unneeded(table, {*lifecycle.history(table), *_withheld(table)})
+        return [leftover.name for leftover in unneeded if not leftover.heartbeat.is_alive()]
 
 
 def sweep(table: TableLayout) -> list[str]:
@@ -31,28 +34,43 @@ def sweep(table: TableLayout) -> list[str]:
     if not is_folder(table.home):
         return []
     with lifecycle.hold_lock(table):
-        now, published, marked = heartbeat.now(table), set(lifecycle.history(table)), _marked(table)
-        withheld = _withheld(table)
-        leftovers = _leftovers(table, published | withheld, now)
-        for version in leftovers:
-            lifecycle.remove(table, version)
+        published, marked, withheld = set(lifecycle.history(table)), _marked(table), _withheld(table)
+        swept = list(sweep_dead(_unneeded(table, published | withheld)))
         for version in published:  # their runs may have died right after publishing
-            heartbeat.end(table, version)
+            FileHeartbeat(table, version).end()
         for version in published & marked:
             table.withheld(version).unlink(missing_ok=True)
         for version in withheld - published:  # the process that reopened it may have died
-            if not heartbeat.is_alive(table, version, now):
-                heartbeat.end(table, version)
-        _remove_probes(table, now)
+            heartbeat = FileHeartbeat(table, version)
+            if not heartbeat.is_alive():
+                heartbeat.end()
+        _remove_probes(table)
         error_tables.remove_stale_links(table)
-        return [version for version in leftovers if lifecycle.is_removed(table, version)]
+        return swept
 
 
-def _remove_probes(table: TableLayout, now: float) -> None:
+@dataclass(frozen=True)
+class _UnneededVersion:
+    """A version that is neither published nor withheld."""
+
+    table: TableLayout
+    name: str
+
+    @property
+    def heartbeat(self) -> FileHeartbeat:
+        return FileHeartbeat(self.table, self.name)
+
+    def remove(self) -> bool:
+        lifecycle.remove(self.table, self.name)
+        return lifecycle.is_removed(self.table, self.name)
+
+
+def _remove_probes(table: TableLayout) -> None:
+    moment = now(table)
     for path in map(table.home.joinpath, names_in(table.home)):
         # A probe may be a broken link. Live processes remove theirs within moments, so only old ones are removed.
         made = status(path, follow=False) if _PROBE.fullmatch(path.name) else None
-        if made is not None and now - made.st_mtime > DEAD_AFTER:
+        if made is not None and moment - made.st_mtime > DEAD_AFTER:
             path.unlink(missing_ok=True)
 
 
@@ -66,7 +84,7 @@ def _withheld(table: TableLayout) -> set[str]:
     return {version for version in _marked(table) if not is_staged(table, version)}
 
 
-def _leftovers(table: TableLayout, needed: set[str], now: float) -> list[str]:
-    return find_unlinked(
-        table, sorted(v for v in table.versions() if v not in needed and not heartbeat.is_alive(table, v, now))
-    )
+def _unneeded(table: TableLayout, needed: set[str]) -> list[_UnneededVersion]:
+    """Return the versions that are not ``needed`` and to which no link leads."""
+    versions = sorted(version for version in table.versions() if version not in needed)
+    return [_UnneededVersion(table, version) for version in find_unlinked(table, versions)]

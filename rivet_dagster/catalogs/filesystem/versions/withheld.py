@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from rivet_dagster.catalogs.filesystem.files.file_status import exists, is_folder
 from rivet_dagster.catalogs.filesystem.files.footers import parquet_files, read_statistics
-from rivet_dagster.catalogs.filesystem.versions import error_tables, heartbeat, lifecycle, publishers
+from rivet_dagster.catalogs.filesystem.versions import error_tables, lifecycle, publishers
+from rivet_dagster.catalogs.filesystem.versions.heartbeat import FileHeartbeat
 from rivet_dagster.catalogs.filesystem.versions.layout import TableLayout, find_unlinked
 from rivet_dagster.catalogs.filesystem.versions.manifest import read_manifest
 from rivet_dagster.catalogs.filesystem.versions.withheld_mark import Mark, is_staged, read_mark, write_mark
-from rivet_dagster.catalogs.heartbeat_thread import send_heartbeats
+from rivet_dagster.catalogs.heartbeat import send_heartbeats
 from rivet_dagster.errors import RivetError, nearest
 from rivet_dagster.model.storage import CURRENT, OLDER, STAGED, WITHHELD, Provenance, Version
 
@@ -27,13 +28,14 @@ def all_versions(table: TableLayout) -> tuple[Version, ...]:
 
 def withhold(table: TableLayout, version: str, origin: Provenance) -> None:
     """Mark a staged version as withheld, durably, so that no sweep removes it. Raises RVT-406."""
-    with heartbeat.require_heartbeat(table, version):
+    heartbeat = FileHeartbeat(table, version)
+    with heartbeat.required():
         lifecycle.sync_data(table, version)
-        since = heartbeat.now(table)
+        since = heartbeat.now()
         with lifecycle.hold_lock(table):
-            heartbeat.beat(table, version, since)
+            heartbeat.beat(since)
             write_mark(table, version, Mark(origin))
-            heartbeat.end(table, version)
+            heartbeat.end()
 
 
 def take_up(table: TableLayout, version: str) -> Provenance:
@@ -46,11 +48,11 @@ def take_up(table: TableLayout, version: str) -> Provenance:
     with lifecycle.hold_lock(table):
         if version not in _withheld(table):
             raise _unknown(table, version, WITHHELD)
-        if heartbeat.is_alive(table, version, heartbeat.now(table)):
+        if FileHeartbeat(table, version).is_alive():
             message = f"somebody else is publishing or dropping the version {version} of '{table.name}'"
             raise RivetError("RVT-408", message, remediation="Wait a minute, then look at `versions list`.")
         origin = read_mark(table, version).origin
-        heartbeat.begin(table, version)
+        FileHeartbeat(table, version).begin()
     return origin
 
 

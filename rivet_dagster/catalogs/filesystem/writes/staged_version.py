@@ -22,9 +22,10 @@ from rivet_dagster.catalogs.filesystem.files.data_files import (
 from rivet_dagster.catalogs.filesystem.files.file_status import translate_read_errors
 from rivet_dagster.catalogs.filesystem.files.footers import parquet_files
 from rivet_dagster.catalogs.filesystem.files.local_writing import translate_write_errors, write_rows
-from rivet_dagster.catalogs.filesystem.versions import heartbeat, lifecycle
+from rivet_dagster.catalogs.filesystem.versions import lifecycle
+from rivet_dagster.catalogs.filesystem.versions.heartbeat import FileHeartbeat
 from rivet_dagster.catalogs.filesystem.versions.layout import TableLayout
-from rivet_dagster.catalogs.heartbeat_thread import send_heartbeats
+from rivet_dagster.catalogs.heartbeat import send_heartbeats
 from rivet_dagster.catalogs.rewriting.intervals import Affected
 from rivet_dagster.catalogs.rewriting.version import Remaining, RewritableVersion
 from rivet_dagster.engines.contract import EngineSession, Frame, Progress
@@ -72,7 +73,7 @@ class StagedVersion(RewritableVersion):
     @property
     def base(self) -> Base | None:
         """The folder of the base, with the columns of its first file."""
-        with translate_read_errors(self.table.home), heartbeat.require_heartbeat(self.table, self.name):
+        with translate_read_errors(self.table.home), FileHeartbeat(self.table, self.name).required():
             return self._base
 
     def add(self, frame: Frame, context: WriteContext, split_by: str | None = None) -> None:
@@ -113,7 +114,7 @@ class StagedVersion(RewritableVersion):
 
     def put(self, rows: object) -> bool:
         """Write one more file, if Spark reads all columns with their own types."""
-        with translate_write_errors(self.folder), heartbeat.require_heartbeat(self.table, self.name):
+        with translate_write_errors(self.folder), FileHeartbeat(self.table, self.name).required():
             return write_rows(rows, self.folder)
 
     def added(self) -> StoredRows:
@@ -121,12 +122,12 @@ class StagedVersion(RewritableVersion):
         files = self._added_files()
         if not files:
             return self.audit()
-        with translate_write_errors(self.folder), heartbeat.require_heartbeat(self.table, self.name):
+        with translate_write_errors(self.folder), FileHeartbeat(self.table, self.name).required():
             return StoredRows(self._relation(files, files), self.footers.statistics(files))
 
     def share(self, affected: Affected) -> Remaining:
         """Share the base's files whose statistics prove that they hold no affected row."""
-        with translate_write_errors(self.folder), heartbeat.require_heartbeat(self.table, self.name):
+        with translate_write_errors(self.folder), FileHeartbeat(self.table, self.name).required():
             base = self.base_folder
             if base is None:
                 return Remaining(0, None)
@@ -138,7 +139,7 @@ class StagedVersion(RewritableVersion):
 
     def audit(self) -> StoredRows:
         """Return the whole folder, after it was given the permissions of the base."""
-        with translate_write_errors(self.folder), heartbeat.require_heartbeat(self.table, self.name):
+        with translate_write_errors(self.folder), FileHeartbeat(self.table, self.name).required():
             base = self.base_folder
             flatten(self.folder)
             if base is not None:
@@ -177,7 +178,7 @@ class StagedVersion(RewritableVersion):
                 lifecycle.remove(self.table, self.name)
 
     def _added_files(self) -> list[Path]:
-        with translate_write_errors(self.folder), heartbeat.require_heartbeat(self.table, self.name):
+        with translate_write_errors(self.folder), FileHeartbeat(self.table, self.name).required():
             flatten(self.folder)
             return parquet_files(self.folder)
 

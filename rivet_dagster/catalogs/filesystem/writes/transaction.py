@@ -17,8 +17,9 @@ from rivet_dagster.catalogs.filesystem.files.local_writing import sync, translat
 from rivet_dagster.catalogs.filesystem.sources.file_tree import LocalTree
 from rivet_dagster.catalogs.filesystem.sources.source_schema import with_schema
 from rivet_dagster.catalogs.filesystem.sources.table_files import TableFiles
-from rivet_dagster.catalogs.filesystem.versions import error_tables, heartbeat, lifecycle, publishers, staged, withheld
+from rivet_dagster.catalogs.filesystem.versions import error_tables, lifecycle, publishers, staged, withheld
 from rivet_dagster.catalogs.filesystem.versions.error_tables import errors_folder, make_errors_folder
+from rivet_dagster.catalogs.filesystem.versions.heartbeat import FileHeartbeat
 from rivet_dagster.catalogs.filesystem.versions.manifest import UNKNOWN, Manifest
 from rivet_dagster.catalogs.filesystem.versions.withheld_mark import Mark, StagedFor
 from rivet_dagster.catalogs.filesystem.writes.staged_version import StagedVersion, refuse_repeated_write, required_files
@@ -166,7 +167,8 @@ def publish(
     table, name = staged.table, staged.name
     if table.published() == name and (done := lifecycle.manifest_of(table, name)):
         return done
-    with heartbeat.require_heartbeat(table, name):
+    heartbeat = FileHeartbeat(table, name)
+    with heartbeat.required():
         files = staged.files()
         statistics = staged.footers.statistics(files)
         if staged.audited is not None and staged.audited != frozenset(map(stamp_of, files)):
@@ -175,11 +177,11 @@ def publish(
         errors.complete()
         lifecycle.sync_data(table, name)
         staged.footers.write(files, table.files(name))
-        since = heartbeat.now(table)
+        since = heartbeat.now()
     with lifecycle.hold_lock(table):
         version = table.published()
         current = lifecycle.manifest_of(table, version) if version else None
-        heartbeat.beat(table, name, since)
+        heartbeat.beat(since)
         if version != staged.upon:
             raise moved_table(staged, version)
         error_tables.move_rows(table, name)
@@ -193,7 +195,7 @@ def publish(
         if error_tables.make_link(table, name):
             sync(table.folder)
         lifecycle.switch(table, name)
-        heartbeat.end(table, name)
+        heartbeat.end()
         if exists(table.withheld(name)):
             table.withheld(name).unlink()
         with suppress(OSError, RivetError):  # the version is published; the next run reports what is wrong with others
@@ -226,14 +228,14 @@ class StagedErrorFiles:
         Return all of its rows so far. Raises RVT-402, RVT-404, RVT-406, RVT-407.
         """
         staged = self.version
-        with translate_write_errors(staged.table.home), heartbeat.require_heartbeat(staged.table, staged.name):
+        with translate_write_errors(staged.table.home), FileHeartbeat(staged.table, staged.name).required():
             folder = make_errors_folder(staged.table, staged.name, name)
             if frame is None and not parquet_files(folder):
                 write_rows(no_errors(), folder)
             before = set(parquet_files(folder))
         if frame is not None:
             staged.session.write(frame, Files("parquet", (str(folder),)))
-        with translate_write_errors(folder), heartbeat.require_heartbeat(staged.table, staged.name):
+        with translate_write_errors(folder), FileHeartbeat(staged.table, staged.name).required():
             files = required_files(folder, staged.shown)
             refuse_repeated_write((path for path in files if path not in before), name)
             if staged.base_folder is not None and staged.upon is not None:
@@ -251,7 +253,7 @@ class StagedErrorFiles:
         one of its files in all. Raises what ``add`` does.
         """
         staged = self.version
-        with translate_write_errors(staged.table.home), heartbeat.require_heartbeat(staged.table, staged.name):
+        with translate_write_errors(staged.table.home), FileHeartbeat(staged.table, staged.name).required():
             base = errors_folder(staged.table, staged.upon) if staged.upon is not None else None
             files = parquet_files(base) if base is not None else []
             if not 0 < len(files) <= MOST_SHARED:

@@ -15,7 +15,7 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from rivet_dagster.catalogs.iceberg.heartbeat import Heartbeat, heartbeat_at
+from rivet_dagster.catalogs.iceberg.heartbeat import ObjectHeartbeat, heartbeat_at
 from rivet_dagster.catalogs.iceberg.names import BRANCH
 from rivet_dagster.catalogs.iceberg.nessie.server import (
     NAMESPACE,
@@ -70,7 +70,7 @@ class RunBranch:
         return key if self.record is None else f"{self.record.table}/{key}"
 
     @property
-    def heartbeat(self) -> Heartbeat:
+    def heartbeat(self) -> ObjectHeartbeat:
         """The heartbeat of the run."""
         assert self.record is not None, "it has none before it has a record"
         return heartbeat_at(self.base._load_file_io(location=self.record.heartbeat), self.record.heartbeat)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from rivet_dagster.catalogs.iceberg.heartbeat import Heartbeat
+from rivet_dagster.catalogs.iceberg.heartbeat import ObjectHeartbeat
 from rivet_dagster.catalogs.iceberg.nessie.nessie_catalog import NessieCatalog
 from rivet_dagster.catalogs.iceberg.nessie.run_branch import RECORD, RunBranch, RunRecord, begun_ref, write_record
 from rivet_dagster.catalogs.iceberg.nessie.server import (
@@ -48,7 +48,7 @@ class RunCatalog(NessieCatalog):
         assert self._head is not None
         return f"{self._head.name}@{self._head.hash}"
 
-    def begin(self, key: str, table: OpenedTable, version: str, heartbeat: Heartbeat) -> None:
+    def begin(self, key: str, table: OpenedTable, version: str, heartbeat: ObjectHeartbeat) -> None:
         """Make the branch ``key`` of a run that builds a version of ``table``, and send the first heartbeat.
 
         Raises NessieNotFoundError if the branch that it builds upon has been removed.

@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from rivet_dagster.catalogs.capabilities.upkeep import UpkeepReport
+from rivet_dagster.catalogs.heartbeat import sweep_dead
 from rivet_dagster.catalogs.iceberg.commits.committing import Changes, commit
 from rivet_dagster.catalogs.iceberg.commits.snapshots import SnapshotWriter, new_snapshot_id
 from rivet_dagster.catalogs.iceberg.commits.updates import MAIN, branch_is_at, set_branch
@@ -85,13 +86,7 @@ class TableUpkeep:
 
     def _remove_leftovers(self) -> tuple[str, ...]:
         """Remove what dead runs have staged, as the next run of the table would."""
-        removed = []
-        alive: dict[str, bool] = {}
-        for leftover in staged_by_runs(self.table):
-            is_dead = not alive.setdefault(leftover.heartbeat.path, leftover.heartbeat.is_alive())
-            if is_dead and leftover.remove():
-                removed.append(leftover.name)
-        return tuple(dict.fromkeys(removed))
+        return tuple(dict.fromkeys(sweep_dead(staged_by_runs(self.table))))
 
     def _rewrite(self) -> None:
         """Rewrite files and manifests, unless a run that would have to compute its rows again is staging some."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from rivet_dagster.catalogs.iceberg.commits.snapshots import new_snapshot_id, refuse_later_format
 from rivet_dagster.catalogs.iceberg.commits.updates import Definition
-from rivet_dagster.catalogs.iceberg.heartbeat import Heartbeat
+from rivet_dagster.catalogs.iceberg.heartbeat import ObjectHeartbeat
 from rivet_dagster.catalogs.iceberg.metadata.history import publication_for, published_version
 from rivet_dagster.catalogs.iceberg.metadata.last_publication import last_publication
 from rivet_dagster.catalogs.iceberg.metadata.layout import Layout
@@ -101,7 +101,7 @@ def restage_version(table: OpenedTable, declared: str, catalog: str, open: Opene
     return IcebergTransaction(begin, new_snapshot_id(), None, origin)
 
 
-def _take_up_errors(begin: Beginning, open: Opener, version: Withheld, heartbeat: Heartbeat) -> None:
+def _take_up_errors(begin: Beginning, open: Opener, version: Withheld, heartbeat: ObjectHeartbeat) -> None:
     """Take up the errors that were withheld with a version, if it has some."""
     name = version.errors
     if name is None:

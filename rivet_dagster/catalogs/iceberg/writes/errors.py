@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from rivet_dagster.catalogs.iceberg.commits.committing import Changes, Outcome, commit
 from rivet_dagster.catalogs.iceberg.commits.snapshots import new_snapshot_id
 from rivet_dagster.catalogs.iceberg.commits.updates import MAIN, Definition, branch_is_at, set_branch
-from rivet_dagster.catalogs.iceberg.heartbeat import Heartbeat
+from rivet_dagster.catalogs.iceberg.heartbeat import ObjectHeartbeat
 from rivet_dagster.catalogs.iceberg.metadata.last_publication import last_publication
 from rivet_dagster.catalogs.iceberg.metadata.layout import Layout
 from rivet_dagster.catalogs.iceberg.metadata.summary import DATA_SNAPSHOT, ERRORS, ERRORS_OF, IDENTITY, Publication
@@ -60,7 +60,9 @@ class StagedErrors:
     _upon: int | None = None
     _key: str = field(default="")
 
-    def add(self, name: str, frame: Frame | None, heartbeat: Heartbeat, session: EngineSession | None) -> StoredRows:
+    def add(
+        self, name: str, frame: Frame | None, heartbeat: ObjectHeartbeat, session: EngineSession | None
+    ) -> StoredRows:
         """Add the rows of ``frame`` to the error table ``name``, and return all of them. Raises RVT-404."""
         if self.staged is None:
             self._begin(name, heartbeat, session)
@@ -79,7 +81,9 @@ class StagedErrors:
         self.judged = stored.relation.snapshot if isinstance(stored.relation, CatalogTable) else None
         return stored
 
-    def share(self, name: str, version: int, heartbeat: Heartbeat, session: EngineSession | None) -> StoredRows | None:
+    def share(
+        self, name: str, version: int, heartbeat: ObjectHeartbeat, session: EngineSession | None
+    ) -> StoredRows | None:
         """Begin with the errors of the rows of ``version``, and return them; None if there are none.
 
         None also where the table lacks a column, as one of an earlier release does.
@@ -155,7 +159,9 @@ class StagedErrors:
         if isinstance(self.staged, StagingTable) and self.staged.fence is not None:
             self.staged.fence.remove()
 
-    def _begin(self, name: str, heartbeat: Heartbeat, session: EngineSession | None, base: int | None = None) -> None:
+    def _begin(
+        self, name: str, heartbeat: ObjectHeartbeat, session: EngineSession | None, base: int | None = None
+    ) -> None:
         """Begin with the errors of the snapshot ``base`` of the table; without one, or if it is new, with none."""
         opened = self.open(name)
         place = place_of(opened)

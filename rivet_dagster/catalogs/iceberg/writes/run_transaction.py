@@ -16,7 +16,7 @@ from rivet_dagster.catalogs.capabilities.transaction import NO_CONTEXT, WriteCon
 from rivet_dagster.catalogs.iceberg.commits.committing import Changes, OutcomeUnknownError, is_refusal
 from rivet_dagster.catalogs.iceberg.commits.snapshots import SnapshotWriter
 from rivet_dagster.catalogs.iceberg.commits.updates import MAIN, Definition, branch_is_at, set_branch
-from rivet_dagster.catalogs.iceberg.heartbeat import Heartbeat
+from rivet_dagster.catalogs.iceberg.heartbeat import ObjectHeartbeat
 from rivet_dagster.catalogs.iceberg.names import attempt_key
 from rivet_dagster.catalogs.iceberg.nessie.one_commit import OneCommit
 from rivet_dagster.catalogs.iceberg.nessie.run_catalog import RunCatalog
@@ -79,11 +79,11 @@ class NessieTransaction(IcebergTransaction):
         with translate_errors(begin.table.name.catalog, f"the table {begin.declared}", "RVT-404"):
             self.send_heartbeats(identity)
 
-    def send_heartbeats(self, identity: str) -> Heartbeat:
+    def send_heartbeats(self, identity: str) -> ObjectHeartbeat:
         if self.heartbeat is None:
             begin = self.beginning
             key = attempt_key(identity)
-            heartbeat = Heartbeat(begin.place.io, begin.place.location, key)
+            heartbeat = ObjectHeartbeat(begin.place.io, begin.place.location, key)
             self.run.begin(key, begin.table, self.version, heartbeat)
             self.heartbeat, self.branch = heartbeat, key
             begin.errors.table = self.open(begin.declared)
@@ -161,7 +161,7 @@ class NessieTransaction(IcebergTransaction):
             self.run.remove()
 
 
-def _ended(heartbeat: Heartbeat | None) -> None:
+def _ended(heartbeat: ObjectHeartbeat | None) -> None:
     if heartbeat is not None:
         with suppress(OSError):
             heartbeat.end()

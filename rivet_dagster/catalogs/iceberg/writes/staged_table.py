@@ -19,7 +19,7 @@ from rivet_dagster.catalogs.iceberg.commits.updates import (
     set_properties,
     with_constraints,
 )
-from rivet_dagster.catalogs.iceberg.heartbeat import Heartbeat, heartbeat_at, remove_empty_folders
+from rivet_dagster.catalogs.iceberg.heartbeat import ObjectHeartbeat, heartbeat_at, remove_empty_folders
 from rivet_dagster.catalogs.iceberg.metadata.layout import Layout, kept_layout, order_of, spec_of
 from rivet_dagster.catalogs.iceberg.metadata.summary import STAGED_FOR
 from rivet_dagster.catalogs.iceberg.metadata.types import iceberg_schema
@@ -120,7 +120,7 @@ class StagingTable(RewritableVersion):
 
     table: OpenedTable
     place: VersionLocation
-    heartbeat: Heartbeat
+    heartbeat: ObjectHeartbeat
     engine_session: EngineSession | None
     upon: Base | None = None
     rows_before: int = 0
@@ -241,7 +241,7 @@ class StagingTable(RewritableVersion):
         return {**copied, **where, **marks}
 
 
-def heartbeat_of(staging: Table) -> Heartbeat:
+def heartbeat_of(staging: Table) -> ObjectHeartbeat:
     """Return the heartbeat of the run that has made a staging table: beside the table that it is for, or will be."""
     return heartbeat_at(staging.io, staging.metadata.properties[HEARTBEAT])
 

@@ -15,9 +15,10 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from rivet_dagster.catalogs.heartbeat import sweep_dead
 from rivet_dagster.catalogs.iceberg.commits.committing import Changes, commit
 from rivet_dagster.catalogs.iceberg.commits.updates import MAIN, branch_is_at, remove_ref
-from rivet_dagster.catalogs.iceberg.heartbeat import Heartbeat, heartbeats_of
+from rivet_dagster.catalogs.iceberg.heartbeat import ObjectHeartbeat, heartbeats_of
 from rivet_dagster.catalogs.iceberg.metadata.summary import ERRORS_OF, STAGED_FOR
 from rivet_dagster.catalogs.iceberg.names import BRANCH, TableName, is_of_environment, staging_of
 from rivet_dagster.catalogs.iceberg.nessie.run_branch import RunBranch, branches_of_runs
@@ -41,7 +42,7 @@ class Leftover:
 
     table: OpenedTable
     key: str
-    heartbeat: Heartbeat
+    heartbeat: ObjectHeartbeat
     of: OpenedTable | None = None
 
     @property
@@ -116,7 +117,7 @@ def _staged_branches(table: OpenedTable, found: Table) -> Iterator[str]:
             yield key
 
 
-def _remove_dead(heartbeats: Iterator[Heartbeat]) -> None:
+def _remove_dead(heartbeats: Iterator[ObjectHeartbeat]) -> None:
     for heartbeat in heartbeats:
         if not heartbeat.is_alive():
             heartbeat.end()
@@ -137,14 +138,14 @@ def _staging_table(table: OpenedTable) -> Iterator[Leftover]:
     yield Leftover(table, key, heartbeat_of(found), of)
 
 
-def _heartbeat(table: OpenedTable, found: Table, key: str) -> Heartbeat:
+def _heartbeat(table: OpenedTable, found: Table, key: str) -> ObjectHeartbeat:
     """Return the heartbeat of a branch; that of an error table's is beside the table of the rows."""
     of = found.metadata.properties.get(ERRORS_OF)
     if of is None:
-        return Heartbeat(found.io, found.metadata.location, key)
+        return ObjectHeartbeat(found.io, found.metadata.location, key)
     parts = tuple(of.split("."))
     rows = table.beside(TableName(table.name.catalog, parts[:-1], parts[-1])).load_if_any()
-    return Heartbeat(found.io, rows.metadata.location if rows is not None else found.metadata.location, key)
+    return ObjectHeartbeat(found.io, rows.metadata.location if rows is not None else found.metadata.location, key)
 
 
 def _named(name: TableName, other: str) -> TableName:
@@ -251,10 +252,7 @@ class AllTables:
     def _swept(self, table: OpenedTable, alive: dict[str, bool]) -> Iterator[str]:
         """Sweep a table, and yield each name. ``alive`` remembers whose heartbeat a removal has ended already."""
         with translate_errors(self.name, f"the table {table.name}", "RVT-404"):
-            for leftover in all_staged(iter((table,))):
-                is_dead = not alive.setdefault(leftover.heartbeat.path, leftover.heartbeat.is_alive())
-                if is_dead and leftover.remove():
-                    yield leftover.name
+            yield from sweep_dead(all_staged(iter((table,))), alive)
             remove_heartbeats(table)
 
     def _holds_withheld(self, branch: RunBranch) -> bool:

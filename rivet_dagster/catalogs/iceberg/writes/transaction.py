@@ -10,7 +10,7 @@ from rivet_dagster.catalogs.capabilities.staging import StagedTransaction
 from rivet_dagster.catalogs.capabilities.targets import ErrorTransaction, VersionTransaction
 from rivet_dagster.catalogs.capabilities.transaction import NO_CONTEXT, WriteContext
 from rivet_dagster.catalogs.iceberg.commits.committing import Outcome, OutcomeUnknownError
-from rivet_dagster.catalogs.iceberg.heartbeat import Heartbeat
+from rivet_dagster.catalogs.iceberg.heartbeat import ObjectHeartbeat
 from rivet_dagster.catalogs.iceberg.metadata.summary import Publication, TextBounds
 from rivet_dagster.catalogs.iceberg.metadata.text_bounds import bounds_after, recorded_bounds
 from rivet_dagster.catalogs.iceberg.names import attempt_key
@@ -46,7 +46,7 @@ class IcebergTransaction(StagedTransaction, VersionTransaction, ErrorTransaction
     origin: ExistingVersion | None = None
     _scratch: ExitStack = field(default_factory=ExitStack)
     _staged: StagedBranch | StagingTable | None = None
-    heartbeat: Heartbeat | None = None
+    heartbeat: ObjectHeartbeat | None = None
     _rewritten: Rewritten | None = None
     _outcome: Outcome = field(default_factory=Outcome)
     _text_bounds: TextBounds = ()
@@ -117,12 +117,12 @@ class IcebergTransaction(StagedTransaction, VersionTransaction, ErrorTransaction
         with translate_errors(begin.table.name.catalog, f"the error table {table}", "RVT-404"):
             return begin.errors.share(table, begin.upon, self.send_heartbeats(""), self.session)
 
-    def send_heartbeats(self, identity: str) -> Heartbeat:
+    def send_heartbeats(self, identity: str) -> ObjectHeartbeat:
         """Begin to send heartbeats, with the first thing that is staged."""
         if self.heartbeat is None:
             begin = self.beginning
             self.branch = attempt_key(identity)
-            heartbeat = Heartbeat(begin.place.io, begin.place.location, self.branch)
+            heartbeat = ObjectHeartbeat(begin.place.io, begin.place.location, self.branch)
             heartbeat.begin()
             self.heartbeat = heartbeat
         return self.heartbeat

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from rivet_dagster.catalogs.iceberg.commits.committing import Changes, commit
 from rivet_dagster.catalogs.iceberg.commits.updates import Definition, set_properties
-from rivet_dagster.catalogs.iceberg.heartbeat import Heartbeat
+from rivet_dagster.catalogs.iceberg.heartbeat import ObjectHeartbeat
 from rivet_dagster.catalogs.iceberg.metadata.same_rows import facts_of
 from rivet_dagster.catalogs.iceberg.metadata.summary import ERRORS, Publication, publication_of
 from rivet_dagster.catalogs.iceberg.metadata.types import schema_of, sql_columns
@@ -226,7 +226,7 @@ def require_staged(table: OpenedTable, version: str) -> Withheld:
     return found
 
 
-def heartbeat_of(version: Withheld) -> Heartbeat:
+def heartbeat_of(version: Withheld) -> ObjectHeartbeat:
     """Return the heartbeat of the run that has staged a version.
 
     The location of a table that does not exist yet is known only by its staging table.
@@ -234,7 +234,7 @@ def heartbeat_of(version: Withheld) -> Heartbeat:
     if version.staged is not None:
         return staged_table.heartbeat_of(version.staged.load())
     found = version.table.load()
-    return Heartbeat(found.io, found.metadata.location, version.key)
+    return ObjectHeartbeat(found.io, found.metadata.location, version.key)
 
 
 def describe_staged(version: Withheld, catalog: str, declared: str) -> Published:

@@ -14,7 +14,7 @@ from rivet_dagster.catalogs.iceberg.environments.table_branches.seen_table impor
     own_properties,
     recorded_properties,
 )
-from rivet_dagster.catalogs.iceberg.heartbeat import Heartbeat
+from rivet_dagster.catalogs.iceberg.heartbeat import ObjectHeartbeat
 from rivet_dagster.catalogs.iceberg.metadata.last_publication import CONTINUES, last_publication_property
 from rivet_dagster.catalogs.iceberg.metadata.summary import OVERRIDE
 from rivet_dagster.catalogs.iceberg.names import environment_branch, environment_tag
@@ -37,7 +37,7 @@ class MergeRelease(Release):
     ends: bool = True
 
     def of_own_table(
-        self, own: OpenedTable, source: Table, snapshot: Snapshot, place: VersionLocation, heartbeat: Heartbeat
+        self, own: OpenedTable, source: Table, snapshot: Snapshot, place: VersionLocation, heartbeat: ObjectHeartbeat
     ) -> None:
         """Publish the files of a table ``own`` that the base does not have, or did not have; it is made there.
 

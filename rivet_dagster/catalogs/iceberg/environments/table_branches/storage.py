@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from rivet_dagster.catalogs.capabilities.targets import HasTargets
 from rivet_dagster.catalogs.environments.catalog import StoredEnvironment
 from rivet_dagster.catalogs.environments.state import DROPPED, MERGED, BuiltTable, merged_environment, moved_base
-from rivet_dagster.catalogs.heartbeat_thread import send_heartbeats
+from rivet_dagster.catalogs.heartbeat import send_heartbeats
 from rivet_dagster.catalogs.iceberg.commits.committing import OutcomeUnknownError
 from rivet_dagster.catalogs.iceberg.environments.iceberg_environments import IcebergEnvironments
 from rivet_dagster.catalogs.iceberg.environments.table_branches.record import (
@@ -28,7 +28,7 @@ from rivet_dagster.catalogs.iceberg.environments.table_branches.record import (
     all_records,
 )
 from rivet_dagster.catalogs.iceberg.environments.table_branches.tables import BranchAccess, BranchTables
-from rivet_dagster.catalogs.iceberg.heartbeat import Heartbeat, heartbeats_of
+from rivet_dagster.catalogs.iceberg.heartbeat import ObjectHeartbeat, heartbeats_of
 from rivet_dagster.catalogs.iceberg.names import environment_of, identity_there, is_of_environment, key_of
 from rivet_dagster.catalogs.iceberg.opened import has_table_of_environment
 from rivet_dagster.errors import RivetError
@@ -139,9 +139,9 @@ class BranchEnvironment(StoredEnvironment):
         found = heartbeats_of(load_file_io(self.tables.base.catalog.properties, location), location)
         return any(environment_of(heartbeat.key) == self.name and heartbeat.is_alive() for heartbeat in found)
 
-    def _heartbeat(self, state: RecordedState) -> Heartbeat:
+    def _heartbeat(self, state: RecordedState) -> ObjectHeartbeat:
         io = self.tables.access.seen.real._load_file_io(location=state.location)
-        return Heartbeat(io, state.location, self._key)
+        return ObjectHeartbeat(io, state.location, self._key)
 
     @cached_property
     def _key(self) -> str:
@@ -153,7 +153,7 @@ class BranchEnvironment(StoredEnvironment):
         assert found is not None, "it was just found to be built"
         return int(found.timestamp_ms)
 
-    def _publish(self, table: BuiltTable, heartbeat: Heartbeat) -> Published:
+    def _publish(self, table: BuiltTable, heartbeat: ObjectHeartbeat) -> Published:
         """Publish a table to the base, unless an interrupted merge has."""
         from rivet_dagster.catalogs.iceberg.metadata.layout import Layout
         from rivet_dagster.catalogs.iceberg.reaching import unknown_outcome
@@ -204,7 +204,7 @@ class _TableMerge:
     merge: BranchEnvironment
     table: BuiltTable
     begin: Beginning
-    heartbeat: Heartbeat
+    heartbeat: ObjectHeartbeat
 
     def publish(self) -> Published:
         """Publish, and return the version in the base."""

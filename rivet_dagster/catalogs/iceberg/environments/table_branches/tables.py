@@ -11,6 +11,7 @@ from rivet_dagster.catalogs.capabilities import capable
 from rivet_dagster.catalogs.capabilities.staging import StagedTransaction, StagesForRuns
 from rivet_dagster.catalogs.capabilities.transaction import TableTransaction
 from rivet_dagster.catalogs.environments.state import DROPPED
+from rivet_dagster.catalogs.heartbeat import sweep_dead
 from rivet_dagster.catalogs.iceberg.access import TableAccess
 from rivet_dagster.catalogs.iceberg.environments.iceberg_environments import IcebergEnvironmentTables
 from rivet_dagster.catalogs.iceberg.environments.table_branches.record import (
@@ -170,14 +171,11 @@ class BranchTables(IcebergEnvironmentTables):
         """Remove what dead runs in the environment have staged, and return it."""
         from rivet_dagster.catalogs.iceberg.writes.sweeping import staged_by_runs
 
-        swept = []
+        swept: list[str] = []
         alive: dict[str, bool] = {}
         with self.access.reaching(code="RVT-404"):
             for table in self.access.written():
-                for leftover in list(staged_by_runs(table)):
-                    is_dead = not alive.setdefault(leftover.heartbeat.path, leftover.heartbeat.is_alive())
-                    if is_dead and leftover.remove():
-                        swept.append(leftover.name)
+                swept += sweep_dead(list(staged_by_runs(table)), alive)
         return tuple(dict.fromkeys(swept))
 
     def is_built(self, table: str) -> bool:

@@ -1,0 +1,157 @@
+"""Heartbeats: a time in storage beside a version that a run builds, without which, after a minute, it may be swept."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, MutableMapping
+from contextlib import contextmanager
+from typing import Protocol
+
+from rivet_dagster.errors import HeartbeatLost, RivetError
+
+DEAD_AFTER = 60.0
+"""Seconds without a heartbeat after which the run that builds a version counts as dead."""
+
+SECONDS = 10.0
+"""Between two heartbeats."""
+
+_LOG = logging.getLogger(__name__)
+
+
+class Heartbeat(ABC):
+    """The heartbeat of a run that builds a version. Times are in seconds since 1970, by the clock of ``now``.
+
+    A storage implements ``path``, ``builds``, ``last``, ``write``, ``now`` and ``end``, which raise OSError.
+    """
+
+    @property
+    @abstractmethod
+    def path(self) -> str:
+        """Where it is stored; two that are equal in it are the same."""
+
+    @property
+    @abstractmethod
+    def builds(self) -> str:
+        """What the run builds, as the subject of an error."""
+
+    @abstractmethod
+    def last(self) -> float | None:
+        """Return the time of the last heartbeat; None if there is none."""
+
+    @abstractmethod
+    def write(self, time: float) -> None:
+        """Store the time of a heartbeat, whether there was one before or not."""
+
+    @abstractmethod
+    def now(self) -> float:
+        """Return the time by the clock that all who read and write the heartbeat share."""
+
+    @abstractmethod
+    def end(self) -> None:
+        """Remove the heartbeat, if there is one: what the run builds has been published or removed."""
+
+    def begin(self) -> None:
+        """Send the first heartbeat."""
+        self.write(self.now())
+
+    def beat(self, since: float | None = None) -> None:
+        """Send a heartbeat. Raises RVT-406 as ``require`` does, and for good: no later one revives the version.
+
+        The caller may have waited for a lock from the time ``since``.
+        """
+        try:
+            self.require(since)
+        except HeartbeatLost:
+            self.end()
+            raise
+        self.begin()
+
+    def extend(self, seconds: float) -> None:
+        """Have it last for ``seconds`` longer than a heartbeat does, and no shorter than it did."""
+        self.write(max(self.now() + seconds, self.last() or 0.0))
+
+    def require(self, at: float | None = None) -> None:
+        """Raise RVT-406 if the last one was too old at a time, or a sweep has removed it: the run counts as dead."""
+        last = self.last()
+        if last is None:
+            raise self._lost("has been swept away")
+        silent = (self.now() if at is None else at) - last
+        if silent > DEAD_AFTER:
+            raise self._lost(f"gave no sign of life for {silent:.0f} s")
+
+    @contextmanager
+    def required(self) -> Iterator[None]:
+        """Raise RVT-406 if a sweep has removed it before the block, or by the time that the block fails."""
+        if self.last() is None:
+            raise self._lost("has been swept away")
+        try:
+            yield
+        except (OSError, RivetError) as error:
+            if not isinstance(error, HeartbeatLost) and self.last() is None:
+                raise self._lost("has been swept away") from error
+            raise
+
+    def is_alive(self) -> bool:
+        """Return whether a live run may still be building the version."""
+        last = self.last()
+        return last is not None and self.now() - last <= DEAD_AFTER
+
+    def _lost(self, why: str) -> RivetError:
+        return RivetError("RVT-406", f"{self.builds} {why}: it cannot be published")
+
+
+class Leftover(Protocol):
+    """Something that a run has staged, which a sweep removes once its heartbeat is old."""
+
+    @property
+    def name(self) -> str:
+        """The name that a sweep tells."""
+
+    @property
+    def heartbeat(self) -> Heartbeat:
+        """The heartbeat of the run, which others that it has staged may share."""
+
+    def remove(self) -> bool:
+        """Remove it and its heartbeat, and return True; return False if it must stay for now."""
+
+
+def sweep_dead(leftovers: Iterable[Leftover], alive: MutableMapping[str, bool] | None = None) -> Iterator[str]:
+    """Remove those whose run counts as dead, and yield the name of each that is removed.
+
+    ``alive`` tells, by path, which heartbeats were found alive or dead: a removal ends a heartbeat that others share.
+    """
+    known = {} if alive is None else alive
+    for leftover in leftovers:
+        path = leftover.heartbeat.path
+        if path not in known:
+            known[path] = leftover.heartbeat.is_alive()
+        if not known[path] and leftover.remove():
+            yield leftover.name
+
+
+@contextmanager
+def send_heartbeats(beat: Callable[[], None], table: str, seconds: float | None = None) -> Iterator[None]:
+    """Call ``beat`` every ``seconds`` (default: SECONDS) in a thread, until the block ends or ``beat`` raises RVT-406.
+
+    After any other error it is called again: what cannot be reached now may answer before the version counts as dead.
+    """
+    ended = threading.Event()
+
+    def work() -> None:
+        while not ended.wait(SECONDS if seconds is None else seconds):
+            try:
+                beat()
+            except Exception as error:  # of storage, or of a client of it
+                if isinstance(error, HeartbeatLost):
+                    return  # publishing raises the same
+                _LOG.warning("a heartbeat of %s has failed: %r", table, error)
+
+    thread = threading.Thread(target=work, name=f"rivet-alive-{table}", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
