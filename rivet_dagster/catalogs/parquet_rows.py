@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, TypeGuard
 
 from rivet_dagster.engines.contract import EngineSession, Frame
@@ -25,6 +26,21 @@ SPARK_SCHEMA = b"org.apache.spark.sql.parquet.row.metadata"
 def needs_no_engine(relation: Relation | None) -> TypeGuard[Files]:
     """Return whether the rows of a relation can be read without an engine."""
     return isinstance(relation, Files) and relation.format == "parquet"
+
+
+def greatest(batches: Iterable[pa.RecordBatch]) -> Any:
+    """Return the maximum of the first column of batches; None if it has no value, NaN, which is greater than all."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    found = None
+    for batch in batches:
+        values = batch.column(0)
+        if pa.types.is_floating(values.type) and pc.any(pc.is_nan(values)).as_py():
+            return math.nan
+        value = pc.max(values).as_py()
+        found = value if found is None or (value is not None and value > found) else found
+    return found
 
 
 def no_errors() -> pa.RecordBatchReader:

@@ -27,7 +27,7 @@ from rivet_dagster.model.profile import CatalogSpec, EngineSpec
 from rivet_dagster.model.project import Project
 from rivet_dagster.project.load import load_project
 from rivet_dagster.project.manifest import read_manifest
-from rivet_dagster.project.profile_edit import replace_file, with_entry
+from rivet_dagster.project.profile_edit import replace_edited, with_entry
 from rivet_dagster.project.profiles import chosen_profile
 from rivet_dagster.project.settings_file import read_settings
 from rivet_dagster.project.text_file import read_text
@@ -116,7 +116,7 @@ def _write(root: Path, profile: str | None, section: str, name: str, entry: Mapp
     _refuse_unknown(entry.get("catalogs", ()), settings[chosen].get("catalogs") or {}, file)
     text = with_entry(read_text(root / file), file, chosen, section, name, entry)
     mark = BOM_UTF8 if (root / file).read_bytes().startswith(BOM_UTF8) else b""
-    replace_file(root / file, mark + text.encode())
+    replace_edited(root / file, mark + text.encode())
     print(f"{file}: the profile '{chosen}' has '{name}' in `{section}` now")
 
 

@@ -39,6 +39,7 @@ from rivet_dagster.definitions.load import GENERATED, build_definitions
 from rivet_dagster.definitions.project import RivetProject
 from rivet_dagster.definitions.specs.translator import DagsterRivetTranslator, TranslationContext
 from rivet_dagster.errors import RivetError
+from rivet_dagster.file_replacement import replace_file
 from rivet_dagster.loading import compile_directory
 from rivet_dagster.model.check_plan import CompiledCheck
 from rivet_dagster.project.environment_name import environment_name
@@ -54,10 +55,8 @@ def write_state(path: Path, assembly: CompiledAssembly) -> None:
 
     A plan whose secrets are left out cannot be run, and is marked as such.
     """
-    staged = path.with_name(f"{path.name}.{os.getpid()}")
     made_by = f"{_MADE_BY}, without its secrets" if assembly.holds_secrets else _MADE_BY
-    staged.write_text(f"{made_by}\n{assembly.to_json()}", "utf-8")
-    staged.replace(path)
+    replace_file(path, f"{made_by}\n{assembly.to_json()}".encode(), path.with_name(f"{path.name}.{os.getpid()}"))
 
 
 def read_state(path: Path | None, profile: str) -> CompiledAssembly | None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import os
+import secrets
 import sys
-import tempfile
 import time
 from collections.abc import Mapping
 from contextlib import suppress
@@ -14,6 +14,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 from rivet_dagster.cache import CompileCache
+from rivet_dagster.file_replacement import replace_file
 from rivet_dagster.project.rivet_folder import make_rivet_folder
 
 FILE = ".rivet/cache/compile.json"
@@ -87,14 +88,7 @@ def _append(file: Path, values: Mapping[str, str]) -> None:
 def _replace(file: Path, content: bytes) -> None:
     make_rivet_folder(file.parent)
     _remove_abandoned(file.parent)
-    with tempfile.NamedTemporaryFile(dir=file.parent, prefix=_UNFINISHED, delete=False) as unfinished:
-        try:
-            unfinished.write(content)
-            unfinished.close()
-            os.replace(unfinished.name, file)
-        except BaseException:
-            os.unlink(unfinished.name)
-            raise
+    replace_file(file, content, file.with_name(f"{_UNFINISHED}{secrets.token_hex(4)}"))
 
 
 def _remove_abandoned(folder: Path) -> None:

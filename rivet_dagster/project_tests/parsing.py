@@ -180,9 +180,9 @@ def read_tests(root: Path) -> tuple[ProjectTest, ...]:
     What is wrong in a document is in its test's ``errors``. Raises RVT-101, RVT-102, RVT-108.
     """
     manifest, errors = read_manifest(root)
-    if any(error.code == "RVT-108" and "`tests`" in error.message for error in errors):
-        raise RivetError.of(errors)
     if manifest.tests is None:
+        if errors:
+            raise RivetError.of(errors)
         return ()
     return tuple(map(parse_test, extend_documents(read_documents(root, manifest.tests))))
 

@@ -5,12 +5,16 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from datetime import timedelta
 from typing import Any
 
 from rivet_dagster.catalogs.capabilities.targets import HasTargets
 from rivet_dagster.catalogs.contract import Catalog
 from rivet_dagster.engines.contract import EngineSession
 from rivet_dagster.errors import RivetError
+
+REMEMBERED = timedelta(days=30)
+"""For how long it is remembered who published a version that has expired: nobody retries a run after so long."""
 
 
 class Sweeps(Catalog):

@@ -6,7 +6,6 @@ Watermarks: the maximum of a column of a snapshot, and the override that a perso
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC
@@ -23,6 +22,7 @@ from rivet_dagster.catalogs.iceberg.opened import OpenedTable, Opener
 from rivet_dagster.catalogs.iceberg.settings.spark_settings import spark_needs
 from rivet_dagster.catalogs.iceberg.traits import snapshot_read
 from rivet_dagster.catalogs.iceberg.writes.errors import errors_of_rows
+from rivet_dagster.catalogs.parquet_rows import greatest
 from rivet_dagster.errors import NotMaterialized, RivetError
 from rivet_dagster.model.relations import CatalogTable
 from rivet_dagster.model.schema import Field, Schema
@@ -229,19 +229,10 @@ def is_error_table(found: Table) -> bool:
 
 def max_of(table: Table, snapshot: int, column: str) -> Any:
     """Return the maximum of a column, read batch by batch; None if it has no value, NaN if it has that."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     field = table.schema().find_field(column, case_sensitive=False)
-    greatest = None
-    for batch in table.scan(snapshot_id=snapshot, selected_fields=(field.name,)).to_arrow_batch_reader():
-        values = batch.column(0)
-        if pa.types.is_floating(values.type) and pc.any(pc.is_nan(values)).as_py():
-            return math.nan
-        value = pc.max(values).as_py()
-        greatest = value if greatest is None or (value is not None and value > greatest) else greatest
+    most = greatest(table.scan(snapshot_id=snapshot, selected_fields=(field.name,)).to_arrow_batch_reader())
     is_instant = str(field.field_type) == "timestamptz"
-    return greatest.astimezone(UTC) if is_instant and greatest is not None else greatest
+    return most.astimezone(UTC) if is_instant and most is not None else most
 
 
 def override_of(table: Table, version: str) -> Override | None:

@@ -39,9 +39,9 @@ from rivet_dagster.catalogs.environments.state import (
     refuse_wrong_name,
 )
 from rivet_dagster.catalogs.filesystem.files.file_status import damage, exists, is_folder, names_in, status
-from rivet_dagster.catalogs.filesystem.files.local_writing import replace_file, sync
 from rivet_dagster.catalogs.filesystem.versions.layout import HOMES, TableLayout, is_table_name
 from rivet_dagster.catalogs.filesystem.versions.lifecycle import sync_entry
+from rivet_dagster.file_replacement import replace_file, sync
 from rivet_dagster.project.environment_name import NAME
 from rivet_dagster.project.rivet_folder import make_rivet_folder
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import os
 import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -24,32 +23,6 @@ _REMEDIES = {
     errno.EIO: "Look after that file system, then run it again.",
     errno.ESTALE: "Look after that file system, then run it again.",
 }
-
-
-def replace_file(path: Path, content: bytes, unfinished: Path) -> None:
-    """Replace a file in one step, durably: readers see the old content or the new one. Raises OSError.
-
-    ``unfinished`` is the file in the same folder that is written before; an interrupt removes it.
-    """
-    try:
-        with open(unfinished, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(unfinished, path)
-    except BaseException:
-        unfinished.unlink(missing_ok=True)
-        raise
-    sync(path.parent)
-
-
-def sync(path: Path) -> None:
-    """Make the content of a file or folder durable. Raises OSError."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 @contextmanager

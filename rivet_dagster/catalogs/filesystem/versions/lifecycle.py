@@ -17,13 +17,13 @@ from pathlib import Path
 from rivet_dagster.catalogs.filesystem.files.data_files import Footers, share
 from rivet_dagster.catalogs.filesystem.files.file_status import exists, is_folder, translate_read_errors
 from rivet_dagster.catalogs.filesystem.files.footers import is_data, parquet_files, read_statistics
-from rivet_dagster.catalogs.filesystem.files.local_writing import sync
 from rivet_dagster.catalogs.filesystem.versions import publishers
 from rivet_dagster.catalogs.filesystem.versions.error_tables import errors_folder, make_errors_folder
 from rivet_dagster.catalogs.filesystem.versions.heartbeat import FileHeartbeat
 from rivet_dagster.catalogs.filesystem.versions.layout import TableLayout, find_unlinked
 from rivet_dagster.catalogs.filesystem.versions.manifest import Manifest, read_manifest
 from rivet_dagster.errors import NotWritable, RivetError
+from rivet_dagster.file_replacement import sync
 from rivet_dagster.project.rivet_folder import make_rivet_folder
 
 UNSUPPORTED = {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS}

@@ -11,13 +11,12 @@ import json
 import os
 from collections.abc import Iterable
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 
-from rivet_dagster.catalogs.filesystem.files.local_writing import replace_file
+from rivet_dagster.catalogs.capabilities.upkeep import REMEMBERED
 from rivet_dagster.catalogs.filesystem.versions.layout import TableLayout
 from rivet_dagster.catalogs.filesystem.versions.manifest import Manifest, manifest_from, summary
-
-REMEMBERED = timedelta(days=30)
+from rivet_dagster.file_replacement import replace_file
 
 
 def remember(table: TableLayout, manifests: Iterable[Manifest]) -> None:

@@ -6,7 +6,6 @@ An override is stored in a file beside the version for which it was set, so that
 from __future__ import annotations
 
 import json
-import math
 import secrets
 from datetime import UTC
 from pathlib import Path
@@ -14,10 +13,11 @@ from typing import Any
 
 from rivet_dagster.catalogs.filesystem.files.file_status import damage
 from rivet_dagster.catalogs.filesystem.files.footers import parquet_files
-from rivet_dagster.catalogs.filesystem.files.local_writing import replace_file
 from rivet_dagster.catalogs.filesystem.versions import lifecycle
 from rivet_dagster.catalogs.filesystem.versions.layout import TableLayout
+from rivet_dagster.catalogs.parquet_rows import greatest
 from rivet_dagster.errors import RivetError
+from rivet_dagster.file_replacement import replace_file
 from rivet_dagster.model.storage import Statistics
 from rivet_dagster.model.watermark import Override
 
@@ -28,7 +28,6 @@ def max_of(folder: Path, statistics: Statistics, column: str) -> Any:
     If the ``statistics`` do not hold it, the column is read batch by batch. Raises RVT-407.
     """
     import pyarrow as pa
-    import pyarrow.compute as pc
     import pyarrow.dataset as ds
 
     if statistics.tells_max(column):
@@ -37,17 +36,11 @@ def max_of(folder: Path, statistics: Statistics, column: str) -> Any:
     name, type_ = next(named for named in statistics.columns if named[0].lower() == column.lower())
     # Spark may store a TIMESTAMP as INT96, which has neither unit nor time zone.
     format = ds.ParquetFileFormat(coerce_int96_timestamp_unit="us")
-    greatest = None
     try:
-        for batch in ds.dataset([str(path) for path in files], format=format).to_batches(columns=[name]):
-            values = batch.column(0)
-            if pa.types.is_floating(values.type) and pc.any(pc.is_nan(values)).as_py():
-                return math.nan
-            value = pc.max(values).as_py()
-            greatest = value if greatest is None or (value is not None and value > greatest) else greatest
+        most = greatest(ds.dataset([str(path) for path in files], format=format).to_batches(columns=[name]))
     except (OSError, pa.ArrowException) as error:
         raise RivetError("RVT-407", f"the column '{column}' of {folder} cannot be read: {error}") from error
-    return greatest.replace(tzinfo=UTC) if type_ == "timestamp" and greatest is not None else greatest
+    return most.replace(tzinfo=UTC) if type_ == "timestamp" and most is not None else most
 
 
 def read_override(table: TableLayout, version: str) -> Override | None:

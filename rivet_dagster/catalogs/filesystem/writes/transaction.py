@@ -13,7 +13,7 @@ from rivet_dagster.catalogs.capabilities.transaction import NO_CONTEXT, WriteCon
 from rivet_dagster.catalogs.filesystem.files.data_files import FileStamp, Footers, keep_permissions, share, stamp_of
 from rivet_dagster.catalogs.filesystem.files.file_status import exists, translate_read_errors
 from rivet_dagster.catalogs.filesystem.files.footers import parquet_files
-from rivet_dagster.catalogs.filesystem.files.local_writing import sync, translate_write_errors, write_rows
+from rivet_dagster.catalogs.filesystem.files.local_writing import translate_write_errors, write_rows
 from rivet_dagster.catalogs.filesystem.sources.file_tree import LocalTree
 from rivet_dagster.catalogs.filesystem.sources.source_schema import with_schema
 from rivet_dagster.catalogs.filesystem.sources.table_files import TableFiles
@@ -27,6 +27,7 @@ from rivet_dagster.catalogs.parquet_rows import no_errors
 from rivet_dagster.catalogs.rewriting.rewrite import Rewritten, rewritten
 from rivet_dagster.engines.contract import Frame
 from rivet_dagster.errors import RivetError
+from rivet_dagster.file_replacement import sync
 from rivet_dagster.model.relations import Files
 from rivet_dagster.model.row_errors import ERROR_COLUMNS
 from rivet_dagster.model.storage import Base, Provenance, Published, StoredRows

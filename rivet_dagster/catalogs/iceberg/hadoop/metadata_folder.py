@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from uuid import uuid4
 
+from rivet_dagster.file_replacement import replace_file, sync
+
 _PLAIN, _COMPRESSED = ".metadata.json", ".gz.metadata.json"
 _ENDINGS = (_PLAIN, _COMPRESSED, ".metadata.json.gz")
 _NAME = re.compile(r"v(\d+)(?:\.gz)?\.metadata\.json(?:\.gz)?")
@@ -68,7 +70,7 @@ class MetadataFolder:
             raise VersionExistsError(name) from error
         finally:
             temporary.unlink()
-        self._sync()
+        sync(self.path)
         self._hint(version)
         return name
 
@@ -77,10 +79,9 @@ class MetadataFolder:
         if (self._hinted() or 0) >= version:
             return
         with suppress(OSError):
-            os.replace(self._written(str(version).encode()), self.path / _HINT)
+            replace_file(self.path / _HINT, str(version).encode(), self.path / f"{uuid4()}.tmp")
             # Hadoop's checksum of the file that was replaced
             (self.path / _CHECKSUM).unlink(missing_ok=True)
-            self._sync()
 
     def _hinted(self) -> int | None:
         try:
@@ -109,10 +110,3 @@ class MetadataFolder:
             file.flush()
             os.fsync(file.fileno())
         return path
-
-    def _sync(self) -> None:
-        folder = os.open(self.path, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from rivet_dagster.catalogs.capabilities.upkeep import REMEMBERED
 from rivet_dagster.catalogs.iceberg.commits.committing import Changes, commit
 from rivet_dagster.catalogs.iceberg.commits.updates import remove_properties, set_properties
 from rivet_dagster.catalogs.iceberg.metadata.history import EXPIRED
@@ -20,9 +21,6 @@ from rivet_dagster.engines.contract import EngineSession
 if TYPE_CHECKING:
     from pyiceberg.table import Table
 
-
-REMEMBERED = timedelta(days=30)
-"""For how long it is remembered who published a version that has expired."""
 
 _EXPIRED_AT = "rivet.expired-at"
 _LEFT_OUT = (LANDED, TEXT_BOUNDS)

@@ -17,6 +17,7 @@ from pathlib import Path
 
 from rivet_dagster.engines.pyspark.server.files import ServerFiles
 from rivet_dagster.errors import RivetError
+from rivet_dagster.file_replacement import replace_file
 from rivet_dagster.secrets.redaction import remember
 
 HOST = "localhost"
@@ -74,9 +75,8 @@ def find_running(files: ServerFiles) -> ServerRecord | None:
 def write_record(files: ServerFiles, record: ServerRecord) -> None:
     """Record a server, so that no other process sees a part of the record."""
     written = files.record.with_suffix(".new")
-    with files.open_private(written) as file:
-        json.dump(asdict(record), file, indent=2)
-    os.replace(written, files.record)
+    files.open_private(written).close()
+    replace_file(files.record, json.dumps(asdict(record), indent=2).encode(), written)
 
 
 def digests(settings: Mapping[str, str]) -> dict[str, str]:
