@@ -29,6 +29,7 @@ _MADE = dg.AssetSelection.all()
 """All materializable assets: without sources, which exist whether they have been observed or not."""
 
 _SOURCES_UPDATED = "rivet_sources_updated"
+_DEPS_PUBLISHED = "rivet_all_deps_published"
 
 
 def automation_condition(
@@ -67,17 +68,24 @@ def automation_condition(
     )
 
 
-def for_sources(condition: Condition, sources: Iterable[dg.AssetKey]) -> Condition:
-    """Return ``condition`` limited to these ``sources`` of a joint, so that other assets do not add to its cost."""
+def for_dependencies(
+    condition: Condition, sources: Iterable[dg.AssetKey], published: Sequence[dg.AssetCheckKey]
+) -> Condition:
+    """Return ``condition`` limited to what a joint reads, so that other assets do not add to its size and its cost.
+
+    ``sources`` are the project's sources among its dependencies, ``published`` the checks that the rows of others are
+    published.
+    """
     updated = _is.any_deps_updated().allow(dg.AssetSelection.assets(*sources))
-    return condition.replace(_SOURCES_UPDATED, _not_answered_by_runs(updated))
+    limited = condition.replace(_SOURCES_UPDATED, _not_answered_by_runs(updated))
+    return limited.replace(_DEPS_PUBLISHED, _all_deps_published(published))
 
 
 def _all_deps_published(checks: Sequence[dg.AssetCheckKey]) -> Condition:
     """Return the condition that the rows of all dependencies are published, or that the same run makes them."""
     published = _is.check_passed() | _is.will_be_requested()
     of_asset = _is.all_checks_match(published).allow(dg.AssetSelection.checks(*checks))
-    return _is.all_deps_match(of_asset.with_label("rivet_published")).with_label("rivet_all_deps_published")
+    return _is.all_deps_match(of_asset.with_label("rivet_published")).with_label(_DEPS_PUBLISHED)
 
 
 def gate_condition() -> Condition:
@@ -143,20 +151,22 @@ def with_rules(
     versions of what only they read. The checks of a gated source get a condition if a joint with a condition reads it.
     """
     problems = Problems()
-    published = [published_key(assembly, specs.keys, name) for name in published_with_run(assembly)]
-    declared = _conditions(assembly, selector, problems, published)
+    keys = (published_key(assembly, specs.keys, name) for name in published_with_run(assembly))
+    published = {key.asset_key: key for key in keys}
+    declared = _conditions(assembly, selector, problems, tuple(published.values()))
     conditions = _spread(assembly, {**declared, **_own_conditions(specs)})
     policies = freshness_policies(assembly, selector, problems)
     joints = dict(specs.joints)
-    known: dict[tuple[int, tuple[dg.AssetKey, ...]], Condition] = {}
+    known: dict[tuple[int, tuple[dg.AssetKey, ...], tuple[dg.AssetCheckKey, ...]], Condition] = {}
     for name in conditions.keys() | policies.keys():
         spec = joints[name]
         condition = conditions.get(name)
         if condition is not None:
             # Most joints share a condition and read no source: one object serves them all.
             sources = _sources(assembly, specs, spec)
-            same = (id(condition), sources)
-            condition = known.get(same) or known.setdefault(same, for_sources(condition, sources))
+            read = tuple(published[dep.asset_key] for dep in spec.deps if dep.asset_key in published)
+            same = (id(condition), sources, read)
+            condition = known.get(same) or known.setdefault(same, for_dependencies(condition, sources, read))
         joints[name] = spec.replace_attributes(
             automation_condition=condition, freshness_policy=spec.freshness_policy or policies.get(name)
         )

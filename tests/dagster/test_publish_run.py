@@ -527,6 +527,19 @@ def test_automation_waits_until_rows_are_published(shop, instance):
     assert tick() == 1
 
 
+def test_the_condition_of_a_joint_names_what_it_reads_alone(shop):
+    """The size of the definitions is linear in the number of joints."""
+
+    def size(count: int) -> int:
+        copies = {f"joints/totals_{i}.sql": TOTALS.replace("totals", f"totals_{i}") for i in range(count)}
+        rule = {"target": 'key:"report"', "condition": "eager"}
+        shop.write({**copies, "rivet.yaml": {**MANIFEST, "dagster": {"automation": [rule]}}})
+        specs = {spec.key.to_user_string(): spec for spec in load_definitions(shop.root).resolve_all_asset_specs()}
+        return len(dg.serialize_value(specs["report"].automation_condition))
+
+    assert size(0) == size(30)
+
+
 @pytest.mark.filterwarnings("ignore:Parameter `include_sources`")  # the default of the sensor
 def test_a_requested_run_publishes_beside_the_checks_of_a_gated_source(shop, instance):
     """Dagster then names the checks of the run that it requests: the last step is among them."""
