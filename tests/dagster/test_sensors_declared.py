@@ -1,7 +1,10 @@
 """Sensors declared in rivet.yaml: what they start, and errors with their lines."""
 
+import time
+
 import dagster as dg
 import pytest
+from dagster import DagsterRun
 from support.folders import MANIFEST, PROFILES, ProjectFolder, sink, source
 from support.plugins import install
 from support.sensors import sensor_of
@@ -218,3 +221,38 @@ def test_an_external_asset_cannot_be_a_sensors_source(folder):
     (found,) = compile_directory(project.root).errors
     assert found.code == "RVT-117"
     assert "'made' is another Dagster asset" in found.message
+
+
+def test_one_sweep_serves_all_runs_that_ended_before_it(folder, instance):
+    """A backfill of thousands of partitions that fails requests one sweep, not thousands."""
+    (sensor, _) = build_sweep_sensors(RivetProject.load(declaring(folder, FOUR).root), "clean_up")
+
+    @dg.op
+    def fails() -> None:
+        raise ValueError
+
+    @dg.job
+    def partition() -> None:
+        fails()
+
+    def ended() -> dg.RunStatusSensorContext:
+        result = partition.execute_in_process(instance=instance, raise_on_error=False)
+        return dg.build_run_status_sensor_context(
+            "clean_up_failure", result.all_events[-1], instance, result.dagster_run
+        )
+
+    first, second = ended(), ended()
+    request = sensor(first)
+    assert request.run_key == first.dagster_run.run_id
+    sweep = DagsterRun(job_name="sweep", status=dg.DagsterRunStatus.NOT_STARTED)
+    instance.add_run(sweep)
+    assert sensor(second) is None
+    assert sensor(ended()) is None  # it has not begun
+    instance.report_run_failed(sweep)
+    assert sensor(second).run_key == second.dagster_run.run_id
+    done = DagsterRun(job_name="sweep", status=dg.DagsterRunStatus.SUCCESS)
+    instance.add_run(done)
+    assert sensor(second) is None
+    time.sleep(1.1)  # the time at which a run was recorded is one of whole seconds
+    later = ended()
+    assert sensor(later).run_key == later.dagster_run.run_id

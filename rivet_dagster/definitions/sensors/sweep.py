@@ -2,11 +2,16 @@
 
 # No `from __future__ import annotations` here: Dagster reads the annotation of a sensor's context as a class.
 
+from datetime import UTC, datetime
+
 import dagster as dg
 
 from rivet_dagster.definitions.jobs import SWEEP_JOB, sweep_job
 from rivet_dagster.definitions.project import RivetProject
 from rivet_dagster.model.automation import SWEEP_ENDS
+
+_WAITING = [dg.DagsterRunStatus.QUEUED, dg.DagsterRunStatus.NOT_STARTED, dg.DagsterRunStatus.STARTING]
+_BEGUN = [dg.DagsterRunStatus.STARTED, dg.DagsterRunStatus.SUCCESS]
 
 
 def build_sweep_sensors(
@@ -16,7 +21,9 @@ def build_sweep_sensors(
     minimum_interval_seconds: int | None = None,
     default_status: dg.DefaultSensorStatus = dg.DefaultSensorStatus.STOPPED,
 ) -> list[dg.SensorDefinition]:
-    """Return ``<name>_failure`` and ``<name>_canceled``, which request a sweep after each run that ended that way.
+    """Return ``<name>_failure`` and ``<name>_canceled``, which request a sweep after a run that ended that way.
+
+    One sweep serves all runs that ended before it was requested.
 
     ``minimum_interval_seconds`` is the time between two ticks (default 30).
 
@@ -25,6 +32,16 @@ def build_sweep_sensors(
     """
     job = sweep_job(project)
     return [_after(end, f"{name}_{end}", job, minimum_interval_seconds, default_status) for end in SWEEP_ENDS]
+
+
+def _is_swept(context: dg.RunStatusSensorContext) -> bool:
+    """Return whether a sweep has been requested since the run ended, or has not begun: it removes what the run left."""
+    record = context.instance.get_run_record_by_id(context.dagster_run.run_id)
+    filters = [dg.RunsFilter(job_name=SWEEP_JOB, statuses=_WAITING)]
+    if record is not None and record.end_time is not None:
+        ended = datetime.fromtimestamp(record.end_time, UTC)
+        filters.append(dg.RunsFilter(job_name=SWEEP_JOB, statuses=_BEGUN, created_after=ended))
+    return any(context.instance.get_runs(filters=one, limit=1) for one in filters)
 
 
 def _after(
@@ -38,12 +55,14 @@ def _after(
         minimum_interval_seconds=interval,
         default_status=default_status,
         request_job=job,
-        description=f"Sweeps after each run that ended as {status.value}.",
+        description=f"Sweeps after runs that ended as {status.value}.",
     )
-    def after(context: dg.RunStatusSensorContext) -> dg.RunRequest | dg.SkipReason:
+    def after(context: dg.RunStatusSensorContext) -> dg.RunRequest | dg.SkipReason | None:
         run = context.dagster_run
         if run.job_name == SWEEP_JOB:
             return dg.SkipReason("it was a sweep itself")
+        if _is_swept(context):
+            return None  # not a SkipReason, which would end the tick: a backfill may have thousands of such runs
         return dg.RunRequest(run_key=run.run_id, tags={"rivet/sweeps_after": run.run_id})
 
     return after

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from pyiceberg.partitioning import PartitionSpec
     from pyiceberg.schema import Schema
     from pyiceberg.table import Table
+    from pyiceberg.table.snapshots import Snapshot
     from pyiceberg.table.sorting import SortOrder
     from pyiceberg.table.update import TableUpdate
 
@@ -55,6 +56,9 @@ OLDEST_REQUEST = timedelta(days=1)
 
 DATA_PATH = "write.data.path"
 """The table property that says where data files are written."""
+
+_BEGUN_AFTER = "rivet.begun-after"
+"""Of one for a table that exists: that table's id, and its last sequence number when the staging table was made."""
 
 _OF_NEW_TABLES = {"write.parquet.compression-codec": "zstd"}
 """Properties that Iceberg's own library gives to each new table; without them files are written with gzip."""
@@ -230,12 +234,16 @@ class StagingTable(RewritableVersion):
         return columns, spec, order_of(layout, columns, existing.sort_order())
 
     def _properties(self) -> dict[str, str]:
+        from pyiceberg.table.metadata import TableMetadataV1
+
         existing = self.place.existing
         kept = dict(existing.metadata.properties) if existing is not None and not self.is_scratch else {}
         own = {key: value for key, value in kept.items() if key.startswith("write.") and "metadata.path" not in key}
         declared = {} if self.is_scratch else dict(self.layout.properties or {})
         where = {} if self.is_scratch else {DATA_PATH: self.place.data}
         marks = {STAGED_FOR: ".".join(self.place.of.name.identifier), HEARTBEAT: self.heartbeat.path}
+        if existing is not None and not isinstance(existing.metadata, TableMetadataV1):
+            marks[_BEGUN_AFTER] = f"{existing.metadata.table_uuid} {existing.metadata.last_sequence_number}"
         # With write-audit-publish Spark would write to a branch of the staging table.
         copied = {key: value for key, value in {**own, **declared}.items() if not key.startswith("write.wap.")}
         return {**copied, **where, **marks}
@@ -287,11 +295,11 @@ def remove_staging_table(table: OpenedTable, of: OpenedTable, mark: str = STAGED
         return True
     if not _is_unpublishable(table, found, of):
         return False
-    files = _all_paths(found)
+    files = _paths_in(found, found.metadata.snapshots)
     # A batch lies in a folder of its own: the manifests of all snapshots of the table need not be read for it.
     published = of.load_if_any() if files and not _is_batch(found) else None
     if published is not None:
-        files -= _all_paths(published)
+        files -= _paths_in(published, _snapshots_since(published, found))
     # Files first: as long as the table exists, a removal that was interrupted is repeated by the next one.
     for path in files:
         with suppress(FileNotFoundError):
@@ -361,11 +369,21 @@ def _without(schema: str, column: str | None) -> str:
     return json.dumps({**parsed, "fields": [field for field in parsed["fields"] if field["name"] != column]})
 
 
-def _all_paths(table: Table) -> set[str]:
-    """Return the paths of the data files of all snapshots."""
-    manifests = {
-        manifest.manifest_path: manifest for s in table.metadata.snapshots for manifest in s.manifests(table.io)
-    }
+def _snapshots_since(table: Table, staging: Table) -> list[Snapshot]:
+    """Return the snapshots of a table that may have files of a staging table: those that are newer.
+
+    Each has a greater sequence number than all that were there when the staging table was made. Older ones need not be
+    read: a table may have thousands.
+    """
+    of, _, number = staging.metadata.properties.get(_BEGUN_AFTER, "").partition(" ")
+    since = int(number) if of == str(table.metadata.table_uuid) else -1
+    # Snapshots that were made with format version 1 have no sequence number.
+    return [s for s in table.metadata.snapshots if not s.sequence_number or s.sequence_number > since]
+
+
+def _paths_in(table: Table, snapshots: Iterable[Snapshot]) -> set[str]:
+    """Return the paths of the data files of snapshots."""
+    manifests = {manifest.manifest_path: manifest for s in snapshots for manifest in s.manifests(table.io)}
     entries = (manifest.fetch_manifest_entry(table.io) for manifest in manifests.values())
     return {entry.data_file.file_path for of_one in entries for entry in of_one}
 
