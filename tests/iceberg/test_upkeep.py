@@ -19,13 +19,14 @@ from support.spark import MASTER
 from rivet_dagster.catalogs.iceberg import IcebergCatalog
 from rivet_dagster.catalogs.iceberg.metadata.history import EXPIRED
 from rivet_dagster.catalogs.iceberg.metadata.same_rows import only_rewrites
-from rivet_dagster.catalogs.iceberg.upkeep import table_upkeep
+from rivet_dagster.catalogs.iceberg.metadata.summary import Publication, publication_of
+from rivet_dagster.catalogs.iceberg.upkeep import expiring, table_upkeep
 from rivet_dagster.cli.main import main
 from rivet_dagster.engines.pyspark.session import PySparkSession
 from rivet_dagster.model.inputs import ConsumedFiles, LandedFile, SnapshotPosition
 from rivet_dagster.model.profile import CatalogSpec
 from rivet_dagster.model.row_errors import ERROR_COLUMNS
-from rivet_dagster.model.storage import CURRENT, OLDER, Provenance, Published
+from rivet_dagster.model.storage import CURRENT, OLDER, Provenance, Published, Record
 from rivet_dagster.model.watermark import Override
 from rivet_dagster.model.write_plan import Append, ReplaceAll
 
@@ -353,3 +354,21 @@ def test_what_environments_have_built_stays(lake, monkeypatch):
 
 def ids(lake: Lake, relation: Any) -> list[int]:
     return sorted(lake.session.to_arrow(lake.session.load(relation))["id"].to_pylist())
+
+
+def test_what_is_remembered_of_expired_versions_stays_within_the_limit_of_a_property():
+    """AWS Glue refuses a table property of more than 512,000 bytes; 8,640 versions are 30 days of one each 5 minutes."""
+    inputs = {"rates": SnapshotPosition("lake", "shop.rates", 1)}
+    entries = {
+        str(number): Publication(f"run{number}/orders", "", 1, 0, Record(1), inputs, {"orders": "c" * 64}).properties()
+        for number in range(8640)
+    }
+    kept = expiring._newest(entries)
+    assert list(kept) == [str(number) for number in range(8639, 8639 - len(kept), -1)]
+    assert len(expiring._text(kept)) <= expiring.LONGEST
+    publications = [publication_of(facts) for facts in kept.values()]
+    assert [known.identity for known in publications] == [f"run{number}/orders" for number in map(int, kept)]
+    complete = sum(bool(known.inputs) for known in publications)
+    assert (complete > 400, len(kept) > 1200, publications[complete - 1].inputs) == (True, True, inputs)
+    assert not any(known.inputs for known in publications[complete:])
+    assert expiring._newest(dict(list(entries.items())[:100])) == dict(list(entries.items())[:100])

@@ -12,7 +12,17 @@ from rivet_dagster.catalogs.iceberg.commits.committing import Changes, commit
 from rivet_dagster.catalogs.iceberg.commits.updates import remove_properties, set_properties
 from rivet_dagster.catalogs.iceberg.metadata.history import EXPIRED
 from rivet_dagster.catalogs.iceberg.metadata.same_rows import facts_of, only_rewrites, snapshot_of, version_of
-from rivet_dagster.catalogs.iceberg.metadata.summary import ENVIRONMENT, LANDED, TEXT_BOUNDS, publication_of
+from rivet_dagster.catalogs.iceberg.metadata.summary import (
+    CODE_VERSIONS,
+    DATA_SNAPSHOT,
+    ENVIRONMENT,
+    ERRORS,
+    INPUTS,
+    LANDED,
+    RUN,
+    TEXT_BOUNDS,
+    publication_of,
+)
 from rivet_dagster.catalogs.iceberg.names import TableName
 from rivet_dagster.catalogs.iceberg.opened import OpenedTable
 from rivet_dagster.catalogs.iceberg.settings.upkeep_options import EXPIRE, MANIFESTS, ORPHANS, REWRITE, ExpireSnapshots
@@ -24,6 +34,11 @@ if TYPE_CHECKING:
 
 _EXPIRED_AT = "rivet.expired-at"
 _LEFT_OUT = (LANDED, TEXT_BOUNDS)
+_OF_NEWEST = (INPUTS, CODE_VERSIONS, RUN, DATA_SNAPSHOT, ERRORS)
+"""What of the newest versions alone is remembered: a late retry needs the version, not what that was made from."""
+
+LONGEST = 400_000
+"""Characters of what is remembered: AWS Glue refuses a table property of more than 512,000 bytes."""
 
 
 def expire(table: OpenedTable, session: EngineSession, options: ExpireSnapshots, now: datetime) -> tuple[int, int]:
@@ -73,7 +88,7 @@ def _going(table: Table, retained: list[int], before: datetime) -> list[int]:
 
 
 def _publications(table: Table, snapshots: list[int]) -> dict[str, dict[str, Any]]:
-    """Return the facts of the publications among these snapshots, by version; what concerns files is left out."""
+    """Return the facts of the publications among these snapshots, by version, the oldest first."""
     found: dict[str, dict[str, Any]] = {}
     for snapshot_id in snapshots:
         snapshot = table.snapshot_by_id(snapshot_id)
@@ -99,12 +114,33 @@ def _remember(table: OpenedTable, more: Mapping[str, Mapping[str, Any]], now: da
             for version, facts in json.loads(known).items()
             if facts.get(_EXPIRED_AT, moment) >= least and snapshot_of(found, int(version)) is None
         }
-        text = json.dumps({**kept, **added}, separators=(",", ":"), sort_keys=True)
+        by_age = sorted(kept.items(), key=lambda entry: entry[1].get(_EXPIRED_AT, moment))
+        text = _text(_newest({**dict(by_age), **added}))
         if text == known:
             return Changes()
         return Changes(set_properties({EXPIRED: text}) if text != "{}" else remove_properties([EXPIRED]))
 
     commit(table.load, changes, str(table.name))
+
+
+def _newest(entries: Mapping[str, Mapping[str, Any]]) -> dict[str, Mapping[str, Any]]:
+    """Return the last of the ``entries``, which are ordered by age, as far as their text is not too long.
+
+    Half of the room is for entries that are complete, the other half for older ones in short.
+    """
+    found: dict[str, Mapping[str, Any]] = {}
+    room = LONGEST
+    for version, facts in reversed(list(entries.items())):
+        entry = facts if room > LONGEST / 2 else {key: facts[key] for key in facts if key not in _OF_NEWEST}
+        room -= len(_text({version: entry}))
+        if room < 0:
+            break
+        found[version] = entry
+    return found
+
+
+def _text(value: Mapping[str, Any]) -> str:
+    return json.dumps(value, separators=(",", ":"), sort_keys=True)
 
 
 def expire_snapshots(session: EngineSession, table: TableName, before: datetime, retain_last: int) -> dict[str, int]:
