@@ -4,7 +4,10 @@ import threading
 import time
 
 import pytest
-from pyiceberg.io.pyarrow import PyArrowFile
+from pyiceberg.io import FileIO, InputFile
+from pyiceberg.io.pyarrow import PyArrowFile, PyArrowFileIO
+from pyiceberg.manifest import ManifestFile
+from pyiceberg.table.snapshots import Snapshot
 from support.iceberg_duckdb import IcebergDuckDB
 from support.iceberg_runs import (
     APPEND,
@@ -168,3 +171,22 @@ def test_a_merge_does_not_read_the_manifests_of_all_published_snapshots(place, m
     assert ids(place) == [1, 2, 3]
     assert len(read) == 1  # the batch
     assert read[0].startswith(f"{TABLE}__rivet_")
+
+
+@pytest.mark.parametrize("work", WORKS)
+def test_the_manifest_lists_that_a_run_reads_do_not_grow_with_the_snapshots_of_the_table(place, monkeypatch, work):
+    read: list[str] = []
+    manifests = Snapshot.manifests
+
+    def manifests_of(snapshot: Snapshot, io: FileIO) -> list[ManifestFile]:
+        read.append(snapshot.manifest_list)
+        return manifests(snapshot, io)
+
+    monkeypatch.setattr(Snapshot, "manifests", manifests_of)
+    counts = []
+    for number in range(12):
+        before = len(read)
+        run(place.catalog, WORKS[work].having(identity=f"{number}/orders"), place.root)
+        written(place.catalog, Work([4], 2, adds=True, identity="aborted/orders"), place.root).abort()
+        counts.append(len(read) - before)
+    assert counts[3] == counts[11] > 0, counts

@@ -197,7 +197,9 @@ def _manifests(table: Table, snapshot_id: int) -> list[ManifestFile]:
 
 def _entries(table: Table, manifests: Iterable[ManifestFile]) -> Iterator[ManifestEntry]:
     for manifest in manifests:
-        yield from manifest.fetch_manifest_entry(table.io)
+        # PyIceberg, unlike Spark, leaves manifests of deleted files alone in each later snapshot.
+        if manifest.has_added_files() or manifest.has_existing_files():
+            yield from manifest.fetch_manifest_entry(table.io)
 
 
 def _is_added_by(entry: ManifestEntry, snapshot_id: int) -> bool:

@@ -384,7 +384,8 @@ def _snapshots_since(table: Table, staging: Table) -> list[Snapshot]:
 def _paths_in(table: Table, snapshots: Iterable[Snapshot]) -> set[str]:
     """Return the paths of the data files of snapshots."""
     manifests = {manifest.manifest_path: manifest for s in snapshots for manifest in s.manifests(table.io)}
-    entries = (manifest.fetch_manifest_entry(table.io) for manifest in manifests.values())
+    live = (manifest for manifest in manifests.values() if manifest.has_added_files() or manifest.has_existing_files())
+    entries = (manifest.fetch_manifest_entry(table.io) for manifest in live)
     return {entry.data_file.file_path for of_one in entries for entry in of_one}
 
 
