@@ -4,8 +4,8 @@ import threading
 import time
 
 import pytest
-from pyiceberg.io import FileIO, InputFile
-from pyiceberg.io.pyarrow import PyArrowFile, PyArrowFileIO
+from pyiceberg.io import FileIO
+from pyiceberg.io.pyarrow import PyArrowFile
 from pyiceberg.manifest import ManifestFile
 from pyiceberg.table.snapshots import Snapshot
 from support.iceberg_duckdb import IcebergDuckDB

@@ -357,7 +357,7 @@ def ids(lake: Lake, relation: Any) -> list[int]:
 
 
 def test_what_is_remembered_of_expired_versions_stays_within_the_limit_of_a_property():
-    """AWS Glue refuses a table property of more than 512,000 bytes; 8,640 versions are 30 days of one each 5 minutes."""
+    """AWS Glue takes table properties of up to 512,000 bytes; 8,640 versions are 30 days of one each 5 minutes."""
     inputs = {"rates": SnapshotPosition("lake", "shop.rates", 1)}
     entries = {
         str(number): Publication(f"run{number}/orders", "", 1, 0, Record(1), inputs, {"orders": "c" * 64}).properties()
