@@ -32,13 +32,13 @@ def refuse_lossy_refresh(runtime: Runtime, groups: Collection[str]) -> None:
             continue
         catalog = runtime.target_catalog(group.target.catalog)
         errors += _incapable(catalog, group, group.target)
-        if not _accumulates(catalog, group.target):
-            continue
-        zones |= {source.name: source for source in landing_sources(assembly, group)}
-        for other in _supplying(assembly, group, new_rows):
-            zones |= {source.name: source for source in landing_sources(assembly, other)}
-            if other.name not in groups:
-                errors += _left_out(other, group)
+        supplying = _supplying(assembly, group, new_rows)
+        landed = [source for each in (group, *supplying) for source in landing_sources(assembly, each)]
+        left_out = [other for other in supplying if other.name not in groups]
+        # The table is looked up where that decides something: each step of a run comes here for all of its tables.
+        if (landed or left_out) and _accumulates(catalog, group.target):
+            zones |= {source.name: source for source in landed}
+            errors += [error for other in left_out for error in _left_out(other, group)]
     errors += [error for source in zones.values() for error in _archived(runtime, source)]
     if errors:
         raise RivetError.of(errors)

@@ -76,3 +76,15 @@ def test_a_catalog_that_cannot_refresh_refuses_before_anything_is_written(tmp_pa
         assert [(each.code, each.joint) for each in error.diagnostics] == [("RVT-413", "out")]
         assert refused(run_group, runtime, "out", ["out"], "run/out", full_refresh=True).code == "RVT-413"
     assert not (tmp_path / "lake").exists()
+
+
+def test_tables_are_looked_up_where_rows_could_be_lost_alone(tmp_path):
+    """Each step of a run comes here: looking up all tables would cost the square of their number in requests."""
+    alone = Runtime(plan(first="SELECT * FROM orders"), tmp_path)
+    partial = Runtime(plan(), tmp_path)
+    with patch.object(FilesystemCatalog, "current", return_value=None) as looked_up:
+        refuse_lossy_refresh(alone, ["first", "second", "third", "out", "copy", "last"])
+        refuse_lossy_refresh(partial, ["first", "second", "third", "out", "copy", "last"])
+        assert looked_up.call_count == 0
+        refuse_lossy_refresh(partial, ["first", "third", "out", "last"])
+        assert [call.args for call in looked_up.call_args_list] == [("out",)]
