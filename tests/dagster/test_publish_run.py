@@ -527,6 +527,29 @@ def test_automation_waits_until_rows_are_published(shop, instance):
     assert tick() == 1
 
 
+def test_the_events_that_a_step_reads_do_not_grow_with_the_tables_of_the_run(shop, instance, monkeypatch):
+    """In one process, which has staged the tables itself."""
+    read, all_logs = [], dg.DagsterInstance.all_logs
+
+    def counted(self, run_id, of_type=None):
+        entries = all_logs(self, run_id, of_type)
+        read.extend(entries)
+        return entries
+
+    monkeypatch.setattr(dg.DagsterInstance, "all_logs", counted)
+
+    def events(count: int) -> int:
+        shop.write({f"joints/totals_{i}.sql": TOTALS.replace("gate", f"gate_{i}") for i in range(count)})
+        given(shop, 1, 2)
+        read.clear()
+        assert execute(shop, instance).success
+        assert staged(shop) == {}
+        return len(read)
+
+    few, many = events(2), events(12)
+    assert many - few == 3 * 10  # of each table the materialization and both planned checks, once
+
+
 def test_the_condition_of_a_joint_names_what_it_reads_alone(shop):
     """The size of the definitions is linear in the number of joints."""
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
-from functools import cache
+from functools import lru_cache
 from typing import Any
 
 import dagster as dg
@@ -29,6 +29,7 @@ from rivet_dagster.definitions.runs.event_log import (
     TAG,
     data_version,
     read_since,
+    staged_by_run,
     staged_in_run,
     staged_metadata,
     staged_table,
@@ -48,7 +49,7 @@ from rivet_dagster.definitions.runs.identity import (
     run_identity,
     step_name,
 )
-from rivet_dagster.definitions.runs.staged_heartbeats import keep_staged
+from rivet_dagster.definitions.runs.staged_heartbeats import keep_staged, keeps_staged
 from rivet_dagster.errors import RivetError
 from rivet_dagster.execution.clean_up import evict
 from rivet_dagster.execution.group_run import run_group
@@ -58,7 +59,7 @@ from rivet_dagster.execution.quality.row_errors import published_errors
 from rivet_dagster.execution.reading.inputs import reference
 from rivet_dagster.execution.reading.refs import MaterializedRef
 from rivet_dagster.execution.reading.sources import errors_reference
-from rivet_dagster.execution.results import CheckResult, GroupResult, RowErrorCounts
+from rivet_dagster.execution.results import CheckResult, GroupResult, RowErrorCounts, StagedTable
 from rivet_dagster.execution.runtime import Runtime
 from rivet_dagster.model.joint import SOURCE
 from rivet_dagster.model.partitions import Window
@@ -98,10 +99,11 @@ class RivetGroupRun:
         partitions = self.joints[-1].partitions
         limit = TimeLimit(project.assembly.joint(group.exit))
         listeners: list[ProgressListener] = [ProgressLines(context.log.info), *self.listeners]
-        staged = cache(lambda: staged_in_run(context.run, context.instance, project.joints))
-        runtime = open_runtime(
-            project, context.resources, context.run.run_id, listeners, limit.check, lambda joint: staged().get(joint)
-        )
+
+        def staged(joint: str) -> StagedTable | None:
+            return staged_by_run(context.run, context.instance, project.key(joint), project.joints)
+
+        runtime = open_runtime(project, context.resources, context.run.run_id, listeners, limit.check, staged)
         with rivet_failures():
             enter_environment(project, runtime, context.run, context.instance)
         selected = [name for name, key in keys.items() if key in context.selected_asset_keys]
@@ -114,8 +116,9 @@ class RivetGroupRun:
         with step_failures(context, step, shows_values):
             if group.target is not None and group.target.with_run and group.exit in selected:
                 _refuse_without_last_step(context, project, group)
-            if project.with_run:
-                keep_staged(context.op_execution_context, runtime, staged().values())
+            if project.with_run and not keeps_staged(context.run.run_id):
+                earlier = staged_in_run(context.run, context.instance, project.joints)
+                keep_staged(context.op_execution_context, runtime, earlier.values())
             full_refresh = enter_full_refresh(project, runtime, context.run, context.instance)
             unjudged = _unjudged_sources(context, group, project)
             window = run_window(context, partitions)
@@ -178,11 +181,17 @@ def _check_results(
 def _refuse_without_last_step(context: dg.AssetExecutionContext, project: RivetProject, group: FusedGroup) -> None:
     """Raise RVT-524 if the run leaves out the check whose step publishes the rows: they would not be published."""
     key = project.published_key(group.exit)
-    planned = context.instance.all_logs(context.run.run_id, of_type=dg.DagsterEventType.ASSET_CHECK_EVALUATION_PLANNED)
-    keys = {entry.dagster_event.asset_check_planned_data.asset_check_key for entry in planned if entry.dagster_event}
-    if key not in keys:
+    if key not in _planned_checks(context.instance, context.run.run_id):
         message = f"the run leaves out the check '{key.name}', whose step publishes the rows"
         raise RivetError("RVT-524", message, joint=group.exit)
+
+
+@lru_cache(maxsize=1)
+def _planned_checks(instance: dg.DagsterInstance, run_id: str) -> frozenset[dg.AssetCheckKey]:
+    """Return the checks of a run, recorded before its first step: one look-up serves all steps of a process."""
+    planned = instance.all_logs(run_id, of_type=dg.DagsterEventType.ASSET_CHECK_EVALUATION_PLANNED)
+    events = (entry.dagster_event for entry in planned)
+    return frozenset(event.asset_check_planned_data.asset_check_key for event in events if event is not None)
 
 
 def _unjudged_sources(context: dg.AssetExecutionContext, group: FusedGroup, project: RivetProject) -> tuple[str, ...]:

@@ -15,7 +15,7 @@ from rivet_dagster.definitions.metadata.materialization_metadata import PARTITIO
 from rivet_dagster.definitions.partitions import definition_text, partitions_definition, window
 from rivet_dagster.definitions.project import RivetProject
 from rivet_dagster.definitions.resources.engines import ENGINE_TAG, engine_keys, engine_resources, open_runtime
-from rivet_dagster.definitions.runs.event_log import staged_in_run
+from rivet_dagster.definitions.runs.event_log import staged_by_run
 from rivet_dagster.definitions.runs.failure import rivet_failures
 from rivet_dagster.definitions.runs.identity import ENVIRONMENT, environment_metadata, mark_run, run_identity
 from rivet_dagster.errors import RivetError
@@ -114,7 +114,7 @@ def io_manager_definition(project: RivetProject) -> dg.IOManagerDefinition:
         def staged(joint: str) -> StagedTable | None:
             if run is None or instance is None:
                 return None
-            return staged_in_run(run, instance, project.joints).get(joint)
+            return staged_by_run(run, instance, project.key(joint), project.joints)
 
         runtime = open_runtime(project, context.resources, run.run_id if run is not None else None, staged=staged)
 

@@ -18,6 +18,9 @@ from rivet_dagster.execution.runtime import Runtime
 from rivet_dagster.model.partitions import Window
 from rivet_dagster.model.target import Target
 
+_NEWEST = 10
+"""How many materializations of an asset are looked through for one of the run."""
+
 TAG = "dagster/data_version"
 """The tag of a materialization that holds its data version."""
 
@@ -105,17 +108,35 @@ def staged_in_run(
     A run that continues another one, as a re-execution from failure does, has also staged what that one has, except for
     what it has materialized itself.
     """
-    runs = [run]
-    while (parent := continued_run(runs[-1], instance)) is not None:
-        runs.append(parent)
     found: dict[str, StagedTable | None] = {}
-    for each in reversed(runs):
-        for entry in instance.all_logs(each.run_id, of_type=dg.DagsterEventType.ASSET_MATERIALIZATION):
+    for run_id in reversed(_continued(run, instance)):
+        for entry in instance.all_logs(run_id, of_type=dg.DagsterEventType.ASSET_MATERIALIZATION):
             event = entry.dagster_event
             name = joints.get(event.asset_key) if event is not None and event.asset_key is not None else None
             if event is not None and name is not None:
                 found[name] = staged_of(event.step_materialization_data.materialization)
     return {name: table for name, table in found.items() if table is not None}
+
+
+def staged_by_run(
+    run: dg.DagsterRun, instance: dg.DagsterInstance, key: dg.AssetKey, joints: Mapping[dg.AssetKey, str]
+) -> StagedTable | None:
+    """Return what ``staged_in_run`` does of the joint of one asset, without reading what the run has made of others."""
+    runs = _continued(run, instance)
+    newest = instance.fetch_materializations(key, limit=_NEWEST).records
+    for record in newest:
+        if record.run_id in runs and record.asset_materialization is not None:
+            return staged_of(record.asset_materialization)
+    # Other runs may have materialized many partitions since.
+    return staged_in_run(run, instance, joints).get(joints[key]) if len(newest) == _NEWEST else None
+
+
+def _continued(run: dg.DagsterRun, instance: dg.DagsterInstance) -> list[str]:
+    """Return the ids of a run, of the one that it continues, and so on."""
+    runs = [run]
+    while (parent := continued_run(runs[-1], instance)) is not None:
+        runs.append(parent)
+    return [each.run_id for each in runs]
 
 
 def staged_of(materialization: dg.AssetMaterialization) -> StagedTable | None:

@@ -45,13 +45,21 @@ def keep_staged(context: dg.OpExecutionContext, runtime: Runtime, tables: Iterab
         kept.add(runtime, wanted)
 
 
+def keeps_staged(run_id: str) -> bool:
+    """Return whether this process sends heartbeats of what earlier steps of the run have staged."""
+    with _LOCK:
+        kept = _KEPT.get(run_id)
+        return kept is not None and kept.runs_all_steps and not kept.has_ended
+
+
 class _Heartbeats:
     """The heartbeats of the tables that one run has staged, in a thread of their own."""
 
     def __init__(self, context: dg.OpExecutionContext) -> None:
         self._run_id = context.run_id
         self._instance = context.instance
-        self._ahead = 0.0 if context.job_def.executor_def.name in _ONE_PROCESS else AHEAD_SECONDS
+        self.runs_all_steps = context.job_def.executor_def.name in _ONE_PROCESS
+        self._ahead = 0.0 if self.runs_all_steps else AHEAD_SECONDS
         self._tables: dict[StagedTable, Runtime] = {}
         self._seconds: dict[StagedTable, float] = {}
         self._wakes = threading.Event()
