@@ -24,7 +24,6 @@ from support.iceberg_runs import (
 from support.tables import refused
 
 from rivet_dagster.catalogs import heartbeat as heartbeats_of_runs
-from rivet_dagster.catalogs.iceberg.writes import staged_table
 
 OLD = Work([1], 1)
 NEW = Work([2, 3], 2, plan=APPEND, identity="new/orders")
@@ -156,21 +155,6 @@ def test_a_retry_after_an_attempt_that_was_killed_with_errors_staged(place):
     for name in (NAME, (NAMESPACE, ERRORS)):
         assert set(place.plain.load_table(name).metadata.refs) == {"main"}
     assert heartbeats(place.root) == []
-
-
-def test_a_merge_does_not_read_the_manifests_of_all_published_snapshots(place, monkeypatch):
-    run(place.catalog, OLD, place.root)
-    paths, read = staged_table._all_paths, []
-
-    def watched(table):
-        read.append(table.name()[-1])
-        return paths(table)
-
-    monkeypatch.setattr(staged_table, "_all_paths", watched)
-    run(place.catalog, NEW.having(plan=UPSERT), place.root)
-    assert ids(place) == [1, 2, 3]
-    assert len(read) == 1  # the batch
-    assert read[0].startswith(f"{TABLE}__rivet_")
 
 
 @pytest.mark.parametrize("work", WORKS)
