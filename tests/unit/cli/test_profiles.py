@@ -121,7 +121,7 @@ def failing_with(number):
 @pytest.mark.parametrize("step", ["fchmod", "fsync", "replace"])
 def test_a_failing_write_leaves_the_old_file_whole(shop, cli, monkeypatch, step):
     before = sorted(os.listdir(shop.root))
-    monkeypatch.setattr(f"rivet_dagster.project.profile_edit.os.{step}", failing_with(errno.ENOSPC))
+    monkeypatch.setattr(f"rivet_dagster.file_replacement.os.{step}", failing_with(errno.ENOSPC))
     code, out, err = cli(*CREATE_LAKE)
     assert (code, out) == (10, "")
     assert f"RVT-108 cannot write {shop.root / 'profiles.yaml'}: No space left on device" in err
