@@ -29,12 +29,12 @@ class Heartbeat(ABC):
     @property
     @abstractmethod
     def path(self) -> str:
-        """Where it is stored; two that are equal in it are the same."""
+        """The path or URI of what is stored; heartbeats of one path are the same."""
 
     @property
     @abstractmethod
     def builds(self) -> str:
-        """What the run builds, as the subject of an error."""
+        """The version that the run builds, as the subject of an error."""
 
     @abstractmethod
     def last(self) -> float | None:

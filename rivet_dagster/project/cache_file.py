@@ -88,7 +88,7 @@ def _append(file: Path, values: Mapping[str, str]) -> None:
 def _replace(file: Path, content: bytes) -> None:
     make_rivet_folder(file.parent)
     _remove_abandoned(file.parent)
-    replace_file(file, content, file.with_name(f"{_UNFINISHED}{secrets.token_hex(4)}"))
+    replace_file(file, content, file.with_name(f"{_UNFINISHED}{secrets.token_hex(4)}"), 0o600)
 
 
 def _remove_abandoned(folder: Path) -> None:

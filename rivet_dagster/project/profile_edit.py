@@ -16,7 +16,7 @@ from typing import Any
 import yaml
 
 from rivet_dagster.errors import RivetError
-from rivet_dagster.file_replacement import replace_file
+from rivet_dagster.file_replacement import replace_like
 from rivet_dagster.project.yaml_text import YamlError, plain, read_yaml
 
 _BY_HAND = "Write the entry into the file yourself."
@@ -130,6 +130,6 @@ def replace_edited(path: Path, content: bytes) -> None:
     """
     target = path.resolve()
     try:
-        replace_file(target, content, target.with_name(f".{target.name}.{secrets.token_hex(4)}"), target.stat())
+        replace_like(target, content, target.with_name(f".{target.name}.{secrets.token_hex(4)}"), target.stat())
     except OSError as error:
         raise RivetError("RVT-108", f"cannot write {path}: {error.strerror}", remediation=_REMEDY) from error

@@ -235,22 +235,25 @@ def test_one_sweep_serves_all_runs_that_ended_before_it(folder, instance):
     def partition() -> None:
         fails()
 
-    def ended() -> dg.RunStatusSensorContext:
-        result = partition.execute_in_process(instance=instance, raise_on_error=False)
+    def ended(of: str = "shop@here") -> dg.RunStatusSensorContext:
+        tags = {".dagster/repository": of}
+        result = partition.execute_in_process(instance=instance, raise_on_error=False, tags=tags)
         return dg.build_run_status_sensor_context(
             "clean_up_failure", result.all_events[-1], instance, result.dagster_run
         )
 
+    tags = {".dagster/repository": "shop@here"}
     first, second = ended(), ended()
     request = sensor(first)
     assert request.run_key == first.dagster_run.run_id
-    sweep = DagsterRun(job_name="sweep", status=dg.DagsterRunStatus.NOT_STARTED)
+    sweep = DagsterRun(job_name="sweep", status=dg.DagsterRunStatus.NOT_STARTED, tags=tags)
     instance.add_run(sweep)
     assert sensor(second) is None
     assert sensor(ended()) is None  # it has not begun
+    assert sensor(ended("shop@elsewhere")) is not None  # a sweep of this project serves no other one
     instance.report_run_failed(sweep)
     assert sensor(second).run_key == second.dagster_run.run_id
-    done = DagsterRun(job_name="sweep", status=dg.DagsterRunStatus.SUCCESS)
+    done = DagsterRun(job_name="sweep", status=dg.DagsterRunStatus.SUCCESS, tags=tags)
     instance.add_run(done)
     assert sensor(second) is None
     time.sleep(1.1)  # the time at which a run was recorded is one of whole seconds

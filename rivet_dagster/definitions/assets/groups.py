@@ -101,6 +101,8 @@ class RivetGroupRun:
         listeners: list[ProgressListener] = [ProgressLines(context.log.info), *self.listeners]
 
         def staged(joint: str) -> StagedTable | None:
+            if joint not in project.with_run:
+                return None
             return staged_by_run(context.run, context.instance, project.key(joint), project.joints)
 
         runtime = open_runtime(project, context.resources, context.run.run_id, listeners, limit.check, staged)

@@ -112,7 +112,7 @@ def io_manager_definition(project: RivetProject) -> dg.IOManagerDefinition:
         run, instance = context.run, context.instance
 
         def staged(joint: str) -> StagedTable | None:
-            if run is None or instance is None:
+            if run is None or instance is None or joint not in project.with_run:
                 return None
             return staged_by_run(run, instance, project.key(joint), project.joints)
 

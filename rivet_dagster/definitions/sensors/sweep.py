@@ -2,7 +2,7 @@
 
 # No `from __future__ import annotations` here: Dagster reads the annotation of a sensor's context as a class.
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import dagster as dg
 
@@ -12,6 +12,12 @@ from rivet_dagster.model.automation import SWEEP_ENDS
 
 _WAITING = [dg.DagsterRunStatus.QUEUED, dg.DagsterRunStatus.NOT_STARTED, dg.DagsterRunStatus.STARTING]
 _BEGUN = [dg.DagsterRunStatus.STARTED, dg.DagsterRunStatus.SUCCESS]
+
+_PATIENCE = timedelta(hours=1)
+"""The age after which a sweep that has not begun is not waited for any more: its launch may have been lost."""
+
+_REPOSITORY = ".dagster/repository"
+"""The tag by which Dagster tells to which code location a run belongs."""
 
 
 def build_sweep_sensors(
@@ -36,11 +42,14 @@ def build_sweep_sensors(
 
 def _is_swept(context: dg.RunStatusSensorContext) -> bool:
     """Return whether a sweep has been requested since the run ended, or has not begun: it removes what the run left."""
-    record = context.instance.get_run_record_by_id(context.dagster_run.run_id)
-    filters = [dg.RunsFilter(job_name=SWEEP_JOB, statuses=_WAITING)]
+    run = context.dagster_run
+    # Sweeps of this project: others of the instance have a job of that name, too.
+    tags = {_REPOSITORY: run.tags[_REPOSITORY]} if _REPOSITORY in run.tags else {}
+    since = [(_WAITING, datetime.now(UTC) - _PATIENCE)]
+    record = context.instance.get_run_record_by_id(run.run_id)
     if record is not None and record.end_time is not None:
-        ended = datetime.fromtimestamp(record.end_time, UTC)
-        filters.append(dg.RunsFilter(job_name=SWEEP_JOB, statuses=_BEGUN, created_after=ended))
+        since.append((_BEGUN, datetime.fromtimestamp(record.end_time, UTC)))
+    filters = (dg.RunsFilter(job_name=SWEEP_JOB, statuses=s, tags=tags, created_after=time) for s, time in since)
     return any(context.instance.get_runs(filters=one, limit=1) for one in filters)
 
 

@@ -325,3 +325,12 @@ def test_an_unreadable_watermark_is_one_clear_error(warehouse, home, text):
     assert (error.code, str(file) in str(error)) == ("RVT-407", True)
     warehouse.override_watermark(published, Override("7"))
     assert warehouse.watermark_override(published) == Override("7")
+
+
+def test_a_sweep_beside_a_live_run_reads_no_links_of_the_catalog(warehouse, home, monkeypatch):
+    """A catalog has thousands of links, and the table is locked meanwhile."""
+    fill(warehouse.begin("orders"), [1])
+    looked = []
+    monkeypatch.setattr(sweep_module, "find_unlinked", lambda table, versions: looked.extend(versions) or [])
+    assert warehouse.sweep() == ()
+    assert looked == []

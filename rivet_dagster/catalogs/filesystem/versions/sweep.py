@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
 from rivet_dagster.catalogs.filesystem.files.file_status import exists, is_folder, names_in, status
 from rivet_dagster.catalogs.filesystem.versions import error_tables, lifecycle
 from rivet_dagster.catalogs.filesystem.versions.heartbeat import FileHeartbeat, now
 from rivet_dagster.catalogs.filesystem.versions.layout import TableLayout, find_unlinked
 from rivet_dagster.catalogs.filesystem.versions.withheld_mark import is_staged
-from rivet_dagster.catalogs.heartbeat import DEAD_AFTER, sweep_dead
+from rivet_dagster.catalogs.heartbeat import DEAD_AFTER
 
 _PROBE = re.compile(r"\.(link|clock|kept|watermark)-[0-9a-f]{8}")
 
@@ -25,8 +24,7 @@ def leftovers_of(table: TableLayout) -> list[str]:
     if not is_folder(table.home):
         return []
     with lifecycle.hold_lock(table):
-        unneeded = _unneeded(table, {*lifecycle.history(table), *_withheld(table)})
-        return [leftover.name for leftover in unneeded if not leftover.heartbeat.is_alive()]
+        return _leftovers(table, {*lifecycle.history(table), *_withheld(table)})
 
 
 def sweep(table: TableLayout) -> list[str]:
@@ -35,7 +33,9 @@ def sweep(table: TableLayout) -> list[str]:
         return []
     with lifecycle.hold_lock(table):
         published, marked, withheld = set(lifecycle.history(table)), _marked(table), _withheld(table)
-        swept = list(sweep_dead(_unneeded(table, published | withheld)))
+        leftovers = _leftovers(table, published | withheld)
+        for version in leftovers:
+            lifecycle.remove(table, version)
         for version in published:  # their runs may have died right after publishing
             FileHeartbeat(table, version).end()
         for version in published & marked:
@@ -46,23 +46,7 @@ def sweep(table: TableLayout) -> list[str]:
                 heartbeat.end()
         _remove_probes(table)
         error_tables.remove_stale_links(table)
-        return swept
-
-
-@dataclass(frozen=True)
-class _UnneededVersion:
-    """A version that is neither published nor withheld."""
-
-    table: TableLayout
-    name: str
-
-    @property
-    def heartbeat(self) -> FileHeartbeat:
-        return FileHeartbeat(self.table, self.name)
-
-    def remove(self) -> bool:
-        lifecycle.remove(self.table, self.name)
-        return lifecycle.is_removed(self.table, self.name)
+        return [version for version in leftovers if lifecycle.is_removed(table, version)]
 
 
 def _remove_probes(table: TableLayout) -> None:
@@ -84,7 +68,10 @@ def _withheld(table: TableLayout) -> set[str]:
     return {version for version in _marked(table) if not is_staged(table, version)}
 
 
-def _unneeded(table: TableLayout, needed: set[str]) -> list[_UnneededVersion]:
-    """Return the versions that are not ``needed`` and to which no link leads."""
-    versions = sorted(version for version in table.versions() if version not in needed)
-    return [_UnneededVersion(table, version) for version in find_unlinked(table, versions)]
+def _leftovers(table: TableLayout, needed: set[str]) -> list[str]:
+    """Return the versions that are not ``needed``, whose run counts as dead, and to which no link leads.
+
+    Links are looked for last, since that reads the catalog's folder: most sweeps find no dead version.
+    """
+    unneeded = sorted(version for version in table.versions() if version not in needed)
+    return find_unlinked(table, [v for v in unneeded if not FileHeartbeat(table, v).is_alive()])

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 _EXPIRED_AT = "rivet.expired-at"
 _LEFT_OUT = (LANDED, TEXT_BOUNDS)
 _OF_NEWEST = (INPUTS, CODE_VERSIONS, RUN, DATA_SNAPSHOT, ERRORS)
-"""What of the newest versions alone is remembered: a late retry needs the version, not what that was made from."""
+"""Facts of the newest versions alone: a late retry needs the version, not what that was made from."""
 
 LONGEST = 400_000
 """Characters of what is remembered: AWS Glue refuses a table property of more than 512,000 bytes."""
