@@ -6,12 +6,13 @@ Versions that a person decides about: withheld ones, and older ones that can be 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar
 
 from rivet_dagster.catalogs.capabilities.transaction import TableTransaction
 from rivet_dagster.catalogs.contract import Catalog
 from rivet_dagster.engines.contract import EngineSession, Frame
+from rivet_dagster.model.finding import Finding
 from rivet_dagster.model.relations import Relation
 from rivet_dagster.model.storage import Provenance, Published, Statistics, StoredRows, Version
 from rivet_dagster.model.watermark import Override
@@ -57,6 +58,13 @@ class HasTargets(Catalog):
     def statistics(self, published: Published) -> Statistics:
         """Return the statistics that storage has of that version without reading its rows. Raises RVT-401."""
         return published.statistics
+
+    def examine_table(self, table: str) -> Iterable[Finding]:
+        """Return findings about what makes the runs of a published table slower from one to the next.
+
+        They are made of what storage says about the table, not of its rows. Raises RVT-403.
+        """
+        return ()
 
     @abstractmethod
     def evict(self, published: Published) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
@@ -12,9 +12,26 @@ from rivet_dagster.catalogs.capabilities.targets import HasTargets
 from rivet_dagster.catalogs.contract import Catalog
 from rivet_dagster.engines.contract import EngineSession
 from rivet_dagster.errors import RivetError
+from rivet_dagster.model.finding import Finding, doubtful
+
+MANY_FILES, SMALL_FILE = 1_000, 8 * 2**20
+"""From how many files on, and below how many bytes each, a table's files are doubtful: a query opens each of them."""
 
 REMEMBERED = timedelta(days=30)
 """For how long it is remembered who published a version that has expired: nobody retries a run after so long."""
+
+
+def small_files(subject: str, files: int, size: int, remedy: str) -> Iterator[Finding]:
+    """Yield the finding of a table whose rows, of ``size`` bytes, are in many small files.
+
+    >>> [found.text for found in small_files("table orders", 2000, 2000 * 2**20, "Join them.")]
+    ['its rows are in 2,000 files of 1.0 MiB on average, and a query opens each']
+    >>> list(small_files("table orders", 2000, 2000 * 2**30, "Join them."))
+    []
+    """
+    if files >= MANY_FILES and size < files * SMALL_FILE:
+        text = f"its rows are in {files:,} files of {size / files / 2**20:.1f} MiB on average, and a query opens each"
+        yield doubtful(subject, text, remedy)
 
 
 class Sweeps(Catalog):

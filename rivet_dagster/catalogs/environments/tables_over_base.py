@@ -290,6 +290,10 @@ class TablesOverBase(
         """Return findings about the base."""
         return self.base.examine(publishes)
 
+    def examine_table(self, table: str) -> Iterable[Finding]:
+        """Return findings about the table that readers in the environment see."""
+        return self._having(table).examine_table(table)
+
     def _having(self, table: str) -> HasTargets:
         return self.environment.catalog if self.environment.is_built(table) else self.base
 

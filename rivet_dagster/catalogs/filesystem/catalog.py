@@ -224,6 +224,14 @@ class FilesystemCatalog(
             return examining.examine_store(subject, StoreTree(self._store), publishes)
         return examining.examine(subject, self.location, self._layouts, publishes)
 
+    def examine_table(self, table: str) -> Iterable[Finding]:
+        """Return the finding of small files, by the published version's folder."""
+        from rivet_dagster.catalogs.filesystem import examining
+
+        layout = self.layout(table)
+        version = layout.published() if self._store is None else None
+        return examining.examine_files(f"table {table}", layout.data(version)) if version is not None else ()
+
     def _find(self, table: str, options: Mapping[str, Any]) -> TableFiles:
         return table_files.find(self._tree(table), table, self._format, options)
 

@@ -8,9 +8,11 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from rivet_dagster.catalogs.capabilities.upkeep import small_files
 from rivet_dagster.catalogs.filesystem.catalog_location import CatalogLocation
 from rivet_dagster.catalogs.filesystem.declared import PUBLISH_WITH_ICEBERG
 from rivet_dagster.catalogs.filesystem.files.file_status import exists, is_folder, translate_read_errors
+from rivet_dagster.catalogs.filesystem.files.footers import parquet_files
 from rivet_dagster.catalogs.filesystem.files.local_writing import translate_write_errors
 from rivet_dagster.catalogs.filesystem.sources.file_tree import FileTree
 from rivet_dagster.catalogs.filesystem.sources.landing import require_folder
@@ -69,6 +71,14 @@ def examine_store(subject: str, tree: FileTree, publishes: bool) -> Iterator[Fin
         yield from broken(subject, error)
     else:
         yield in_order(subject, f"{shown}: can be read")
+
+
+def examine_files(subject: str, folder: Path) -> Iterator[Finding]:
+    """Return the finding of many small files in the folder of a version. Raises RVT-403."""
+    with translate_read_errors(folder):
+        sizes = [path.stat().st_size for path in parquet_files(folder)]
+    remedy = "Make it anew by `run --full-refresh`, or store it in an Iceberg catalog, whose upkeep joins files."
+    yield from small_files(subject, len(sizes), sum(sizes), remedy)
 
 
 def _leftovers(tables: Iterable[TableLayout]) -> tuple[list[str], list[RivetError]]:

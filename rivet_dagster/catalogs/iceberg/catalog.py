@@ -228,6 +228,11 @@ class IcebergCatalog(
         tried = self._tried if publishes else self._reached
         return examining.examine(f"catalog {self.name}", self.access.options, self.access.root, tried)
 
+    def examine_table(self, table: str) -> Iterable[Finding]:
+        """Return findings of what the table's metadata has gathered, by its current snapshot and its properties."""
+        found = self.access.open(table).load_if_any()
+        return () if found is None else examining.examine_table(f"table {table}", found, self.access.options)
+
     def _reached(self) -> tuple[str, ...]:
         """Ask the catalog for its namespaces, and return nothing. Raises RVT-403."""
         with self.access.reaching(""):

@@ -4,19 +4,27 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
+from rivet_dagster.catalogs.capabilities.upkeep import small_files
 from rivet_dagster.catalogs.filesystem.catalog_location import scheme, shown_from
+from rivet_dagster.catalogs.iceberg.metadata.same_rows import facts_of
 from rivet_dagster.catalogs.iceberg.settings.options import HIVE, JDBC, NESSIE, REST, SQLITE, warehouse
+from rivet_dagster.catalogs.iceberg.settings.upkeep_options import parse_upkeep
 from rivet_dagster.errors import RivetError
 from rivet_dagster.machine import Server, amount, free_space, little_space, refusals, servers_in, web_servers
 from rivet_dagster.model.finding import Finding, broken, doubtful, in_order
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
+    from pyiceberg.table import Table
 
+
+REMOVES_METADATA = "write.metadata.delete-after-commit.enabled"
+"""The property of Iceberg that removes the oldest metadata files with each commit."""
 
 _NAMES = 5
 """The number of leftovers that a finding names."""
@@ -53,6 +61,42 @@ def examine(
         shown = ", ".join(names[:_NAMES]) + (", ..." if len(names) > _NAMES else "")
         text = f"{len(names)} staged version{'' if len(names) == 1 else 's'} of runs, alive or dead: {shown}"
         yield doubtful(subject, text, "`rivet-dagster sweep` removes those of dead runs, and so does the next write.")
+
+
+MANY_SNAPSHOTS = 1_000
+"""From how many snapshots on a table is doubtful: each commit reads and writes them all."""
+
+LONG_PROPERTY = 450_000
+"""From how many characters on a property is doubtful; AWS Glue refuses a value of more than 512,000 bytes."""
+
+
+def examine_table(subject: str, table: Table, options: Mapping[str, Any]) -> Iterator[Finding]:
+    """Yield findings of what makes each commit to ``table`` slower: files, snapshots, metadata files and properties."""
+    metadata = table.metadata
+    is_off = parse_upkeep(options.get("upkeep")) is None
+    upkeep = f"Run `rivet-dagster upkeep` regularly{', with the option `upkeep` of the catalog' if is_off else ''}."
+    current = table.current_snapshot()
+    facts = facts_of(current) if current is not None else {}
+    files, size = (int(facts.get(f"total-{what}") or 0) for what in ("data-files", "files-size"))
+    yield from small_files(subject, files, size, upkeep)
+    keeps_all = metadata.properties.get("gc.enabled", "true").lower() == "false"
+    if len(metadata.snapshots) >= MANY_SNAPSHOTS:
+        oldest = min(snapshot.timestamp_ms for snapshot in metadata.snapshots)
+        since = datetime.fromtimestamp(oldest / 1000, UTC).date().isoformat()
+        text = f"it has {len(metadata.snapshots):,} snapshots, since {since}, which each commit reads and writes"
+        yield doubtful(subject, text, _KEEPS_ALL if keeps_all else upkeep)
+    removes = metadata.properties.get(REMOVES_METADATA, "false").lower() == "true"
+    commits = getattr(metadata, "last_sequence_number", 0)  # tables of version 1 have none
+    if commits >= MANY_SNAPSHOTS and not removes and not keeps_all:
+        text = f"nothing removes the metadata files that its {commits:,} commits have written"
+        yield doubtful(subject, text, f"Set `{REMOVES_METADATA}: true` in the joint's option `properties`.")
+    for name, value in metadata.properties.items():
+        if len(value) >= LONG_PROPERTY:
+            text = f"its property {name} has {len(value):,} characters, and AWS Glue takes at most 512,000 bytes"
+            yield doubtful(subject, text, "Shorten or remove it.")
+
+
+_KEEPS_ALL = "Upkeep removes none while its property `gc.enabled` is false, since other branches may read them."
 
 
 def _answers(servers: Sequence[Server], unreached: Mapping[Server, str], stores: Sequence[Server]) -> str:

@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from threading import Thread
 
+from rivet_dagster.catalogs.capabilities.targets import HasTargets
 from rivet_dagster.catalogs.registry import open_catalog
 from rivet_dagster.engines.registry import open_engine
 from rivet_dagster.errors import RivetError
-from rivet_dagster.model.finding import Finding, broken, in_order
+from rivet_dagster.model.finding import FAIL, Finding, broken, in_order
 from rivet_dagster.model.profile import CatalogSpec, EngineSpec, Profile
 from rivet_dagster.model.project import Project
 from rivet_dagster.secrets.variables import variables_in
 
 SECONDS = 60.0
 """The seconds for which an examination may give no finding; clients of servers that say nothing may wait for ever."""
+
+
+TABLE_SECONDS = 30.0
+"""The seconds for which the tables of a catalog are examined."""
 
 
 def variables(profile: Profile) -> Iterator[Finding]:
@@ -42,10 +48,33 @@ def engines(profile: Profile, root: Path, environ: Mapping[str, str]) -> Iterato
 
 def catalog(project: Project, spec: CatalogSpec, root: Path, environ: Mapping[str, str]) -> Iterator[Finding]:
     """Examine one catalog of a project."""
-    publishes = spec.name in {project.profile.workspace, *(j.catalog for j in project.joints if j.publishes)}
-    yield from _findings(
-        f"catalog {spec.name}", "RVT-403", lambda: open_catalog(spec, root, environ).examine(publishes)
-    )
+    written = {joint.table for joint in project.joints if joint.publishes and joint.catalog == spec.name}
+    tables = sorted(table for table in written if table is not None)
+
+    def examined() -> Iterator[Finding]:
+        opened = open_catalog(spec, root, environ)
+        fails = False
+        for finding in opened.examine(bool(tables) or spec.name == project.profile.workspace):
+            fails = fails or finding.status == FAIL
+            yield finding
+        if isinstance(opened, HasTargets) and not fails:
+            yield from examine_tables(opened, tables)
+
+    yield from _findings(f"catalog {spec.name}", "RVT-403", examined)
+
+
+def examine_tables(catalog: HasTargets, tables: Sequence[str]) -> Iterator[Finding]:
+    """Yield the findings of published tables, as far as they can be examined within TABLE_SECONDS."""
+    end = time.monotonic() + TABLE_SECONDS
+    for number, table in enumerate(tables):
+        if time.monotonic() > end:
+            text = f"{number:,} of its {len(tables):,} tables were examined, within {TABLE_SECONDS:g} s"
+            yield in_order(f"catalog {catalog.name}", text)
+            return
+        try:
+            yield from catalog.examine_table(table)
+        except RivetError as error:
+            yield from broken(f"table {table}", error)
 
 
 def engine(profile: Profile, spec: EngineSpec, root: Path, environ: Mapping[str, str]) -> Iterator[Finding]:

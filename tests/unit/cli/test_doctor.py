@@ -10,13 +10,20 @@ import time
 from pathlib import Path
 
 import pytest
+from pyiceberg.partitioning import UNPARTITIONED_PARTITION_SPEC
+from pyiceberg.schema import Schema as IcebergSchema
+from pyiceberg.table import Table
+from pyiceberg.table.metadata import new_table_metadata
+from pyiceberg.table.snapshots import Operation, Snapshot, Summary
+from pyiceberg.table.sorting import UNSORTED_SORT_ORDER
 from support.folders import PROFILES, ProjectFolder, sink, source
 from support.tables import catalog, fill, publish, tree
 
 from rivet_dagster.catalogs.filesystem import FilesystemCatalog
-from rivet_dagster.cli.doctor import command
+from rivet_dagster.catalogs.iceberg.examining import examine_table as examine_iceberg_table
+from rivet_dagster.cli.doctor import command, places
 from rivet_dagster.cli.doctor.command import packages
-from rivet_dagster.cli.doctor.places import catalogs, engines, variables
+from rivet_dagster.cli.doctor.places import catalogs, engines, examine_tables, variables
 from rivet_dagster.engines.pyspark import PySparkEngine, examining
 from rivet_dagster.engines.pyspark.examining import examine as examine_spark
 from rivet_dagster.engines.pyspark.server.connecting import UsedServer
@@ -230,6 +237,65 @@ def test_tables_without_permission_fail(tmp_path, monkeypatch):
     monkeypatch.setattr("rivet_dagster.catalogs.filesystem.examining.leftovers_of", refusing(errno.EACCES))
     assert short(lake.examine(True)) == [(FAIL, "catalog warehouse", "RVT-404")]
     assert only(lake.examine(False)).status == OK
+
+
+# tables
+
+
+def test_a_table_of_many_small_files_is_a_warning(tmp_path, monkeypatch):
+    lake = catalog(tmp_path)
+    publish(lake, [1])
+    assert list(examine_tables(lake, ["orders", "new"])) == []
+    for number in range(999):
+        (tmp_path / f"warehouse/orders/{number}.parquet").touch()
+    found = only(examine_tables(lake, ["orders", "new"]))
+    assert (found.status, found.subject) == (WARN, "table orders")
+    assert found.text == "its rows are in 1,000 files of 0.0 MiB on average, and a query opens each"
+    assert "--full-refresh" in found.remedy
+    monkeypatch.setattr(places, "TABLE_SECONDS", -1.0)
+    found = only(examine_tables(lake, ["orders", "new"]))
+    assert (found.status, found.text) == (OK, "0 of its 2 tables were examined, within -1 s")
+
+
+def test_a_table_that_cannot_be_looked_up_does_not_stop_the_others(tmp_path):
+    lake = catalog(tmp_path)
+    publish(lake, [1])
+    (tmp_path / "warehouse/broken").mkdir()
+    for number in range(999):
+        (tmp_path / f"warehouse/orders/{number}.parquet").touch()
+    found = list(examine_tables(lake, ["broken", "orders"]))
+    assert short(found) == [(FAIL, "table broken", "RVT-404"), (WARN, "table orders", None)]
+
+
+@pytest.mark.parametrize(
+    ("properties", "remedies"),
+    [
+        ({}, ["Run `rivet-dagster upkeep` regularly.", "Run `rivet-dagster upkeep` regularly.", "Set `write.metadata"]),
+        ({"write.metadata.delete-after-commit.enabled": "true"}, ["Run `rivet-dagster upkeep` regularly."] * 2),
+        ({"gc.enabled": "false"}, ["Run `rivet-dagster upkeep` regularly.", "Upkeep removes none"]),
+        ({"mine": "x" * 450_000, "gc.enabled": "false"}, ["Run", "Upkeep removes none", "Shorten or remove it."]),
+    ],
+)
+def test_what_an_iceberg_table_has_gathered_is_a_warning(properties, remedies):
+    summary = Summary(Operation.APPEND, **{"total-data-files": "2000", "total-files-size": "4000000"})
+    snapshots = [
+        Snapshot(snapshot_id=n, sequence_number=n, timestamp_ms=n * 86_400_000, manifest_list="l", summary=summary)
+        for n in range(1, 1001)
+    ]
+
+    def examined(count: int) -> list[Finding]:
+        metadata = new_table_metadata(
+            IcebergSchema(), UNPARTITIONED_PARTITION_SPEC, UNSORTED_SORT_ORDER, "x", properties
+        )
+        update = {"snapshots": snapshots[:count], "last_sequence_number": count, "current_snapshot_id": count}
+        table = Table(("shop", "orders"), metadata.model_copy(update=update), "x", None, None)
+        return list(examine_iceberg_table("table orders", table, {}))
+
+    found = examined(1000)
+    assert [one.remedy[: len(remedy)] for one, remedy in zip(found, remedies, strict=True)] == remedies
+    assert found[1].text == "it has 1,000 snapshots, since 1970-01-02, which each commit reads and writes"
+    few = [one for one in found if "snapshots" not in one.text and "commits" not in one.text]
+    assert examined(999) == few
 
 
 # engines
