@@ -1,0 +1,371 @@
+"""How what a run costs grows with what it does not change: files, versions and tables of a catalog, files that landed.
+
+Each operation is done at several sizes of a history that is made without Spark, and its cost is counted: calls of the
+operating system and requests by this process, bytes that this process and Spark's read and wrote, and seconds. The
+exponent of each is that between the two largest sizes: 1 is a cost in proportion to what the run does not change, 0 one
+that does not depend on it. The second of two runs counts. The figures are printed as Markdown. Nothing here asserts
+one. The bytes are those of /proc and need Linux.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from http.client import HTTPConnection
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+import pyarrow as pa
+import pyarrow.parquet as pq
+from measuring import markdown
+from one_session import load, open_runtime, start_spark
+from orders import run
+
+from rivet_dagster import Joint
+from rivet_dagster.catalogs.filesystem import FilesystemCatalog
+from rivet_dagster.catalogs.iceberg import IcebergCatalog
+from rivet_dagster.definitions.load import load_definitions
+from rivet_dagster.definitions.project import RivetProject
+from rivet_dagster.definitions.sensors.files import build_files_sensor
+from rivet_dagster.definitions.specs.translator import DagsterRivetTranslator
+from rivet_dagster.execution.clean_up import sweep
+from rivet_dagster.execution.runtime import Runtime
+
+HERE = Path(__file__).resolve().parent
+RESULTS, LAKE = "results", "lake"
+HADOOP = {"catalog": "hadoop", "warehouse": "lake", "default-namespace": "shop"}
+MODES = {
+    "append": {"mode": "append"},
+    "merge": {"mode": "merge", "key_columns": ["id"]},
+    "delete_insert": {"mode": "delete_insert", "key_columns": ["part"]},
+}
+BATCH = 10
+"""Rows of the batch of each run, and of each file of a history."""
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What one operation cost."""
+
+    calls: float
+    requests: float
+    megabytes: float
+    seconds: float
+
+    def __str__(self) -> str:
+        sent = f" {self.requests:,.0f} req" if self.requests else ""
+        return f"{self.calls:,.0f}{sent}, {self.megabytes:,.1f} MB, {self.seconds:.2f} s"
+
+
+class Counter:
+    """Counts the calls of the operating system that Python's library makes, and the requests of its HTTP client."""
+
+    _EVENTS = ("open", "os.", "shutil.", "socket.connect", "sqlite3.connect")
+    _QUIET = ("stat", "lstat", "readlink", "fsync", "access")
+    """Calls of ``os`` that raise no audit event."""
+
+    def __init__(self) -> None:
+        self.calls = self.requests = 0
+        self.jvm: int | None = None
+        sys.addaudithook(self._count)
+        for name in self._QUIET:
+            setattr(os, name, self._counting(getattr(os, name)))
+        sent = HTTPConnection.putrequest
+
+        def putrequest(connection: HTTPConnection, *arguments: Any, **options: Any) -> None:
+            self.requests += 1
+            sent(connection, *arguments, **options)
+
+        HTTPConnection.putrequest = putrequest  # type: ignore[method-assign]
+
+    def cost(self, action: Callable[[], Any]) -> Cost:
+        """Do something and return what it cost."""
+        calls, requests, size, began = self.calls, self.requests, self._bytes(), time.perf_counter()
+        action()
+        seconds = time.perf_counter() - began
+        read = self._bytes() - size
+        return Cost(self.calls - calls, self.requests - requests, read / 2**20, seconds)
+
+    def _count(self, event: str, _: Any) -> None:
+        if event.startswith(self._EVENTS):
+            self.calls += 1
+
+    def _counting(self, call: Callable[..., Any]) -> Callable[..., Any]:
+        def counted(*arguments: Any, **options: Any) -> Any:
+            self.calls += 1
+            return call(*arguments, **options)
+
+        return counted
+
+    def _bytes(self) -> int:
+        processes = ["self"] + ([str(self.jvm)] if self.jvm is not None else [])
+        lines = [line for process in processes for line in Path(f"/proc/{process}/io").read_text().splitlines()]
+        return sum(int(line.split()[1]) for line in lines if line.startswith(("rchar", "wchar")))
+
+
+def main() -> None:
+    options = arguments()
+    lake = {"type": "iceberg", **options.lake}
+    figures: dict[str, dict[int, Cost]] = {}
+    counter = Counter()
+    with tempfile.TemporaryDirectory(prefix="growth-", dir=HERE) as name:
+        folder = Path(name)
+        runtime = open_runtime(folder, joints(options.sizes), {LAKE: lake, **KEEPING})
+        benchmark = Benchmark(runtime, folder, counter, options.sizes, figures)
+        if {"files", "versions"} & set(options.parts):
+            spark = start_spark(runtime)
+            counter.jvm = int(spark._jvm.java.lang.ProcessHandle.current().pid())
+        print(f"- sizes {', '.join(f'{size:,}' for size in options.sizes)}; load average before: {load()}", flush=True)
+        for part in options.parts:
+            getattr(benchmark, part)()
+        print(f"- load average afterwards: {load()}\n\n{report(figures, options.sizes)}")
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--sizes", type=int, nargs="+", default=[10, 100, 1000], help="default 10 100 1000")
+    parser.add_argument("--parts", nargs="+", choices=PARTS, default=PARTS, help="what grows (default all)")
+    parser.add_argument("--lake", type=json.loads, default=HADOOP, help="the options of the Iceberg catalog, as JSON")
+    return parser.parse_args()
+
+
+PARTS = ("files", "versions", "tables", "landed")
+KEEPING = {"versions": {"type": "filesystem", "path": "versions", "versions": 1_000_000}}
+"""The catalog ``filesystem`` of the tables with many versions."""
+
+
+def table_name(what: str, mode: str, size: int) -> str:
+    """Return the name of a table."""
+    return f"{what}_{mode}_{size}"
+
+
+def joints(sizes: Sequence[int]) -> list[Joint]:
+    """Return a sink for each mode and size of the parts ``files`` and ``versions``, and a source of landed files."""
+    found = [Joint(name="batch", type="source", catalog="raw", table="batch.parquet")]
+    places = {"files": RESULTS, "lakefiles": LAKE, "versions": "versions", "lakeversions": LAKE}
+    for what, catalog in places.items():
+        for mode, strategy in MODES.items():
+            for size in sizes:
+                name = table_name(what, mode, size)
+                fields: Any = {"catalog": catalog, "table": name, "write_strategy": strategy}
+                found.append(Joint(name=name, type="sink", upstream=("batch",), **fields))
+    for size in sizes:
+        found.append(Joint(name=f"landed_{size}", type="source", catalog="raw", table=f"landed_{size}"))
+        target = {"catalog": RESULTS, "table": f"of_landed_{size}"}
+        found.append(Joint(name=f"of_landed_{size}", type="sink", upstream=(f"landed_{size}",), **target))
+    return found
+
+
+class Benchmark:
+    """Histories of each size, and the operations upon them, whose costs come into ``figures`` by name and size."""
+
+    def __init__(
+        self,
+        runtime: Runtime,
+        folder: Path,
+        counter: Counter,
+        sizes: Sequence[int],
+        figures: dict[str, dict[int, Cost]],
+    ) -> None:
+        self.runtime = runtime
+        self.folder = folder
+        self.counter = counter
+        self.sizes = sizes
+        self.figures = figures
+        self.numbers = count()
+        (folder / "data").mkdir()
+        pq.write_table(rows(range(BATCH)), folder / "data/batch.parquet")
+
+    def files(self) -> None:
+        """Write a batch to tables of many files."""
+        for what, catalog in (("files", RESULTS), ("lakefiles", LAKE)):
+            for mode in MODES:
+                for size in self.sizes:
+                    table = table_name(what, mode, size)
+                    run(self.runtime, table)
+                    add_files(self.runtime.base_catalog(catalog), table, self.files_of_history(size))
+                    self.measure(
+                        f"{mode}, files of a table in {kind(catalog)}", size, partial(run, self.runtime, table)
+                    )
+
+    def versions(self) -> None:
+        """Write a batch to tables of many versions, and look these up."""
+        for what, name in (("versions", "versions"), ("lakeversions", LAKE)):
+            catalog: Any = self.runtime.base_catalog(name)
+            for mode in ("append", "merge"):
+                for size in self.sizes:
+                    table = table_name(what, mode, size)
+                    run(self.runtime, table)
+                    add_versions(catalog, table, size, self.folder)
+                    self.measure(
+                        f"{mode}, versions of a table in {kind(name)}", size, partial(run, self.runtime, table)
+                    )
+                    if mode == "append":
+                        self.look_up(catalog, table, kind(name), size)
+
+    def look_up(self, catalog: Any, table: str, where: str, size: int) -> None:
+        """Look up the versions of a table."""
+        operations: dict[str, Callable[[], Any]] = {
+            "current version": lambda: catalog.current(table),
+            "version of the first run": lambda: catalog.published_by(table, "history 1"),
+            "versions list": lambda: catalog.versions(table),
+        }
+        for name, operation in operations.items():
+            self.measure(f"{name}, versions of a table in {where}", size, operation)
+
+    def tables(self) -> None:
+        """Sweep catalogs of many tables, merge an environment of one table of them, and load their definitions."""
+        for size in self.sizes:
+            root = self.folder / f"tables_{size}"
+            root.mkdir()
+            sinks = [Joint(name="batch", type="source", catalog="raw", table="batch.parquet")]
+            for number in range(size):
+                fields: Any = {"catalog": RESULTS, "table": f"t{number}"}
+                sinks.append(Joint(name=f"t{number}", type="sink", upstream=("batch",), **fields))
+            runtime = open_runtime(root, sinks)
+            catalog: Any = runtime.base_catalog(RESULTS)
+            for number in range(size):
+                publish(catalog, f"t{number}", self.folder)
+            self.measure("sweep, tables of a catalog filesystem", size, lambda c=catalog: sweep([c]))
+            self.measure(
+                "publish one table, tables of a catalog filesystem", size, partial(publish, catalog, "t0", self.folder)
+            )
+            self.measure("environment of one table, diff and merge", size, partial(self.environment, catalog))
+            self.measure("load definitions, tables", size, partial(load_definitions, root, joints=sinks))
+
+    def environment(self, catalog: FilesystemCatalog) -> None:
+        """Make an environment, publish a table there, look at what was built, and merge it."""
+        name = f"pr-{next(self.numbers)}"  # a merged environment is over
+        catalog.use_environment(name, "default")
+        publish(catalog.in_environment(name), "t0", self.folder)
+        assert len(catalog.built(name)) == 1
+        catalog.merge(name)
+
+    def landed(self) -> None:
+        """Evaluate the sensor of a folder of many files: none of them is new after the first tick, or one is."""
+        project = RivetProject.of(self.runtime.assembly, self.runtime.root, DagsterRivetTranslator())
+        for size in self.sizes:
+            files = self.folder / f"data/landed_{size}"
+            files.mkdir()
+            one = self.files_of_history(1)[0]
+            for number in range(size):
+                os.link(one, files / f"{number}.parquet")
+            sensor = build_files_sensor(project, f"landed_{size}", f"landed_{size}", f'key:"of_landed_{size}"')
+            with dg.DagsterInstance.ephemeral() as instance:
+                cursor: list[str | None] = [None]
+
+                def tick(sensor: Any = sensor, instance: Any = instance, cursor: Any = cursor) -> None:
+                    context = dg.build_sensor_context(instance=instance, cursor=cursor[0])
+                    cursor[0] = sensor.evaluate_tick(context).cursor or cursor[0]
+
+                self.measure("tick of a files sensor, files that landed", size, tick)
+
+    def files_of_history(self, number: int) -> list[Path]:
+        """Return files of ten rows each, whose ids follow each other."""
+        folder = self.folder / "history"
+        folder.mkdir(exist_ok=True)
+        paths = [folder / f"{n}.parquet" for n in range(number)]
+        for n, path in enumerate(paths):
+            if not path.exists():
+                pq.write_table(rows(range((n + 1) * BATCH, (n + 2) * BATCH)), path)
+        return paths
+
+    def measure(self, operation: str, size: int, action: Callable[[], Any]) -> None:
+        """Do an operation twice, and note the cost of the second time."""
+        action()
+        cost = self.counter.cost(action)
+        self.figures.setdefault(operation, {})[size] = cost
+        print(f"  {operation}, {size:,}: {cost}", file=sys.stderr, flush=True)
+
+
+def kind(catalog: str) -> str:
+    """Return what kind a catalog is of."""
+    return "Iceberg" if catalog == LAKE else "filesystem"
+
+
+def rows(ids: range) -> pa.Table:
+    """Return rows, of which ten each are a part."""
+    parts = pa.array([number // BATCH for number in ids], pa.int64())
+    return pa.table({"id": pa.array(ids, pa.int64()), "part": parts, "text": [f"row {number}" for number in ids]})
+
+
+def add_files(catalog: Any, table: str, files: Sequence[Path]) -> None:
+    """Add files to a published table."""
+    if isinstance(catalog, IcebergCatalog):
+        catalog.access.load(table).add_files([str(path) for path in files], check_duplicate_files=False)
+        return
+    before = catalog.read(catalog.current(table)).paths[0]
+    with catalog.begin(table) as transaction:
+        folder = Path(transaction.target.paths[0])
+        for path in (*files, *Path(before).glob("*.parquet")):
+            os.link(path, folder / path.name)
+        transaction.commit("history")
+
+
+def publish(catalog: Any, table: str, folder: Path, identity: str = "history") -> None:
+    """Publish a table of one file."""
+    with catalog.begin(table) as transaction:
+        os.link(folder / "data/batch.parquet", Path(transaction.target.paths[0]) / "part.parquet")
+        transaction.commit(identity)
+
+
+def add_versions(catalog: Any, table: str, number: int, folder: Path) -> None:
+    """Publish a table so many times, on Iceberg all in one commit."""
+    if not isinstance(catalog, IcebergCatalog):
+        for n in range(number):
+            publish(catalog, table, folder, f"history {n}")
+        return
+    from pyiceberg.table import update
+
+    found = catalog.access.load(table)
+    last = found.current_snapshot()
+    assert last is not None
+    assert last.summary is not None
+    updates: list[Any] = []
+    sequence = found.metadata.last_sequence_number
+    for n in range(1, number + 1):
+        facts = {**last.summary.additional_properties, "rivet.identity": f"history {n}"}
+        changed = {"snapshot_id": n, "sequence_number": sequence + n, "timestamp_ms": last.timestamp_ms + n}
+        parent = n - 1 or last.snapshot_id
+        summary = type(last.summary)(last.summary.operation, **facts)
+        snapshot = last.model_copy(update={**changed, "parent_snapshot_id": parent, "summary": summary})
+        reference = {"ref-name": "main", "type": "branch", "snapshot-id": n}
+        updates.append(update.AddSnapshotUpdate.model_validate({"snapshot": snapshot}))
+        updates.append(update.SetSnapshotRefUpdate.model_validate(reference))
+    found.catalog.commit_table(found, (), tuple(updates))
+
+
+def report(figures: Mapping[str, Mapping[int, Cost]], sizes: Sequence[int]) -> str:
+    """Return the figures as Markdown: the cost at each size, and the exponents between the two largest."""
+    header = ("operation, what grows", *(f"{size:,}" for size in sizes), "exponent of calls", "of bytes", "of seconds")
+    lines = []
+    for operation, costs in figures.items():
+        pairs = [
+            (costs[size].calls + costs[size].requests, costs[size].megabytes, costs[size].seconds) for size in sizes
+        ]
+        exponents = [f"{exponent(*of_one, *sizes[-2:]):.2f}" for of_one in zip(*pairs[-2:], strict=True)]
+        lines.append((operation, *(str(costs[size]) for size in sizes), *exponents))
+    return markdown(header, lines)
+
+
+def exponent(less: float, more: float, small: int, large: int) -> float:
+    """Return the power of the size with which a cost grows.
+
+    >>> exponent(10, 1000, 10, 100)
+    2.0
+    """
+    return math.log(max(more, 1e-9) / max(less, 1e-9)) / math.log(large / small)
+
+
+if __name__ == "__main__":
+    main()
