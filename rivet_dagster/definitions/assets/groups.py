@@ -17,10 +17,13 @@ from rivet_dagster.compiler.plan import CompiledJoint, FusedGroup
 from rivet_dagster.definitions.checks.source_checks import asset_check_result
 from rivet_dagster.definitions.metadata.error_metadata import error_table_metadata, table_metadata
 from rivet_dagster.definitions.metadata.materialization_metadata import (
+    MOST_COUNTED,
     PARTITION_ROW_COUNT,
     ROW_COUNT,
+    divide_metadata,
     exit_metadata,
     inner_metadata,
+    partition_counts,
 )
 from rivet_dagster.definitions.partitions import run_window
 from rivet_dagster.definitions.project import RivetProject
@@ -232,12 +235,29 @@ def _materialization(
             version = data_version(context.instance, runtime, target, key, result, window)
         value = reference(runtime, name)
     metadata |= environment_metadata(project.environment) | full_refresh_metadata(result.full_refresh)
-    return dg.MaterializeResult(asset_key=key, value=value, metadata=metadata, data_version=version)
+    shared = _shared_metadata(context, key, metadata, window)
+    return dg.MaterializeResult(asset_key=key, value=value, metadata=shared, data_version=version)
+
+
+def _shared_metadata(
+    context: dg.AssetExecutionContext, key: dg.AssetKey, metadata: dict[str, Any], window: Window | None
+) -> dict[str, Any]:
+    """Return the metadata that all partitions of a run have, after giving the last of several the rest."""
+    if window is None or len(window.keys) == 1:
+        return metadata
+    shared, of_last = divide_metadata(metadata)
+    if of_last:
+        context.add_asset_metadata(of_last, asset_key=key, partition_key=window.keys[-1])
+    return shared
 
 
 def _add_partition_counts(context: dg.AssetExecutionContext, exit_key: dg.AssetKey, result: GroupResult) -> None:
-    """Add the row count of each partition, beside the metadata that all partitions of the run share."""
-    for key, rows in result.partition_rows.items():
+    """Add the row count of each partition, or of many partitions all in one entry of the last."""
+    counts = result.partition_rows
+    if len(counts) > MOST_COUNTED:
+        context.add_asset_metadata(partition_counts(counts), asset_key=exit_key, partition_key=list(counts)[-1])
+        return
+    for key, rows in counts.items():
         context.add_asset_metadata({PARTITION_ROW_COUNT: rows}, asset_key=exit_key, partition_key=key)
 
 
@@ -270,11 +290,15 @@ def error_table_events(
         with rivet_failures():
             value = errors_reference(runtime, group.exit)
         version = dg.DataVersion(result.published.version)
-        yield dg.MaterializeResult(asset_key=key, value=value, metadata=metadata, data_version=version)
+        shared = _shared_metadata(context, key, metadata, window)
+        yield dg.MaterializeResult(asset_key=key, value=value, metadata=shared, data_version=version)
         return
     tags = {TAG: result.published.version}
-    for partition in window.keys if window is not None else (None,):
-        yield dg.AssetMaterialization(key, metadata=metadata, partition=partition, tags=tags)
+    *others, last = window.keys if window is not None else (None,)
+    shared, _ = divide_metadata(metadata)
+    for partition in others:
+        yield dg.AssetMaterialization(key, metadata=shared, partition=partition, tags=tags)
+    yield dg.AssetMaterialization(key, metadata=metadata, partition=last, tags=tags)
 
 
 def published_error_table(

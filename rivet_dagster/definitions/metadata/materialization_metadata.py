@@ -102,6 +102,30 @@ def _code(text: str) -> str:
 ROW_COUNT, PARTITION_ROW_COUNT = "dagster/row_count", "dagster/partition_row_count"
 """Dagster's own keys for the row count of a table, and of one partition of it."""
 
+_OF_LAST = frozenset(
+    {
+        "dagster/column_schema",
+        "dagster/table_name",
+        "dagster/uri",
+        "rivet/bytes",
+        "rivet/bytes_written",
+        "rivet/column_statistics",
+        "rivet/errors_by_site",
+        "rivet/inputs",
+        "rivet/landed",
+        "rivet/phases",
+        "rivet/spark_plan",
+        "rivet/spark_ui",
+    }
+)
+"""The entries about the table, its files and the query, some of them long."""
+
+MOST_COUNTED = 100
+"""The most partitions of a run that each have a row count of their own: Dagster looks through all for each of them."""
+
+_MOST_LISTED = 1_000
+"""The most partitions whose row counts are listed in one entry."""
+
 PLAN_LIMIT = 10_000
 """The maximum length of a query plan, which the event log stores with every materialization."""
 
@@ -137,6 +161,25 @@ def exit_metadata(joint: CompiledJoint, target: Target, result: GroupResult) -> 
         **_landed(result.published),
         **_inputs(result.published),
     }
+
+
+def divide_metadata(metadata: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the entries that each partition of a run of several has, and those that the last one alone has.
+
+    The event log stores the entries of each partition; that of the last one is the latest of the asset.
+
+    >>> divide_metadata({"rivet/version": "7", "rivet/phases": {"write": 1.5}})
+    ({'rivet/version': '7'}, {'rivet/phases': {'write': 1.5}})
+    """
+    short = {key: value for key, value in metadata.items() if key not in _OF_LAST}
+    return short, {key: value for key, value in metadata.items() if key in _OF_LAST}
+
+
+def partition_counts(rows: Mapping[str, int]) -> dict[str, Any]:
+    """Return the row counts of more than MOST_COUNTED partitions as one entry, of the last 1,000 if there are more."""
+    listed = dict(list(rows.items())[-_MOST_LISTED:])
+    omitted = {"... earlier partitions": len(rows) - len(listed)} if len(rows) > len(listed) else {}
+    return {"rivet/partition_row_counts": dg.MetadataValue.json({**omitted, **listed})}
 
 
 def inner_metadata(joint: CompiledJoint, result: GroupResult, window: Window | None) -> dict[str, Any]:

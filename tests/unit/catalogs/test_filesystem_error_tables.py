@@ -130,7 +130,8 @@ def test_a_version_without_that_error_table_removes_its_link(warehouse, lake, na
 
 
 def test_a_link_that_a_killed_run_left_is_removed_by_the_next_sweep(warehouse, lake):
-    publish(warehouse, [1], None)
+    published = publish(warehouse, [1], None)
+    (lake / f".rivet/orders/{published.version}.alive").touch()
     (lake / ERRORS).symlink_to(f"orders/../errors/{ERRORS}")
     (lake / "other").symlink_to(f"orders/../errors/{ERRORS}")  # a person's
     (lake / "returns__errors").symlink_to("returns/../errors/returns__errors")  # of another table

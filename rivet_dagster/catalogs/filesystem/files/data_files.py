@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from datetime import date, datetime, time
 from decimal import Decimal
@@ -38,28 +38,57 @@ def stamp_of(path: Path) -> FileStamp:
 
 
 class Footers:
-    """The footers of a table's files, each read at most once; ``cached`` are paths of files that hold some of them."""
+    """The footers of a table's files, each read at most once; ``cached`` are paths of files that hold some of them.
+
+    Settled files are those of versions that are complete: durable, and changed by nobody. They are looked up once.
+    """
 
     def __init__(self, *cached: Path) -> None:
         self._cached = list(cached)
         self._known: dict[FileStamp, Footer] = {}
+        self._settled: dict[Path, FileStamp] = {}
+        self._together: tuple[frozenset[FileStamp], Statistics] | None = None
+
+    def settle(self, files: Iterable[Path]) -> None:
+        """Look up ``files``, which are settled. Raises RVT-407."""
+        self._settled |= {path: stamp_of(path) for path in files}
+
+    @property
+    def settled(self) -> Collection[Path]:
+        """The paths of the settled files."""
+        return self._settled.keys()
+
+    def share(self, path: Path, folder: Path) -> None:
+        """Put a settled file into another folder, too, where it is settled unless it had to be copied."""
+        if share(path, folder):
+            self._settled[folder / path.name] = self._settled[path]
+
+    def stamp(self, path: Path) -> FileStamp:
+        """Return the stamp of a file. Raises RVT-407."""
+        return self._settled.get(path) or stamp_of(path)
 
     def of(self, path: Path) -> Footer:
         """Return the footer of a file. Raises RVT-407."""
+        return self._of(path, self.stamp(path))
+
+    def _of(self, path: Path, stamp: FileStamp) -> Footer:
         while self._cached:
             self._known |= _read(self._cached.pop())
-        stamp = stamp_of(path)
         if stamp not in self._known:
             self._known[stamp] = footer_of(path)
         return self._known[stamp]
 
     def statistics(self, files: Iterable[Path]) -> Statistics:
         """Return the statistics of ``files``, at least one, taken together. Raises RVT-407."""
-        return together([self.of(path).statistics for path in files])
+        stamps = {self.stamp(path): path for path in files}
+        if self._together is None or self._together[0] != stamps.keys():
+            parts = [self._of(path, stamp).statistics for stamp, path in stamps.items()]
+            self._together = frozenset(stamps), together(parts)
+        return self._together[1]
 
     def write(self, files: Iterable[Path], to: Path) -> None:
         """Write the footers of ``files`` to disk, in the form that ``cached`` files have. Raises OSError."""
-        known = {stamp_of(path): self.of(path) for path in files}
+        known = {stamp: self._of(path, stamp) for path in files for stamp in (self.stamp(path),)}
         with open(to, "w", encoding="utf-8") as file:
             file.write(json.dumps(_as_json(known), separators=(",", ":")) + "\n")
             file.flush()
@@ -167,22 +196,27 @@ def flatten(folder: Path) -> None:
         shutil.rmtree(part)
 
 
-def share(path: Path, folder: Path) -> None:
-    """Put the file into another folder, too: as a hard link if the file system has them, else as a copy."""
+def share(path: Path, folder: Path) -> bool:
+    """Put the file into another folder, too: as a hard link if the file system has them, else as a copy.
+
+    Return whether it is a link; a copy is not durable yet.
+    """
     try:
         os.link(path, folder / path.name)
     except FileExistsError:
         raise  # a copy would overwrite the existing file in all versions that share it
     except OSError:
         shutil.copy2(path, folder / path.name)
+        return False
+    return True
 
 
-def keep_permissions(base: Path, folder: Path) -> None:
-    """Give a version's folder and files the permissions, and where possible the owner, of those of its base."""
+def keep_permissions(base: Path, folder: Path, files: Iterable[Path]) -> None:
+    """Give a version's folder, and ``files`` of it, the permissions, and where possible the owner, of its base's."""
     _like(folder, base)
     example = next(iter(parquet_files(base)), None)
     if example is not None:
-        for path in parquet_files(folder):
+        for path in files:
             _like(path, example)
 
 

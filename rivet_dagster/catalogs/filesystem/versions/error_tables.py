@@ -22,7 +22,7 @@ from rivet_dagster.catalogs.filesystem.files.file_status import (
     names_in,
     translate_read_errors,
 )
-from rivet_dagster.catalogs.filesystem.versions.layout import TableLayout
+from rivet_dagster.catalogs.filesystem.versions.layout import TableLayout, entries_of
 from rivet_dagster.errors import RivetError
 
 _ERRORS = "errors"
@@ -88,11 +88,28 @@ def make_link(table: TableLayout, version: str) -> bool:
     return True
 
 
+def remove_link(table: TableLayout, name: str) -> None:
+    """Remove the link to the error table ``name`` if it is the table's. Raises OSError."""
+    link = table.folder / name
+    if _link_text(link) == _text(table, name):
+        link.unlink(missing_ok=True)
+
+
 def remove_links(table: TableLayout, but: str | None = None) -> None:
     """Remove the links to the table's error tables, except for the one named ``but``. Raises OSError."""
     for link in _links(table):
         if link.name != but:
             link.unlink(missing_ok=True)
+
+
+def remove_replaced_link(table: TableLayout, version: str, before: str) -> None:
+    """Remove the link to the error table of the version ``before``, unless ``version`` has one of its name.
+
+    Raises OSError.
+    """
+    name = error_table(table, before)
+    if name is not None and name != error_table(table, version):
+        remove_link(table, name)
 
 
 def remove_stale_links(table: TableLayout) -> None:
@@ -113,9 +130,12 @@ def table_of(folder: Path, name: str) -> str | None:
 
 
 def _links(table: TableLayout) -> Iterator[Path]:
-    for name in names_in(table.folder):
-        if _link_text(table.folder / name) == _text(table, name):
-            yield table.folder / name
+    """Yield the links to the table's error tables; those of other tables to their rows are not looked at."""
+    tables = {*names_in(table.home.parent)}
+    for entry in entries_of(table.folder):
+        is_candidate = entry.is_symlink() and entry.name not in tables
+        if is_candidate and _link_text(Path(entry.path)) == _text(table, entry.name):
+            yield Path(entry.path)
 
 
 def _link_text(path: Path) -> str | None:

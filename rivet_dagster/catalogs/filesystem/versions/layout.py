@@ -14,6 +14,7 @@
     <path>/.rivet/orders/00000004-e0a95c2f/      withheld
     <path>/.rivet/orders/00000004-e0a95c2f.kept  also beside a version that a run has staged
     <path>/.rivet/orders/00000001-1d0c52e9.removed/  being removed
+    <path>/.rivet/orders/00000001-84a1be06.expired  beside a version that stays, since a person's link leads to it
     <path>/.rivet/orders/publishers.jsonl  of expired versions
     <path>/.rivet/orders/lock
 
@@ -37,7 +38,7 @@ import errno
 import os
 import re
 import secrets
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
@@ -52,7 +53,11 @@ HOMES = ".rivet"
 _NAME = re.compile(r"\w[\w.-]*")
 _VERSION = re.compile(r"\d{8,}-[0-9a-f]{8}")
 _WITH_ERRORS, _ROWS = ".with_errors", "rows"
-_SUFFIXES = (".json", ".alive", ".kept", ".removed", ".watermark", _WITH_ERRORS)
+MANIFEST = ".json"
+"""The end of the name of a version's manifest."""
+UNPUBLISHED = _ALIVE, _MARKED, _EXPIRED, _REMOVED = ".alive", ".kept", ".expired", ".removed"
+"""The ends of the names of what lies beside a version that is not published yet, or not any more."""
+_SUFFIXES = (MANIFEST, *UNPUBLISHED, ".watermark", _WITH_ERRORS)
 
 
 def is_table_name(name: str) -> bool:
@@ -71,6 +76,16 @@ def is_version_name(name: str) -> bool:
     (True, False)
     """
     return _VERSION.fullmatch(name) is not None
+
+
+def versions_in(names: Iterable[str]) -> set[str]:
+    """Return the versions to which files and folders of these names belong.
+
+    >>> sorted(versions_in(["00000001-5be2f7c3.json", "00000002-9c41d0aa", "00000002-9c41d0aa.alive", "lock"]))
+    ['00000001-5be2f7c3', '00000002-9c41d0aa']
+    """
+    bare = (name.partition(".")[0] if name.endswith(_SUFFIXES) else name for name in names)
+    return {name for name in bare if _VERSION.fullmatch(name)}
 
 
 @dataclass(frozen=True)
@@ -132,11 +147,11 @@ class TableLayout:
 
     def manifest(self, version: str) -> Path:
         """Return the manifest of a version."""
-        return self._of(version, ".json")
+        return self._of(version, MANIFEST)
 
     def alive(self, version: str) -> Path:
         """Return the heartbeat file of a version that is being built."""
-        return self._of(version, ".alive")
+        return self._of(version, _ALIVE)
 
     def files(self, version: str) -> Path:
         """Return the file that caches the footers of a version's files."""
@@ -144,15 +159,19 @@ class TableLayout:
 
     def withheld(self, version: str) -> Path:
         """Return the file that marks a version as withheld."""
-        return self._of(version, ".kept")
+        return self._of(version, _MARKED)
 
     def watermark(self, version: str) -> Path:
         """Return the file with the value that a person set in place of the watermark of a version."""
         return self._of(version, ".watermark")
 
+    def expired(self, version: str) -> Path:
+        """Return the file that marks a version as expired, which stays as long as a person's link leads to it."""
+        return self._of(version, _EXPIRED)
+
     def removed(self, version: str) -> Path:
         """Return the path that a version's folder is renamed to while its files are removed one by one."""
-        return self._of(version, ".removed")
+        return self._of(version, _REMOVED)
 
     def _of(self, version: str, suffix: str = "") -> Path:
         # A person may have typed it, and a path could lead to another table.
@@ -162,9 +181,7 @@ class TableLayout:
 
     def versions(self) -> set[str]:
         """Return all versions of which any file or folder exists."""
-        names = names_in(self.home)
-        bare = (name.partition(".")[0] if name.endswith(_SUFFIXES) else name for name in names)
-        return {name for name in bare if _VERSION.fullmatch(name)}
+        return versions_in(names_in(self.home))
 
     def link_text(self, version: str) -> str:
         """Return the target of the link: relative, so that the catalog's folder can be moved or mounted elsewhere."""
@@ -212,25 +229,35 @@ class TableLayout:
 
 
 def find_unlinked(table: TableLayout, versions: Sequence[str]) -> list[str]:
-    """Return the ``versions`` without a link below the catalog's folder to or into them. Raises OSError."""
+    """Return the ``versions`` without a link below the catalog's folder to or into them. Raises OSError.
+
+    The links of the catalog's other tables, which lead to versions of their own, are not looked at.
+    """
     if not versions:
         return []
     home = Path(os.path.realpath(table.home))
-    targets = (Path(os.path.realpath(link)) for link in _links(table.folder, HOMES))
+    others = {*names_in(table.home.parent)} - {table.name}
+    targets = (Path(os.path.realpath(link)) for link in _links(table.folder, {HOMES, *others}))
     # The folders of a version begin with its name: `00000005-77b0e3d4.with_errors`.
     linked = {target.relative_to(home).parts[0].partition(".")[0] for target in targets if home in target.parents}
     return [version for version in versions if version not in linked]
 
 
-def _links(folder: Path, skipped: str | None = None) -> Iterator[str]:
-    """Yield all symbolic links below ``folder``, at any depth, but those below its subfolder ``skipped``."""
-    try:
-        with os.scandir(folder) as scanned:
-            entries = list(scanned)
-    except (FileNotFoundError, PermissionError):  # as a disk's `lost+found`
-        return
-    for entry in entries:
+def _links(folder: Path, skipped: Container[str] = ()) -> Iterator[str]:
+    """Yield all symbolic links below ``folder``, at any depth, but for the ``skipped`` names in it."""
+    for entry in entries_of(folder):
+        if entry.name in skipped:
+            continue
         if entry.is_symlink():
             yield entry.path
-        elif entry.name != skipped and entry.is_dir(follow_symlinks=False):
+        elif entry.is_dir(follow_symlinks=False):
             yield from _links(Path(entry.path))
+
+
+def entries_of(folder: Path) -> list[os.DirEntry[str]]:
+    """Return the entries of a folder; none if it does not exist, or may not be read, as a disk's ``lost+found``."""
+    try:
+        with os.scandir(folder) as scanned:
+            return list(scanned)
+    except (FileNotFoundError, PermissionError):
+        return []

@@ -8,7 +8,7 @@ import os
 import secrets
 import shutil
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from itertools import takewhile
@@ -189,29 +189,46 @@ def published_by(table: TableLayout, identity: str) -> Manifest | None:
     return replace(expired, columns=manifests[0].columns) if expired is not None else None
 
 
-def expire(table: TableLayout, keep: int) -> None:
-    """Remove all published versions but the newest ``keep``; the record of their publishers is kept."""
+def expire(table: TableLayout, keep: int) -> list[str]:
+    """Expire all published versions but the newest ``keep``, and return those that are to be removed.
+
+    These are set aside; those to which a link leads stay, marked. The record of their publishers is kept.
+    """
     expired = history(table)[keep:]
     publishers.remember(table, filter(None, (read_manifest(table.manifest(version)) for version in expired)))
     if expired:
         sync(table.home)  # before the versions are removed, whose manifests are the only other record
     # The oldest first: an interrupt must not break the chain of manifests to versions that are still to be removed.
-    for version in reversed(find_unlinked(table, expired)):
-        with suppress(OSError):  # the next publish tries it again
-            remove(table, version)
+    unlinked = find_unlinked(table, expired)[::-1]
+    for version in unlinked:
+        set_aside(table, version)
+    for version in expired:
+        if version not in unlinked:
+            table.expired(version).touch()
+    return unlinked
+
+
+def set_aside(table: TableLayout, version: str) -> None:
+    """Rename the folders of a version that is to be removed.
+
+    A reader that lists the files at this moment must find all of them or none.
+    """
+    for folder in _folders(table, version):
+        with suppress(OSError):
+            os.rename(folder, table.removed(version))
+
+
+def _folders(table: TableLayout, version: str) -> tuple[Path, Path]:
+    return table.with_errors(version), table.rows_alone(version)
 
 
 def remove(table: TableLayout, version: str) -> None:
     """Remove a version's folder and all files beside it, as far as they exist."""
-    folders = (table.with_errors(version), table.rows_alone(version))
-    removed = table.removed(version)
+    folders, removed = _folders(table, version), table.removed(version)
     table.withheld(version).unlink(missing_ok=True)  # first: a mark without data would never be removed
     # Canceled tasks of the engine may continue to write for a moment.
     for _ in range(10):
-        # A reader that lists the files at this moment must find all of them or none.
-        for folder in folders:
-            with suppress(OSError):
-                os.rename(folder, removed)
+        set_aside(table, version)
         for folder in (removed, *folders):
             shutil.rmtree(folder, ignore_errors=True)
             if not is_folder(folder):
@@ -220,6 +237,7 @@ def remove(table: TableLayout, version: str) -> None:
             table.manifest(version).unlink(missing_ok=True)
             table.files(version).unlink(missing_ok=True)
             table.watermark(version).unlink(missing_ok=True)
+            table.expired(version).unlink(missing_ok=True)
             FileHeartbeat(table, version).end()
             return
         time.sleep(0.1)
@@ -231,11 +249,15 @@ def is_removed(table: TableLayout, version: str) -> bool:
     return not any(map(exists, paths))
 
 
-def sync_data(table: TableLayout, version: str) -> None:
-    """Make a version's files, and those of its error table, durable, so that they survive a loss of power."""
+def sync_data(table: TableLayout, version: str, durable: Collection[Path] = ()) -> None:
+    """Make a version's files, and those of its error table, durable, so that they survive a loss of power.
+
+    Those that are ``durable`` already, as files of other versions, are left out.
+    """
     folder, errors = table.data(version), errors_folder(table, version)
     for path in (*parquet_files(folder), folder):
-        sync(path)
+        if path not in durable:
+            sync(path)
     if errors is not None:
         for path in (*parquet_files(errors), errors, errors.parent, table.with_errors(version)):
             sync(path)

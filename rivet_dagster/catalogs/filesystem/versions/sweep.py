@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Sequence
 
 from rivet_dagster.catalogs.filesystem.files.file_status import exists, is_folder, names_in, status
 from rivet_dagster.catalogs.filesystem.versions import error_tables, lifecycle
 from rivet_dagster.catalogs.filesystem.versions.heartbeat import FileHeartbeat, now
-from rivet_dagster.catalogs.filesystem.versions.layout import TableLayout, find_unlinked
+from rivet_dagster.catalogs.filesystem.versions.layout import (
+    MANIFEST,
+    UNPUBLISHED,
+    TableLayout,
+    find_unlinked,
+    versions_in,
+)
 from rivet_dagster.catalogs.filesystem.versions.withheld_mark import is_staged
 from rivet_dagster.catalogs.heartbeat import DEAD_AFTER
 
@@ -24,7 +31,9 @@ def leftovers_of(table: TableLayout) -> list[str]:
     if not is_folder(table.home):
         return []
     with lifecycle.hold_lock(table):
-        return _leftovers(table, {*lifecycle.history(table), *_withheld(table)})
+        if _has_published_alone(table, names_in(table.home)):
+            return []
+        return find_unlinked(table, _dead(table, {*lifecycle.history(table), *_withheld(table)}))
 
 
 def sweep(table: TableLayout) -> list[str]:
@@ -32,28 +41,50 @@ def sweep(table: TableLayout) -> list[str]:
     if not is_folder(table.home):
         return []
     with lifecycle.hold_lock(table):
-        published, marked, withheld = set(lifecycle.history(table)), _marked(table), _withheld(table)
-        leftovers = _leftovers(table, published | withheld)
-        for version in leftovers:
-            lifecycle.remove(table, version)
-        for version in published:  # their runs may have died right after publishing
-            FileHeartbeat(table, version).end()
-        for version in published & marked:
-            table.withheld(version).unlink(missing_ok=True)
-        for version in withheld - published:  # the process that reopened it may have died
-            heartbeat = FileHeartbeat(table, version)
-            if not heartbeat.is_alive():
-                heartbeat.end()
-        _remove_probes(table)
-        error_tables.remove_stale_links(table)
-        return [version for version in leftovers if lifecycle.is_removed(table, version)]
+        names = names_in(table.home)
+        leftovers = [] if _has_published_alone(table, names) else _sweep(table)
+        _remove_probes(table, names)
+    for version in leftovers:
+        lifecycle.remove(table, version)
+    return [version for version in leftovers if lifecycle.is_removed(table, version)]
 
 
-def _remove_probes(table: TableLayout) -> None:
-    moment = now(table)
-    for path in map(table.home.joinpath, names_in(table.home)):
+def _has_published_alone(table: TableLayout, names: Sequence[str]) -> bool:
+    """Return whether the ``names`` in the folder of the versions show that all are published, and none was left over.
+
+    That is so after most runs. No manifest is read, of which there is one for each version.
+    """
+    if any(name.endswith(UNPUBLISHED) for name in names) or table.published() is None:
+        return False
+    manifests = {name.removesuffix(MANIFEST) for name in names if name.endswith(MANIFEST)}
+    return versions_in(names) <= manifests
+
+
+def _sweep(table: TableLayout) -> list[str]:
+    """Set the leftovers aside and return them; remove what runs that have died left beside other versions."""
+    published, marked, withheld = set(lifecycle.history(table)), _marked(table), _withheld(table)
+    dead = _dead(table, published | withheld)
+    leftovers = find_unlinked(table, dead)
+    for version in dead:
+        lifecycle.set_aside(table, version) if version in leftovers else table.expired(version).touch()
+    for version in published:  # their runs may have died right after publishing
+        FileHeartbeat(table, version).end()
+    for version in published & marked:
+        table.withheld(version).unlink(missing_ok=True)
+    for version in withheld - published:  # the process that reopened it may have died
+        heartbeat = FileHeartbeat(table, version)
+        if not heartbeat.is_alive():
+            heartbeat.end()
+    error_tables.remove_stale_links(table)
+    return leftovers
+
+
+def _remove_probes(table: TableLayout, names: Iterable[str]) -> None:
+    probes = [table.home / name for name in names if _PROBE.fullmatch(name)]
+    moment = now(table) if probes else 0.0
+    for path in probes:
         # A probe may be a broken link. Live processes remove theirs within moments, so only old ones are removed.
-        made = status(path, follow=False) if _PROBE.fullmatch(path.name) else None
+        made = status(path, follow=False)
         if made is not None and moment - made.st_mtime > DEAD_AFTER:
             path.unlink(missing_ok=True)
 
@@ -68,10 +99,7 @@ def _withheld(table: TableLayout) -> set[str]:
     return {version for version in _marked(table) if not is_staged(table, version)}
 
 
-def _leftovers(table: TableLayout, needed: set[str]) -> list[str]:
-    """Return the versions that are not ``needed``, whose run counts as dead, and to which no link leads.
-
-    Links are looked for last, since that reads the catalog's folder: most sweeps find no dead version.
-    """
+def _dead(table: TableLayout, needed: set[str]) -> list[str]:
+    """Return the versions that are not ``needed``, and whose run counts as dead."""
     unneeded = sorted(version for version in table.versions() if version not in needed)
-    return find_unlinked(table, [v for v in unneeded if not FileHeartbeat(table, v).is_alive()])
+    return [version for version in unneeded if not FileHeartbeat(table, version).is_alive()]

@@ -16,7 +16,6 @@ from rivet_dagster.catalogs.filesystem.files.data_files import (
     flatten,
     keep_permissions,
     prune_files,
-    share,
     stamp_of,
 )
 from rivet_dagster.catalogs.filesystem.files.file_status import translate_read_errors
@@ -131,10 +130,12 @@ class StagedVersion(RewritableVersion):
             base = self.base_folder
             if base is None:
                 return Remaining(0, None)
-            unchanged, mixed, rows = prune_files(parquet_files(base), affected, self.footers)
+            files, folder = parquet_files(base), self.folder
+            self.footers.settle(files)
+            unchanged, mixed, rows = prune_files(files, affected, self.footers)
             for path in unchanged:
-                share(path, self.folder)
-            shared = sum(path.stat().st_size for path in unchanged)
+                self.footers.share(path, folder)
+            shared = sum(self.footers.stamp(path)[1] for path in unchanged)
             return Remaining(rows, self._relation(mixed, mixed) if mixed else None, shared)
 
     def audit(self) -> StoredRows:
@@ -142,10 +143,10 @@ class StagedVersion(RewritableVersion):
         with translate_write_errors(self.folder), FileHeartbeat(self.table, self.name).required():
             base = self.base_folder
             flatten(self.folder)
-            if base is not None:
-                keep_permissions(base, self.folder)
             files = self.files()
-            self.audited = frozenset(map(stamp_of, files))
+            self.audited = frozenset(map(self.footers.stamp, files))
+            if base is not None:
+                keep_permissions(base, self.folder, (path for path in files if path not in self.footers.settled))
             return StoredRows(self._relation([self.folder], files), self.footers.statistics(files))
 
     def files(self) -> list[Path]:

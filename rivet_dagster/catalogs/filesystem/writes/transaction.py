@@ -172,11 +172,11 @@ def publish(
     with heartbeat.required():
         files = staged.files()
         statistics = staged.footers.statistics(files)
-        if staged.audited is not None and staged.audited != frozenset(map(stamp_of, files)):
+        if staged.audited is not None and staged.audited != frozenset(map(staged.footers.stamp, files)):
             raise RivetError("RVT-407", f"the files in {staged.shown} have changed since they were judged")
         files = lifecycle.tidy(staged.folder, staged.footers)
         errors.complete()
-        lifecycle.sync_data(table, name)
+        lifecycle.sync_data(table, name, staged.footers.settled)
         staged.footers.write(files, table.files(name))
         since = heartbeat.now()
     with lifecycle.hold_lock(table):
@@ -196,12 +196,19 @@ def publish(
         if error_tables.make_link(table, name):
             sync(table.folder)
         lifecycle.switch(table, name)
-        heartbeat.end()
+        # The version is published: the next run reports what is wrong with others.
+        with suppress(OSError, RivetError):
+            if version is not None:
+                error_tables.remove_replaced_link(table, name, version)
+            heartbeat.end()  # last: that of a published version has the next sweep look for links that were left
         if exists(table.withheld(name)):
             table.withheld(name).unlink()
-        with suppress(OSError, RivetError):  # the version is published; the next run reports what is wrong with others
-            error_tables.remove_stale_links(table)
-            lifecycle.expire(table, keep)
+        expired: list[str] = []
+        with suppress(OSError, RivetError):
+            expired = lifecycle.expire(table, keep)
+    for version in expired:  # without the lock, since it takes long
+        with suppress(OSError):  # the next publication tries it again
+            lifecycle.remove(table, version)
     return manifest
 
 
@@ -241,7 +248,7 @@ class StagedErrorFiles:
             refuse_repeated_write((path for path in files if path not in before), name)
             if staged.base_folder is not None and staged.upon is not None:
                 # Errors quote rows: whoever must not read these must not read the errors of the first run, either.
-                keep_permissions(errors_folder(staged.table, staged.upon) or staged.base_folder, folder)
+                keep_permissions(errors_folder(staged.table, staged.upon) or staged.base_folder, folder, files)
             self.audited = frozenset(map(stamp_of, files))
             relation = Files("parquet", tuple(map(str, files)))
             relation = with_schema(relation, TableFiles(LocalTree(folder), "parquet", tuple(files), name))
