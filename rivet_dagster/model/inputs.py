@@ -12,7 +12,7 @@ from typing import Any
 from rivet_dagster.model import convert
 
 
-@dataclass(frozen=True, order=True)
+@dataclass(frozen=True, order=True, slots=True)
 class LandedFile:
     """A file of a source.
 

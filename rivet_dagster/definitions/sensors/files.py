@@ -4,8 +4,6 @@
 
 import base64
 import hashlib
-from collections.abc import Mapping, Sequence
-from typing import Any
 
 import dagster as dg
 
@@ -81,17 +79,19 @@ def build_files_sensor(
     @secrets_redacted()
     def look(context: dg.SensorEvaluationContext) -> dg.SensorResult | dg.SkipReason:
         runtime = Runtime(project.assembly, project.root, environment=project.environment)
-        files = source_files(runtime, joint)
-        before, now = read_cursor(context, KIND), _remembered(files)
+        count, now = _look(runtime, joint)
+        before = read_cursor(context, KIND)
         if before is not None and before["version"] == now["version"]:
-            return dg.SkipReason(f"no change in {len(files)} files")
-        changed = _changed(files, before)
+            return dg.SkipReason(f"no change in {count} files")
+        changed = count > 0 and _has_new(now.get("files"), before.get("files") if before is not None else "")
+        # Of a landing zone it is that of the listing, which takes long if there are many files.
+        version = now["version"] if joint.landing or not count else data_version(runtime, joint)
         key = run_key(context, now["version"]) if changed else (before or {}).get("last", "")
         return dg.SensorResult(
             run_requests=[dg.RunRequest(run_key=key)] if changed else None,
-            skip_reason=None if changed else f"no new file among {len(files)}",
+            skip_reason=None if changed else f"no new file among {count}",
             cursor=cursor(KIND, last=key, **now),
-            asset_events=[observation(project, source, data_version(runtime, joint))] if files else [],
+            asset_events=[observation(project, source, version)] if count else [],
         )
 
     return look
@@ -106,19 +106,21 @@ def _listed_source(project: RivetProject, name: str) -> SourceJoint:
     return joint
 
 
-def _remembered(files: Sequence[LandedFile]) -> dict[str, str]:
-    """Return a cursor's content for a listing: its version, and the digests of the files if they are not too many."""
+def _look(runtime: Runtime, joint: SourceJoint) -> tuple[int, dict[str, str]]:
+    """Return how many files there are, and a cursor's content: their version and, if not too many, their digests."""
+    files = source_files(runtime, joint)
     version = version_of(files)
-    return {"version": version} | ({"files": "".join(map(_digest, files))} if len(files) <= REMEMBERED else {})
+    digests = {"files": "".join(map(_digest, files))} if len(files) <= REMEMBERED else {}
+    return len(files), {"version": version} | digests
 
 
-def _changed(files: Sequence[LandedFile], before: Mapping[str, Any] | None) -> bool:
-    """Return whether any of ``files`` is new or changed; if the cursor lists no files, whether there are any."""
-    known = before.get("files") if before is not None else ""
-    if known is None:
-        return bool(files)
-    digests = {known[start : start + _DIGEST_LENGTH] for start in range(0, len(known), _DIGEST_LENGTH)}
-    return any(_digest(file) not in digests for file in files)
+def _has_new(now: str | None, before: str | None) -> bool:
+    """Return whether there is any digest that was not there before; None stands for too many files to list."""
+    return now is None or before is None or not _divided(now) <= _divided(before)
+
+
+def _divided(digests: str) -> set[str]:
+    return {digests[start : start + _DIGEST_LENGTH] for start in range(0, len(digests), _DIGEST_LENGTH)}
 
 
 def _digest(file: LandedFile) -> str:

@@ -11,12 +11,14 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from operator import attrgetter
 from pathlib import Path, PurePath
 from typing import Any
 
 from rivet_dagster.catalogs.filesystem.catalog_location import local_path, shown_from
-from rivet_dagster.catalogs.filesystem.files.file_status import REMEDY, exists, is_link, names_in, status
+from rivet_dagster.catalogs.filesystem.files.file_status import MISSING, REMEDY, exists, is_link, names_in, status
 from rivet_dagster.errors import RivetError
+from rivet_dagster.model.inputs import LandedFile
 
 
 @dataclass(frozen=True)
@@ -64,8 +66,20 @@ class FileTree(ABC):
         """Return the names in a folder, in order; none if it does not exist."""
 
     @abstractmethod
-    def data_files(self, paths: Sequence[PurePath]) -> Iterator[PurePath]:
-        """Yield all files at and below ``paths``, in order, but those that engines ignore (``is_ignored``)."""
+    def data_files(self, paths: Sequence[PurePath]) -> Iterator[LandedFile]:
+        """Yield all files at and below ``paths``, folder by folder, but those that engines ignore (``is_ignored``).
+
+        What is removed meanwhile, and broken links, are left out.
+        """
+
+    def described(self, path: PurePath) -> LandedFile | None:
+        """Return the file at ``path``; None if it does not exist or is a broken link."""
+        status = self.status(path)
+        return LandedFile(self.text(path), status.size, status.mtime_ns) if status is not None else None
+
+    def text(self, path: PurePath) -> str:
+        """Return a path as files are named: relative to the folder of the catalog if it is inside."""
+        return str(path.relative_to(self.folder) if path.is_relative_to(self.folder) else path)
 
     @abstractmethod
     def open(self, path: PurePath) -> Any:
@@ -162,22 +176,34 @@ class LocalTree(FileTree):
             return ()
         return (Path(os.path.realpath(path, strict=True)) if is_link(path) and self.is_folder(path) else path,)
 
-    def data_files(self, paths: Sequence[PurePath]) -> Iterator[PurePath]:
+    def data_files(self, paths: Sequence[PurePath]) -> Iterator[LandedFile]:
         """Yield them; links to folders are followed, each folder once."""
-        seen = set()
+        seen: set[tuple[int, int]] = set()
         for path in paths:
-            if not self.is_folder(path):
-                if not is_ignored(path.name):
-                    yield path
-                continue
-            for directory, folders, files in os.walk(path, onerror=_unless_gone, followlinks=True):
-                identity = status(Path(directory))
-                folders[:] = sorted(name for name in folders if not is_ignored(name))
-                if identity is None or (identity.st_dev, identity.st_ino) in seen:  # a link to a parent folder
-                    folders.clear()
-                    continue
-                seen.add((identity.st_dev, identity.st_ino))
-                yield from (Path(directory, name) for name in sorted(files) if not is_ignored(name))
+            if self.is_folder(path):
+                yield from self._files_below(path, seen)
+            elif not is_ignored(path.name) and (file := self.described(path)) is not None:
+                yield file
+
+    def _files_below(self, folder: PurePath, seen: set[tuple[int, int]]) -> Iterator[LandedFile]:
+        identity = status(folder)
+        if identity is None or (identity.st_dev, identity.st_ino) in seen:  # a link to a parent folder
+            return
+        seen.add((identity.st_dev, identity.st_ino))
+        try:
+            with os.scandir(folder) as scanned:
+                entries = sorted((entry for entry in scanned if not is_ignored(entry.name)), key=attrgetter("name"))
+        except FileNotFoundError:
+            return
+        place, folders = self.text(folder), []
+        beginning = "" if place == "." else f"{place}/"
+        for entry in entries:
+            if entry.is_dir():
+                folders.append(folder / entry.name)
+            elif (found := _status_of(entry)) is not None:
+                yield LandedFile(f"{beginning}{entry.name}", found.st_size, found.st_mtime_ns)
+        for path in folders:
+            yield from self._files_below(path, seen)
 
     def open(self, path: PurePath) -> Any:
         """Open a file of Python."""
@@ -209,6 +235,10 @@ class LocalTree(FileTree):
         return str(getattr(error, "strerror", None) or error), REMEDY
 
 
-def _unless_gone(error: OSError) -> None:
-    if not isinstance(error, FileNotFoundError):
-        raise error
+def _status_of(entry: os.DirEntry[str]) -> os.stat_result | None:
+    try:
+        return entry.stat()
+    except OSError as error:
+        if error.errno in MISSING:
+            return None
+        raise

@@ -136,8 +136,8 @@ def list_files(tree: FileTree, table: str, find_roots: Callable[[], tuple[PurePa
         paths = find_roots()
         if not paths:
             require_folder(tree, fixed_folder(tree, table) if is_glob(table) else path.parent)
-        files = {describe_file(tree, file) for file in tree.data_files(paths)}
-    return tuple(sorted(file for file in files if file is not None))
+        files = {file.path: file for file in tree.data_files(paths)}
+    return tuple(files[path] for path in sorted(files))
 
 
 def require_folder(tree: FileTree, folder: PurePath) -> None:
@@ -148,12 +148,3 @@ def require_folder(tree: FileTree, folder: PurePath) -> None:
     if tree.keeps_folders and not tree.is_folder(folder):
         raise RivetError("RVT-403", f"{tree.shown(folder)} does not exist{hint(tree, folder)}")
     tree.names_in(folder)
-
-
-def describe_file(tree: FileTree, path: PurePath) -> LandedFile | None:
-    """Return the file at ``path``; None if it does not exist or is a broken link."""
-    status = tree.status(path)
-    if status is None:
-        return None
-    inside = path.is_relative_to(tree.folder)
-    return LandedFile(str(path.relative_to(tree.folder) if inside else path), status.size, status.mtime_ns)

@@ -108,7 +108,7 @@ def source_columns(table: TableFiles, options: Mapping[str, str]) -> Schema | No
     read = {"parquet": _parquet, "orc": _orc, "csv": _csv}.get(table.format)
     tree = table.tree
     with tree.looking(table.paths[0]):
-        files = list(tree.data_files(table.paths))
+        files = [tree.folder / file.path for file in tree.data_files(table.paths)]
     spelled = {key.lower(): value for key, value in options.items()}
     if read is None or not files or "schema" in spelled or _has_folders(table, files):
         return None

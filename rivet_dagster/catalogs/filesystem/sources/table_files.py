@@ -19,6 +19,7 @@ from typing import Any
 from rivet_dagster.catalogs.filesystem.sources.file_tree import FileTree, is_ignored
 from rivet_dagster.errors import RivetError, nearest
 from rivet_dagster.model.convert import show
+from rivet_dagster.model.inputs import LandedFile
 from rivet_dagster.model.relations import Files
 
 FORMATS = ("parquet", "csv", "json", "orc")
@@ -129,8 +130,9 @@ def _find(tree: FileTree, table: str, default_format: str, options: Mapping[str,
     if first is None and "schema" not in {key.lower() for key in options}:
         # Names that begin with _ or . are ignored, as they are by Spark.
         raise RivetError("RVT-403", f"{tree.shown(path)} holds no data file, and no `schema` is given")
-    format = chosen_format(options) or format_of(table) or (format_of(first.name) if first else None) or default_format
-    return TableFiles(tree, format, paths, first.name if first else table)
+    example = PurePath(first.path).name if first is not None else table
+    format = chosen_format(options) or format_of(table) or (format_of(example) if first else None) or default_format
+    return TableFiles(tree, format, paths, example)
 
 
 def roots(tree: FileTree, table: str, default_format: str) -> tuple[PurePath, ...]:
@@ -158,11 +160,13 @@ def fingerprint(table: TableFiles) -> str:
     """
     tree, digest = table.tree, hashlib.sha256()
     with tree.looking(table.paths[0]):
-        for name, file in sorted((os.path.relpath(file, tree.folder), file) for file in tree.data_files(table.paths)):
-            now = tree.status(file)
-            if now is not None:  # else it was removed after it was listed, or is a broken link
-                digest.update(f"{name}\0{now.size}\0{now.mtime_ns}\0".encode())
+        for name, file in sorted((_relative(tree, file), file) for file in tree.data_files(table.paths)):
+            digest.update(f"{name}\0{file.size}\0{file.mtime_ns}\0".encode())
     return digest.hexdigest()[:16]
+
+
+def _relative(tree: FileTree, file: LandedFile) -> str:
+    return os.path.relpath(file.path, tree.folder) if os.path.isabs(file.path) else file.path
 
 
 def is_glob(table: str) -> bool:

@@ -7,12 +7,14 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from operator import attrgetter
 from pathlib import PurePath, PurePosixPath
 from typing import Any
 
 from rivet_dagster.catalogs.filesystem.catalog_location import scheme
 from rivet_dagster.catalogs.filesystem.sources.file_tree import FileStatus, FileTree, is_ignored
 from rivet_dagster.catalogs.filesystem.stores.store import Store, StoreUri
+from rivet_dagster.model.inputs import LandedFile
 from rivet_dagster.secrets.redaction import redacted
 
 _FOLDER = FileStatus(0, 0, is_folder=True)
@@ -32,6 +34,7 @@ class StoreTree(FileTree):
         self._store = store
         self._statuses: dict[PurePath, FileStatus | None] = {}
         self._names: dict[PurePath, list[str]] = {}
+        self._data: dict[PurePath, tuple[list[LandedFile], list[PurePath]]] = {}
         self._is_there = False
 
     def path_of(self, table: str) -> PurePath:
@@ -60,14 +63,14 @@ class StoreTree(FileTree):
             self._list(folder)
         return self._names[folder]
 
-    def data_files(self, paths: Sequence[PurePath]) -> Iterator[PurePath]:
+    def data_files(self, paths: Sequence[PurePath]) -> Iterator[LandedFile]:
         """Yield them, folder by folder, so that what has been archived in ignored folders is not listed."""
         with ThreadPoolExecutor(_AT_ONCE) as pool:
             for path in paths:
                 if self.is_folder(path):
                     yield from self._files_below(path, pool)
-                elif not is_ignored(path.name):
-                    yield path
+                elif not is_ignored(path.name) and (file := self.described(path)) is not None:
+                    yield file
 
     def open(self, path: PurePath) -> Any:
         """Open a file of pyarrow."""
@@ -123,28 +126,51 @@ class StoreTree(FileTree):
         return FileStatus(info.size or 0, time - time % _SECOND if self._store.uri.scheme == "s3a" else time)
 
     def _list(self, folder: PurePath) -> None:
-        from pyarrow.fs import FileSelector
-
-        try:
-            infos = self._store.client.get_file_info(FileSelector(self._store.key(folder)))
-        except FileNotFoundError:
-            infos = []
+        infos = self._infos(folder)
         for info in infos:
             self._statuses[folder / info.base_name] = self._status_of(info)
         self._names[folder] = sorted({info.base_name for info in infos})
 
-    def _files_below(self, folder: PurePath, pool: ThreadPoolExecutor) -> Iterator[PurePath]:
+    def _infos(self, folder: PurePath) -> list[Any]:
+        from pyarrow.fs import FileSelector
+
+        try:
+            infos: list[Any] = self._store.client.get_file_info(FileSelector(self._store.key(folder)))
+        except FileNotFoundError:
+            return []
+        return infos
+
+    def _files_below(self, folder: PurePath, pool: ThreadPoolExecutor) -> Iterator[LandedFile]:
         folders = [folder]
         while folders:
-            listings = list(pool.map(self.names_in, folders))
-            below = [
-                parent / name
-                for parent, names in zip(folders, listings, strict=True)
-                for name in names
-                if not is_ignored(name)
-            ]
-            folders = [path for path in below if self.is_folder(path)]
-            yield from (path for path in below if not self.is_folder(path))
+            below: list[PurePath] = []
+            for files, subfolders in pool.map(self._data_in, folders):
+                yield from files
+                below += subfolders
+            folders = below
+
+    def _data_in(self, folder: PurePath) -> tuple[list[LandedFile], list[PurePath]]:
+        """Return the data files in a folder, and its folders, as they were when the store was first asked for them.
+
+        A folder may hold hundreds of thousands: less is remembered of each than of those that ``names_in`` lists.
+        """
+        if folder not in self._data:
+            place = self.text(folder)
+            beginning = "" if place == "." else f"{place}/"
+            files, folders = [], []
+            infos = self._infos(folder)
+            while infos:
+                info = infos.pop()
+                name = info.base_name
+                if is_ignored(name):
+                    continue
+                status = self._status_of(info)
+                if status.is_folder:
+                    folders.append(folder / name)
+                else:
+                    files.append(LandedFile(f"{beginning}{name}", status.size, status.mtime_ns))
+            self._data[folder] = sorted(files, key=attrgetter("path")), sorted(folders)
+        return self._data[folder]
 
     def _copy(self, path: PurePath, target: PurePath) -> None:
         self._store.client.copy_file(self._store.key(path), self._store.key(target))
