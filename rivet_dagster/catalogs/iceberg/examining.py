@@ -73,8 +73,10 @@ LONG_PROPERTY = 450_000
 def examine_table(subject: str, table: Table, options: Mapping[str, Any]) -> Iterator[Finding]:
     """Yield findings of what makes each commit to ``table`` slower: files, snapshots, metadata files and properties."""
     metadata = table.metadata
-    is_off = parse_upkeep(options.get("upkeep")) is None
-    upkeep = f"Run `rivet-dagster upkeep` regularly{', with the option `upkeep` of the catalog' if is_off else ''}."
+    steps = parse_upkeep(options.get("upkeep"))
+    upkeep = "Run `rivet-dagster upkeep` regularly" + (
+        ", with the catalog's option `upkeep`." if steps is None else "."
+    )
     current = table.current_snapshot()
     facts = facts_of(current) if current is not None else {}
     files, size = (int(facts.get(f"total-{what}") or 0) for what in ("data-files", "files-size"))
@@ -85,7 +87,8 @@ def examine_table(subject: str, table: Table, options: Mapping[str, Any]) -> Ite
         since = datetime.fromtimestamp(oldest / 1000, UTC).date().isoformat()
         text = f"it has {len(metadata.snapshots):,} snapshots, since {since}, which each commit reads and writes"
         yield doubtful(subject, text, _KEEPS_ALL if keeps_all else upkeep)
-    removes = metadata.properties.get(REMOVES_METADATA, "false").lower() == "true"
+    has_orphans_removed = steps is not None and steps.remove_orphan_files is not None
+    removes = has_orphans_removed or metadata.properties.get(REMOVES_METADATA, "false").lower() == "true"
     commits = getattr(metadata, "last_sequence_number", 0)  # tables of version 1 have none
     if commits >= MANY_SNAPSHOTS and not removes and not keeps_all:
         text = f"nothing removes the metadata files that its {commits:,} commits have written"

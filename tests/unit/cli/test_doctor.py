@@ -268,15 +268,21 @@ def test_a_table_that_cannot_be_looked_up_does_not_stop_the_others(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("properties", "remedies"),
+    ("upkeep", "properties", "remedies"),
     [
-        ({}, ["Run `rivet-dagster upkeep` regularly.", "Run `rivet-dagster upkeep` regularly.", "Set `write.metadata"]),
-        ({"write.metadata.delete-after-commit.enabled": "true"}, ["Run `rivet-dagster upkeep` regularly."] * 2),
-        ({"gc.enabled": "false"}, ["Run `rivet-dagster upkeep` regularly.", "Upkeep removes none"]),
-        ({"mine": "x" * 450_000, "gc.enabled": "false"}, ["Run", "Upkeep removes none", "Shorten or remove it."]),
+        (True, {}, ["Run `rivet-dagster upkeep` regularly."] * 2),
+        (False, {}, ["Run", "Run `rivet-dagster upkeep` regularly, with the catalog's option", "Set `write.metadata"]),
+        (
+            {"remove_orphan_files": False},
+            {},
+            ["Run `rivet-dagster upkeep` regularly.", "Run `rivet-dagster upkeep` regularly.", "Set `write.metadata"],
+        ),
+        (False, {"write.metadata.delete-after-commit.enabled": "true"}, ["Run `rivet-dagster upkeep` regularly"] * 2),
+        (False, {"gc.enabled": "false"}, ["Run `rivet-dagster upkeep` regularly", "Upkeep removes none"]),
+        (True, {"mine": "x" * 450_000, "gc.enabled": "false"}, ["Run", "Upkeep removes none", "Shorten or remove it."]),
     ],
 )
-def test_what_an_iceberg_table_has_gathered_is_a_warning(properties, remedies):
+def test_what_an_iceberg_table_has_gathered_is_a_warning(upkeep, properties, remedies):
     summary = Summary(Operation.APPEND, **{"total-data-files": "2000", "total-files-size": "4000000"})
     snapshots = [
         Snapshot(snapshot_id=n, sequence_number=n, timestamp_ms=n * 86_400_000, manifest_list="l", summary=summary)
@@ -289,7 +295,7 @@ def test_what_an_iceberg_table_has_gathered_is_a_warning(properties, remedies):
         )
         update = {"snapshots": snapshots[:count], "last_sequence_number": count, "current_snapshot_id": count}
         table = Table(("shop", "orders"), metadata.model_copy(update=update), "x", None, None)
-        return list(examine_iceberg_table("table orders", table, {}))
+        return list(examine_iceberg_table("table orders", table, {"upkeep": upkeep}))
 
     found = examined(1000)
     assert [one.remedy[: len(remedy)] for one, remedy in zip(found, remedies, strict=True)] == remedies

@@ -9,6 +9,7 @@ from __future__ import annotations
 import gzip
 import os
 from collections.abc import Iterator
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
@@ -249,6 +250,16 @@ class HadoopCatalog(CatalogOfFolders):
 
 
 def _read(file: Path) -> TableMetadata:
+    status = file.stat()
+    return _parsed(file, (status.st_ino, status.st_mtime_ns, status.st_size))
+
+
+@lru_cache(maxsize=2)
+def _parsed(file: Path, _: tuple[int, int, int]) -> TableMetadata:
+    """Return the content of a metadata file, which is never changed; a later table may have one of the same name.
+
+    A run looks at a table and at its staging table many times, and metadata of thousands of snapshots is long.
+    """
     content = file.read_bytes()
     text = gzip.decompress(content) if ".gz" in file.suffixes else content
     return TableMetadataUtil.parse_raw(text.decode())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
@@ -39,8 +39,8 @@ EXPIRED = "rivet.expired"
 def published_snapshots(table: Table) -> list[Snapshot]:
     """Return the snapshots that have been current and still exist, the newest first."""
     ids = dict.fromkeys(entry.snapshot_id for entry in reversed(table.metadata.snapshot_log))
-    found = (table.snapshot_by_id(snapshot_id) for snapshot_id in ids)
-    return [snapshot for snapshot in found if snapshot is not None]
+    existing = {snapshot.snapshot_id: snapshot for snapshot in table.metadata.snapshots}
+    return [existing[snapshot_id] for snapshot_id in ids if snapshot_id in existing]
 
 
 def published_version(table: Table, snapshot: Snapshot, catalog: str, declared: str) -> Published:
@@ -126,7 +126,7 @@ def expired_version(table: Table, identity: str, current: Published) -> Publishe
 
 def list_versions(table: Table) -> tuple[Version, ...]:
     """Return the published versions that still exist, the newest first."""
-    current = current_version(table)
+    current, times = current_version(table), _times(table)
     found: dict[int, Version] = {}
     for snapshot in published_snapshots(table):
         version, publication = version_of(table, snapshot), publication_for(table, snapshot)
@@ -135,7 +135,7 @@ def list_versions(table: Table) -> tuple[Version, ...]:
                 str(version),
                 CURRENT if version == current else OLDER,
                 publication.rows,
-                published_at(table, snapshot),
+                _published_at(with_facts(table, snapshot), times),
                 publication.identity,
                 publication.inputs,
             )
@@ -144,8 +144,14 @@ def list_versions(table: Table) -> tuple[Version, ...]:
 
 def published_at(table: Table, snapshot: Snapshot) -> str:
     """Return when the version of a snapshot was published, in ISO 8601."""
-    first = with_facts(table, snapshot)
-    times = {entry.snapshot_id: entry.timestamp_ms for entry in table.metadata.snapshot_log}
+    return _published_at(with_facts(table, snapshot), _times(table))
+
+
+def _times(table: Table) -> dict[int, int]:
+    return {entry.snapshot_id: entry.timestamp_ms for entry in table.metadata.snapshot_log}
+
+
+def _published_at(first: Snapshot, times: Mapping[int, int]) -> str:
     moment = datetime.fromtimestamp(times.get(first.snapshot_id, first.timestamp_ms) / 1000, UTC)
     return facts_of(first).get(PUBLISHED_AT) or moment.isoformat(timespec="milliseconds")
 

@@ -68,6 +68,7 @@ class NessieCatalog(MetastoreCatalog):
         self.server = NessieServer(properties["uri"], properties.get("authentication.token"))
         self._warehouse = properties["warehouse"].rstrip("/")
         self._declared_ref = properties.get("ref")
+        self._recent: tuple[str, TableMetadata | None] = ("", None)
 
     @property
     def ref(self) -> str:
@@ -245,8 +246,12 @@ class NessieCatalog(MetastoreCatalog):
             raise NoSuchIcebergTableError(f"{_dotted(key)} is a content of the type {content['type']}")
         location = str(content["metadataLocation"])
         io = self._load_file_io(location=location)
-        metadata = FromInputFile.table_metadata(io.new_input(location))
-        metadata.properties.update(_NO_GC)
+        # Metadata files are never changed, and have names of their own: a run looks at a table many times.
+        recent, metadata = self._recent
+        if metadata is None or recent != location:
+            metadata = FromInputFile.table_metadata(io.new_input(location))
+            metadata.properties.update(_NO_GC)
+            self._recent = location, metadata
         return Table(key, metadata, location, self._load_file_io(metadata.properties, location), self)
 
     def _is_named(self, key: Key, location: str) -> bool:
