@@ -225,12 +225,13 @@ class FilesystemCatalog(
         return examining.examine(subject, self.location, self._layouts, publishes)
 
     def examine_table(self, table: str) -> Iterable[Finding]:
-        """Return the finding of small files, by the published version's folder."""
+        """Return the finding of small files, by the published version's folder. Raises RVT-407 for damaged versions."""
         from rivet_dagster.catalogs.filesystem import examining
 
-        layout = self.layout(table)
-        version = layout.published() if self._store is None else None
-        return examining.examine_files(f"table {table}", layout.data(version)) if version is not None else ()
+        if self._store is not None:
+            return ()
+        versions = lifecycle.history(self.layout(table))
+        return examining.examine_files(f"table {table}", self.layout(table).data(versions[0])) if versions else ()
 
     def _find(self, table: str, options: Mapping[str, Any]) -> TableFiles:
         return table_files.find(self._tree(table), table, self._format, options)

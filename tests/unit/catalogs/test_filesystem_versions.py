@@ -367,3 +367,20 @@ def test_eviction_spares_a_newer_version(warehouse, table):
     publish(warehouse, [2])
     warehouse.evict(last)
     assert ids(table) == [2]
+
+
+def test_a_damaged_manifest_of_an_old_version_stops_no_run(tmp_path):
+    """The commands that read it name it."""
+    lake = catalog(tmp_path, versions=3)
+    first, second = publish(lake, [1], run="one"), publish(lake, [2], run="two")
+    (tmp_path / f"warehouse/.rivet/orders/{first.version}.json").write_text('{"version": ')
+    for number in range(3, 7):
+        assert publish(lake, [number], run=f"run{number}").rows_before == 1
+        assert lake.published_by("orders", f"run{number}").version == lake.current("orders").version
+        assert lake.published_by("orders", "another") is None
+    assert lake.published_by("orders", "two").version == second.version
+    assert lake.sweep() == ()
+    for command in (lambda: lake.versions("orders"), lambda: lake.examine_table("orders")):
+        error = refused(command)
+        assert error.code == "RVT-407"
+        assert f"{first.version}.json" in str(error)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import fcntl
+import json
 import os
 import secrets
 import shutil
@@ -15,12 +16,12 @@ from itertools import takewhile
 from pathlib import Path
 
 from rivet_dagster.catalogs.filesystem.files.data_files import Footers, share
-from rivet_dagster.catalogs.filesystem.files.file_status import exists, is_folder, translate_read_errors
+from rivet_dagster.catalogs.filesystem.files.file_status import exists, is_folder, names_in, translate_read_errors
 from rivet_dagster.catalogs.filesystem.files.footers import is_data, parquet_files, read_statistics
 from rivet_dagster.catalogs.filesystem.versions import publishers
 from rivet_dagster.catalogs.filesystem.versions.error_tables import errors_folder, make_errors_folder
 from rivet_dagster.catalogs.filesystem.versions.heartbeat import FileHeartbeat
-from rivet_dagster.catalogs.filesystem.versions.layout import TableLayout, find_unlinked
+from rivet_dagster.catalogs.filesystem.versions.layout import TableLayout, find_unlinked, versions_in
 from rivet_dagster.catalogs.filesystem.versions.manifest import Manifest, read_manifest
 from rivet_dagster.errors import NotWritable, RivetError
 from rivet_dagster.file_replacement import sync
@@ -123,14 +124,19 @@ def switch(table: TableLayout, version: str) -> None:
 
 
 def history(table: TableLayout) -> list[str]:
-    """Return the published versions whose manifests still exist, the newest first."""
-    versions = []
+    """Return the published versions whose manifests still exist, the newest first. Raises RVT-407 for a damaged one."""
+    return [version for version, _ in _chain(table)]
+
+
+def _chain(table: TableLayout) -> Iterator[tuple[str, Manifest | None]]:
+    """Yield the published versions and their manifests, the newest first; the last one may have none any more."""
+    seen = set[str]()
     version = table.published()
-    while version is not None and version not in versions:
-        versions.append(version)
+    while version is not None and version not in seen:
+        seen.add(version)
         manifest = read_manifest(table.manifest(version))
+        yield version, manifest
         version = manifest.base if manifest else None
-    return versions
 
 
 def may_be_read(table: TableLayout, version: str) -> bool:
@@ -180,13 +186,26 @@ def tidy(folder: Path, footers: Footers) -> list[Path]:
 
 
 def published_by(table: TableLayout, identity: str) -> Manifest | None:
-    """Return the manifest of the version that ``identity`` published, even if it has expired; None if none is known."""
-    manifests = [manifest for version in history(table) if (manifest := read_manifest(table.manifest(version)))]
-    own = next((manifest for manifest in manifests if identity in manifest.publishers), None)
-    if own is not None:
-        return replace(own, identity=identity)
-    expired = publishers.find(table, identity) if manifests else None
-    return replace(expired, columns=manifests[0].columns) if expired is not None else None
+    """Return the manifest of the version that ``identity`` published, even if it has expired; None if none is known.
+
+    Manifests without that text are not parsed: a damaged one of an old version does not stop the runs that follow.
+    """
+    version = table.published()
+    if version is None:
+        return None
+    written = json.dumps(identity).encode()
+    if any(written in content for content in _contents(table)):
+        for _, manifest in _chain(table):
+            if manifest is not None and identity in manifest.publishers:
+                return replace(manifest, identity=identity)
+    newest, expired = read_manifest(table.manifest(version)), publishers.find(table, identity)
+    return replace(expired, columns=newest.columns) if newest is not None and expired is not None else None
+
+
+def _contents(table: TableLayout) -> Iterator[bytes]:
+    for version in versions_in(names_in(table.home)):
+        with suppress(FileNotFoundError):
+            yield table.manifest(version).read_bytes()
 
 
 def expire(table: TableLayout, keep: int) -> list[str]:
@@ -194,8 +213,11 @@ def expire(table: TableLayout, keep: int) -> list[str]:
 
     These are set aside; those to which a link leads stay, marked. The record of their publishers is kept.
     """
-    expired = history(table)[keep:]
-    publishers.remember(table, filter(None, (read_manifest(table.manifest(version)) for version in expired)))
+    if len(table.versions()) <= keep:
+        return []
+    chain = list(_chain(table))[keep:]
+    expired = [version for version, _ in chain]
+    publishers.remember(table, (manifest for _, manifest in chain if manifest is not None))
     if expired:
         sync(table.home)  # before the versions are removed, whose manifests are the only other record
     # The oldest first: an interrupt must not break the chain of manifests to versions that are still to be removed.

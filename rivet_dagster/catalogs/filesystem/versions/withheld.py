@@ -16,12 +16,13 @@ from rivet_dagster.model.storage import CURRENT, OLDER, STAGED, WITHHELD, Proven
 
 def all_versions(table: TableLayout) -> tuple[Version, ...]:
     """Return the published versions, the newest first, then the withheld ones, then those that runs have staged."""
-    existing = (name for name in lifecycle.history(table) if is_folder(table.data(name)))
-    published = [_published(table, name) for name in existing]
-    staged = [name for name in _marked(table) if is_staged(table, name)]
+    current = table.published()
+    published = [_published(table, name, current) for name in lifecycle.history(table) if is_folder(table.data(name))]
+    marked = _marked(table)
+    staged = [name for name in marked if is_staged(table, name)]
     return (
         *published,
-        *(Version(name, WITHHELD, _rows(table, name)) for name in _withheld(table)),
+        *(Version(name, WITHHELD, _rows(table, name)) for name in marked if name not in staged),
         *(_staged(table, name) for name in staged),
     )
 
@@ -89,9 +90,9 @@ def evict(table: TableLayout, version: str) -> None:
                 lifecycle.remove(table, name)
 
 
-def _published(table: TableLayout, name: str) -> Version:
+def _published(table: TableLayout, name: str, current: str | None) -> Version:
     manifest = read_manifest(table.manifest(name))
-    state = CURRENT if name == table.published() else OLDER
+    state = CURRENT if name == current else OLDER
     if manifest is None:
         return Version(name, state, _rows(table, name))
     return Version(name, state, manifest.rows, manifest.published_at, manifest.identity, manifest.inputs)
@@ -113,8 +114,9 @@ def _withheld(table: TableLayout) -> list[str]:
 
 def _marked(table: TableLayout) -> list[str]:
     """Return the versions with a mark that are not published."""
-    published = lifecycle.history(table)
-    return [name for name in sorted(table.versions()) if exists(table.withheld(name)) and name not in published]
+    marked = [name for name in sorted(table.versions()) if exists(table.withheld(name))]
+    published = lifecycle.history(table) if marked else []
+    return [name for name in marked if name not in published]
 
 
 def _named(table: TableLayout, state: str) -> list[str]:
