@@ -2,6 +2,7 @@
 
 import random
 from collections import Counter
+from datetime import date, timedelta
 
 import dagster as dg
 import pytest
@@ -10,7 +11,7 @@ from support.sensors import Ticker, sensor_of
 from support.torture import some
 
 from rivet_dagster import RivetError, RivetProject, build_after_success_sensor, load_definitions
-from rivet_dagster.definitions.sensors import after_success
+from rivet_dagster.definitions.sensors import after_success, requests
 
 SENSOR = {"type": "after_success", "monitored": 'key:"left" or key:"right"', "target": 'key:"out"'}
 DAILY = {"type": "daily", "column": "day", "start": "2024-01-01", "end": "2024-02-01"}
@@ -123,8 +124,12 @@ def test_any_partition_counts_for_a_target_without_partitions(folder, instance):
     assert run.partition_key is None
 
 
-def test_a_long_backfill_is_read_page_by_page(folder, instance, monkeypatch):
+@pytest.mark.parametrize("seconds", [-1.0, 20.0])
+def test_a_long_backfill_is_read_page_by_page(folder, instance, monkeypatch, seconds):
+    """As many pages in a tick as there is time for, at least one."""
     monkeypatch.setattr(after_success, "PAGE", 5)
+    monkeypatch.setattr(after_success, "SECONDS", seconds)
+    monkeypatch.setattr(requests, "PLAIN", 100)
     ticker = Ticker(sensor_of(project_with(folder, DAILY).root, "after"), instance)
     ticker.tick()
     days = [f"2024-01-{day:02}" for day in range(1, 13)]
@@ -132,7 +137,19 @@ def test_a_long_backfill_is_read_page_by_page(folder, instance, monkeypatch):
         for day in days:
             materialize(instance, name, day)
     found = [[run.partition_key for run in ticker.tick()] for _ in range(4)]
-    assert found == [days[:5], days[5:10], days[10:], []]
+    assert found == ([days[:5], days[5:10], days[10:], []] if seconds < 0 else [days, [], [], []])
+
+
+def test_a_long_cursor_is_compressed(folder, instance):
+    ticker = Ticker(sensor_of(project_with(folder, {**DAILY, "end": "2030-01-01"}).root, "after"), instance)
+    ticker.tick()
+    days = [str(date(2024, 1, 1) + timedelta(days=number)) for number in range(500)]
+    for day in days:
+        materialize(instance, "left", day)
+    assert ticker.tick() == []
+    assert len(ticker.cursor) < 6_000
+    materialize(instance, "right", days[7])
+    assert [run.partition_key for run in ticker.tick()] == [days[7]]
 
 
 @pytest.mark.parametrize("partitions", [None, DAILY])

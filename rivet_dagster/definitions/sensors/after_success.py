@@ -2,7 +2,8 @@
 
 # No `from __future__ import annotations` here: Dagster reads the annotation of a sensor's context as a class.
 
-from collections.abc import Container, Iterable, Sequence
+import time
+from collections.abc import Container, Iterable, Iterator, Sequence
 
 import dagster as dg
 
@@ -16,8 +17,11 @@ from rivet_dagster.model.text_lines import Origin
 
 KIND = "after_success"
 
-PAGE = 1000
-"""The maximum number of materializations of one asset that a tick reads; the next tick reads on."""
+PAGE = 100
+"""The number of materializations of one asset that are read at once: their metadata may be long."""
+
+SECONDS = 20.0
+"""For how long a tick reads further pages, of all assets together; Dagster stops a tick after 60. The next reads on."""
 
 _WHOLE = ""
 """The key of ``Waiting`` for a target without partitions."""
@@ -77,15 +81,22 @@ def build_after_success_sensor(
         before = read_cursor(context, KIND) or {}
         after: dict[str, int] = {}
         waiting: Waiting = {part: dict(events) for part, events in before.get("waiting", {}).items()}
+        end = time.monotonic() + SECONDS
         for asset, key in keys.items():
             start = before.get("after", {}).get(asset)
-            events = _newest(context, key, start) if partitions is None or start is None else _next(context, key, start)
-            events = _published(context, events, checks.get(asset))
-            after[asset] = max(start or 0, *(event.storage_id for event in events), 0)
-            if partitions is None or start is not None:
-                for event in events:
+            if partitions is None or start is None:
+                pages: Iterable[Sequence[dg.EventLogRecord]] = [_newest(context, key, start)]
+            else:
+                pages = _next(context, key, start, end)
+            after[asset] = start or 0
+            for page in pages:
+                events = _published(context, page, checks.get(asset))
+                after[asset] = max(after[asset], *(event.storage_id for event in events), 0)
+                for event in events if partitions is None or start is not None else ():
                     part = (event.partition_key or _WHOLE) if partitions is not None else _WHOLE
                     waiting.setdefault(part, {})[asset] = event.storage_id
+                if len(events) < len(page):
+                    break
         waiting = _still_valid(waiting, keys, partitions)
         ready = sorted(part for part, events in waiting.items() if events.keys() == keys.keys())
         requests = [
@@ -122,9 +133,17 @@ def _newest(context: dg.SensorEvaluationContext, key: dg.AssetKey, start: int | 
     return context.instance.fetch_materializations(wanted, limit=1).records
 
 
-def _next(context: dg.SensorEvaluationContext, key: dg.AssetKey, start: int) -> Sequence[dg.EventLogRecord]:
-    wanted = dg.AssetRecordsFilter(asset_key=key, after_storage_id=start)
-    return context.instance.fetch_materializations(wanted, limit=PAGE, ascending=True).records
+def _next(
+    context: dg.SensorEvaluationContext, key: dg.AssetKey, start: int, end: float
+) -> Iterator[Sequence[dg.EventLogRecord]]:
+    """Yield pages of the materializations after the storage id ``start``: one, and further ones until ``end``."""
+    is_last = False
+    while not is_last:
+        wanted = dg.AssetRecordsFilter(asset_key=key, after_storage_id=start)
+        page = context.instance.fetch_materializations(wanted, limit=PAGE, ascending=True).records
+        yield page
+        is_last = len(page) < PAGE or time.monotonic() > end
+        start = page[-1].storage_id if page else start
 
 
 def _published(

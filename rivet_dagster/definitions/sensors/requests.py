@@ -5,8 +5,10 @@ Errors in the arguments of a sensor, collected to be raised as one error.
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import json
+import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
@@ -58,18 +60,32 @@ def read_cursor(context: dg.SensorEvaluationContext, kind: str) -> Mapping[str, 
     """Return the content of the cursor; None at the first tick, or if a sensor of another kind had the name before."""
     try:
         parts = json.loads(context.cursor or "null")
-    except ValueError:
+        if isinstance(parts, dict) and _PACKED in parts:
+            parts = json.loads(zlib.decompress(base64.b64decode(parts[_PACKED])))
+    except (ValueError, TypeError, zlib.error):
         return None
     return parts if isinstance(parts, dict) and parts.get("kind") == kind else None
 
 
+PLAIN = 10_000
+"""The most characters of a cursor that is stored as it is: Dagster stores that of each tick, and keeps it for days."""
+
+_PACKED = "packed"
+
+
 def cursor(kind: str, **parts: Any) -> str:
-    """Return the cursor that holds ``parts``.
+    """Return the cursor that holds ``parts``; a long one is compressed, if that makes it shorter.
 
     >>> cursor("files", last="", version="5e88")
     '{"kind":"files","last":"","version":"5e88"}'
+    >>> len(cursor("files", days=[f"2024-{number}" for number in range(10_000)])) < 40_000
+    True
     """
-    return json.dumps({"kind": kind, **parts}, separators=(",", ":"))
+    text = json.dumps({"kind": kind, **parts}, separators=(",", ":"))
+    if len(text) <= PLAIN:
+        return text
+    packed = base64.b64encode(zlib.compress(text.encode(), 9)).decode()
+    return min(text, json.dumps({"kind": kind, _PACKED: packed}, separators=(",", ":")), key=len)
 
 
 def run_key(context: dg.SensorEvaluationContext, cause: Any) -> str:
