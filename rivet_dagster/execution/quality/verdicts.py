@@ -10,7 +10,7 @@ from typing import Any
 from rivet_dagster.engines.contract import EngineSession, Frame
 from rivet_dagster.errors import RivetError
 from rivet_dagster.execution.results import CheckResult
-from rivet_dagster.model.check_plan import ByColumns, ByQuery, CompiledCheck, InOnePass, one_pass
+from rivet_dagster.model.check_plan import BoundQuery, ByColumns, ByQuery, CompiledCheck, InOnePass, one_pass
 from rivet_dagster.model.proof import proven_violations
 from rivet_dagster.model.storage import Statistics
 
@@ -32,8 +32,8 @@ def judge(
     """Return the result of each check, in order, on the relation registered in ``session`` under the joint's name.
 
     Checks that ``known``, storage's statistics of the relation, decides are not run; ``other`` gives the rows of other
-    joints that checks read. No check hides another: if the query that they share fails, each check runs by itself, and
-    only those that cannot run count as failed.
+    joints that checks read. No check hides another: if the query that they share fails, those that cannot run are left
+    out of it, and count as failed.
     """
     gate = _Gate(joint, session, other)
     proofs = {c.name: proven_violations(c.queries.proof, known) if known is not None else None for c in checks}
@@ -56,19 +56,54 @@ class _Gate:
         self._other = other
 
     def in_one_pass(self, checks: Sequence[CompiledCheck]) -> dict[str, CheckResult]:
-        """Return the results of checks that share one query, by name; none if that query fails."""
+        """Return the results of checks that share one query, by name, without those that cannot run.
+
+        Those that cannot be analyzed are found without reading a row. Where others fail on rows, halves of the checks
+        share a query, and so on: a few scans for each of them, not one for each check.
+        """
+        found = self._pass(checks)
+        if found is not None:
+            return found
+        analyzed = [check for part in _working(checks, self._is_analyzed) for check in part]
+        found = self._pass(analyzed) if len(analyzed) < len(checks) else None
+        if found is not None:
+            return found
+        results: dict[str, CheckResult] = {}
+
+        def run(part: Sequence[CompiledCheck]) -> bool:
+            of_part = self._pass(part)
+            results.update(of_part or {})
+            return of_part is not None
+
+        for half in _halves(analyzed):
+            _working(half, run)
+        return results
+
+    def _pass(self, checks: Sequence[CompiledCheck]) -> dict[str, CheckResult] | None:
+        """Return the results of checks by one query, None if it fails."""
         if not checks:
             return {}
         clock = _Clock()
-        aggregates = {check.name: aggregate for check in checks if (aggregate := _aggregate(check)) is not None}
-        query = one_pass(f"`{self._joint}`", aggregates.values())
+        query = self._shared(checks)
         try:
             row = self._session.rows(query.sql, query.parameters)[0]
         except RivetError:
-            return {}
-        counts = {name: int(row[aggregate.name]) for name, aggregate in aggregates.items()}
+            return None
         seconds = clock.seconds
+        counts = {check.name: int(row[aggregate.name]) for check, aggregate in _aggregates(checks)}
         return {check.name: self.with_samples(check, counts[check.name], seconds) for check in checks}
+
+    def _is_analyzed(self, checks: Sequence[CompiledCheck]) -> bool:
+        """Return whether the engine can analyze the query that ``checks`` share; it is not run."""
+        query = self._shared(checks)
+        try:
+            self._session.columns(self._session.query(query.sql, query.parameters))
+        except RivetError:
+            return False
+        return True
+
+    def _shared(self, checks: Sequence[CompiledCheck]) -> BoundQuery:
+        return one_pass(f"`{self._joint}`", [aggregate for _, aggregate in _aggregates(checks)])
 
     def by_itself(self, check: CompiledCheck) -> CheckResult:
         """Return the result of a check that has a query of its own."""
@@ -116,6 +151,27 @@ class _Clock:
     @property
     def seconds(self) -> float:
         return time.perf_counter() - self._started
+
+
+def _working(
+    checks: Sequence[CompiledCheck], works: Callable[[Sequence[CompiledCheck]], bool]
+) -> list[Sequence[CompiledCheck]]:
+    """Return the largest parts of ``checks``, by repeated halving, for which ``works`` is true."""
+    if not checks:
+        return []
+    if works(checks):
+        return [checks]
+    return [part for half in _halves(checks) for part in _working(half, works)]
+
+
+def _halves(checks: Sequence[CompiledCheck]) -> tuple[Sequence[CompiledCheck], ...]:
+    """Return two halves of several checks; none of a single one."""
+    middle = len(checks) // 2
+    return (checks[:middle], checks[middle:]) if middle else ()
+
+
+def _aggregates(checks: Iterable[CompiledCheck]) -> list[tuple[CompiledCheck, InOnePass]]:
+    return [(check, aggregate) for check in checks if (aggregate := _aggregate(check)) is not None]
 
 
 def _aggregate(check: CompiledCheck) -> InOnePass | None:
