@@ -134,6 +134,10 @@ def samples_table(rows: Sequence[Mapping[str, str]]) -> dg.MetadataValue:
     return dg.MetadataValue.table(records=[dg.TableRecord(dict(row)) for row in rows], schema=schema)
 
 
+_LOOKED_AT = 20_000
+"""The characters of a value in which secrets are looked for: far more than are shown, so that none is shown in part."""
+
+
 def short_text(value: Any) -> str:
     """Return a value as a text of at most 200 characters."""
-    return "NULL" if value is None else shorten_text(redacted(str(value)), CHARACTERS)
+    return "NULL" if value is None else shorten_text(redacted(str(value)[:_LOOKED_AT]), CHARACTERS)

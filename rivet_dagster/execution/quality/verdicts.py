@@ -13,6 +13,12 @@ from rivet_dagster.execution.results import CheckResult
 from rivet_dagster.model.check_plan import BoundQuery, ByColumns, ByQuery, CompiledCheck, InOnePass, one_pass
 from rivet_dagster.model.proof import proven_violations
 from rivet_dagster.model.storage import Statistics
+from rivet_dagster.sql.write_strategies.alignment import shortened
+
+LONGEST = 1_000
+"""The most characters of a text in a sample, or bytes of a binary; 200 characters of it are shown."""
+
+_SAMPLES = "rivet_samples"
 
 
 def proven(joint: str, checks: Sequence[CompiledCheck], known: Statistics) -> tuple[CheckResult, ...] | None:
@@ -135,11 +141,21 @@ class _Gate:
             return result
         clock = _Clock()
         try:
-            samples = self._session.rows(query.sql, query.parameters, check.timeout)
+            samples = self._samples(query, check.timeout)
         except (RivetError, TimeoutError) as failure:
             error = f"its samples could not be read: {failure}"
             return replace(result, error=error, seconds=seconds + clock.seconds)
         return replace(result, samples=tuple(samples), seconds=seconds + clock.seconds)
+
+    def _samples(self, query: BoundQuery, timeout: float | None) -> Sequence[Mapping[str, Any]]:
+        """Return sample rows, whose long texts the engine cuts: a row may be longer than this process has room for."""
+        frame = self._session.query(query.sql, query.parameters)
+        shorter = shortened(self._session.columns(frame), _SAMPLES, LONGEST)
+        if shorter is None:
+            return self._session.rows(query.sql, query.parameters, timeout)
+        with self._session.views():
+            self._session.register(_SAMPLES, frame)
+            return self._session.rows(shorter, None, timeout)
 
 
 class _Clock:

@@ -79,6 +79,29 @@ def projection(columns: Columns, existing: Columns, name: str) -> str:
     return sql_text(exp.select(*chosen).from_(plain_relation(name)))
 
 
+_TEXT = re.compile(r"string|varchar|char|binary")
+
+
+def shortened(columns: Columns, name: str, most: int) -> str | None:
+    """Return the query of the relation ``name`` with texts and binaries of at most ``most`` characters or bytes.
+
+    None if it has no such column, or two columns of one name.
+
+    >>> shortened([("id", "int"), ("note", "string")], "batch", 1000)
+    'SELECT `id`, LEFT(`note`, 1000) AS `note` FROM `batch`'
+    """
+    is_text = [_TEXT.match(kind.lower()) is not None for _, kind in columns]
+    if not any(is_text) or len({column.lower() for column, _ in columns}) < len(columns):
+        return None
+    chosen = [
+        exp.alias_(exp.func("LEFT", plain_column(column), exp.Literal.number(most)), column, quoted=True)
+        if cut
+        else plain_column(column)
+        for (column, _), cut in zip(columns, is_text, strict=True)
+    ]
+    return sql_text(exp.select(*chosen).from_(plain_relation(name)))
+
+
 def without_rows(columns: Columns) -> str:
     """Return the query of no rows with ``columns``.
 

@@ -63,3 +63,17 @@ def test_checks_that_cannot_run_cost_few_queries(tmp_path, wrong, few, many):
         assert failed == {f"wrong_{n}" for n in range(len(wrong))}
         assert all((result.error is not None) == (result.check.name in failed) for result in results)
         assert [result.check.name for result in results].index("good_0") == 0
+
+
+def test_the_engine_cuts_long_texts_of_samples(tmp_path):
+    check = {"type": "not_null", "columns": ["other"]}
+    files = {
+        "sources/rows.yaml": {"type": "source", "catalog": "raw", "table": "rows"},
+        "sinks/out.yaml": sink("out", "rows", assertions=[check]),
+    }
+    (compiled,) = ProjectFolder(tmp_path, files).assembly.joint("out").checks
+    with closing(DuckDBEngine(EngineSpec("duck", "duckdb")).session()) as session:
+        rows = "SELECT repeat('x', 5000) AS long, 7 AS id, CAST(NULL AS INT) AS other"
+        session.register("out", session.query(rows))
+        (result,) = judge("out", [compiled], session, None, lambda name: pytest.fail(name))
+    assert result.samples == ({"long": "x" * 1000, "id": 7, "other": None},)
