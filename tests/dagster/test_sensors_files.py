@@ -1,5 +1,6 @@
 """The sensor `files`: each change leads to exactly one run."""
 
+import gc
 import json
 import os
 import random
@@ -15,6 +16,7 @@ from support.torture import some
 
 from rivet_dagster import RivetError, RivetProject, build_files_sensor, load_definitions
 from rivet_dagster.definitions.sensors import files as files_sensor
+from rivet_dagster.model.inputs import LandedFile
 
 SENSOR = {"type": "files", "source": "orders", "target": '+key:"out"', "minimum_interval_seconds": 45}
 
@@ -246,6 +248,28 @@ def test_a_sensor_made_in_python_equals_the_one_declared_in_yaml(folder, instanc
         with dg.build_sensor_context(instance=instance) as context:
             results.append((str(job.selection), sensor.description, job.name, sensor(context)))
     assert results[0] == results[1]
+
+
+def test_a_tick_lists_each_folder_once_and_the_files_are_released(zone, monkeypatch):
+    """Whether there is a change or not, and whatever comes or goes while the folders are listed."""
+    files, ticker = zone
+    for name in ("a.csv", "deep/b.csv", "deep/c.csv"):
+        files.put(name)
+    scan, scanned = os.scandir, list[str]()
+
+    def counting(folder):
+        scanned.append(Path(folder).name)
+        if scanned[-1] == "deep":  # its parent has been listed
+            (files.folder / "a.csv").unlink(missing_ok=True)
+        return scan(folder)
+
+    monkeypatch.setattr(os, "scandir", counting)
+    for requests in (1, 0, 0):  # the file that has gone requests nothing
+        scanned.clear()
+        assert len(ticker.tick()) == requests
+        assert scanned == ["landing", "deep"]
+    gc.collect()
+    assert not [found for found in gc.get_objects() if isinstance(found, LandedFile) and "deep/b" in found.path]
 
 
 def test_many_files_need_a_small_cursor_and_a_short_tick(folder, instance):

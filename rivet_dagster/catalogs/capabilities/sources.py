@@ -31,6 +31,13 @@ class ListsFiles(Catalog):
         Raises RVT-403.
         """
 
+    def version_of_files(self, table: str, options: Mapping[str, Any], files: Sequence[LandedFile]) -> str:
+        """Return the ``data_version`` of ``table`` as it was when it consisted of ``files``; by default that of now.
+
+        Raises RVT-403.
+        """
+        return self.data_version(table, options)
+
 
 class ListsTables(Catalog):
     """lists its tables."""

@@ -223,6 +223,12 @@ class TablesOverBase(
         """Return the files of the base: a table that is published is read as a whole."""
         return capable(self.base, ListsFiles).files(table, options)
 
+    def version_of_files(self, table: str, options: Mapping[str, Any], files: Sequence[LandedFile]) -> str:
+        """Return the version of the environment's table, or that of the base's files."""
+        if self.environment.is_built(table):
+            return self.data_version(table, options)
+        return capable(self.base, ListsFiles).version_of_files(table, options, files)
+
     def landing_zone(self, table: str, options: Mapping[str, Any]) -> LandingZone:
         """Return the base's landing zone."""
         return capable(self.base, HasLandingZones).landing_zone(table, options)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -116,6 +116,10 @@ class FilesystemCatalog(
     def files(self, table: str, options: Mapping[str, Any]) -> tuple[LandedFile, ...]:
         """Return a file, or all files below a directory or a glob's matches, whose parent folder must exist."""
         return source_files(self._tree(table), table, self._format)
+
+    def version_of_files(self, table: str, options: Mapping[str, Any], files: Sequence[LandedFile]) -> str:
+        """Return the hash that ``data_version`` returns, without listing the files again."""
+        return table_files.fingerprint_of(files, self._tree(table).folder)
 
     def landing_zone(self, table: str, options: Mapping[str, Any]) -> FilesystemLandingZone:
         """Return a directory or the matches of a glob as a landing zone."""

@@ -4,6 +4,8 @@
 
 import base64
 import hashlib
+from collections.abc import Mapping
+from typing import Any
 
 import dagster as dg
 
@@ -24,7 +26,7 @@ from rivet_dagster.definitions.sensors.requests import (
 )
 from rivet_dagster.errors import RivetError
 from rivet_dagster.execution.reading.landing import version_of
-from rivet_dagster.execution.reading.sources import data_version, source_files
+from rivet_dagster.execution.reading.sources import source_files, version_of_files
 from rivet_dagster.execution.runtime import Runtime
 from rivet_dagster.model.inputs import LandedFile
 from rivet_dagster.model.text_lines import Origin
@@ -79,19 +81,18 @@ def build_files_sensor(
     @secrets_redacted()
     def look(context: dg.SensorEvaluationContext) -> dg.SensorResult | dg.SkipReason:
         runtime = Runtime(project.assembly, project.root, environment=project.environment)
-        count, now = _look(runtime, joint)
         before = read_cursor(context, KIND)
+        # Dagster retains the local variables of the function that makes its first result: the files must not be there.
+        count, now, version = _look(runtime, joint, before)
         if before is not None and before["version"] == now["version"]:
             return dg.SkipReason(f"no change in {count} files")
         changed = count > 0 and _has_new(now.get("files"), before.get("files") if before is not None else "")
-        # Of a landing zone it is that of the listing, which takes long if there are many files.
-        version = now["version"] if joint.landing or not count else data_version(runtime, joint)
         key = run_key(context, now["version"]) if changed else (before or {}).get("last", "")
         return dg.SensorResult(
             run_requests=[dg.RunRequest(run_key=key)] if changed else None,
             skip_reason=None if changed else f"no new file among {count}",
             cursor=cursor(KIND, last=key, **now),
-            asset_events=[observation(project, source, version)] if count else [],
+            asset_events=[observation(project, source, version)] if version is not None else [],
         )
 
     return look
@@ -106,12 +107,19 @@ def _listed_source(project: RivetProject, name: str) -> SourceJoint:
     return joint
 
 
-def _look(runtime: Runtime, joint: SourceJoint) -> tuple[int, dict[str, str]]:
-    """Return how many files there are, and a cursor's content: their version and, if not too many, their digests."""
+def _look(
+    runtime: Runtime, joint: SourceJoint, before: Mapping[str, Any] | None
+) -> tuple[int, dict[str, str], str | None]:
+    """Return how many files there are, a cursor's content, and the source's data version if it is not as ``before``.
+
+    The cursor has the version of the listing and, if they are not too many, the digests of the files.
+    """
     files = source_files(runtime, joint)
-    version = version_of(files)
+    now = {"version": version_of(files)}
+    if before is not None and before["version"] == now["version"]:
+        return len(files), now, None
     digests = {"files": "".join(map(_digest, files))} if len(files) <= REMEMBERED else {}
-    return len(files), {"version": version} | digests
+    return len(files), now | digests, version_of_files(runtime, joint, files) if files else None
 
 
 def _has_new(now: str | None, before: str | None) -> bool:

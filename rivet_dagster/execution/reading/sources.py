@@ -5,7 +5,7 @@ How the rows of an error table are read: those of the published version of the t
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from rivet_dagster.catalogs.capabilities import capable
 from rivet_dagster.catalogs.capabilities.sources import ListsFiles
@@ -121,6 +121,15 @@ def source_files(runtime: Runtime, joint: SourceJoint) -> tuple[LandedFile, ...]
         if joint.landing:
             return landing_zone(runtime, joint).files()
         return capable(runtime.catalog(joint.catalog), ListsFiles).files(joint.table, joint.options)
+
+
+def version_of_files(runtime: Runtime, joint: SourceJoint, files: Sequence[LandedFile]) -> str:
+    """Return the data version of the source when it consisted of ``files``. It takes no engine. Raises RVT-403."""
+    with locating_errors(joint):
+        if joint.landing:
+            return version_of(files)
+        catalog = capable(runtime.catalog(joint.catalog), ListsFiles)
+        return catalog.version_of_files(joint.table, joint.options, files)
 
 
 def data_version(runtime: Runtime, joint: SourceJoint) -> str:

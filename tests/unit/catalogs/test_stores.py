@@ -5,7 +5,9 @@ import gzip
 import io
 import re
 import socket
+from collections import Counter
 from pathlib import Path
+from threading import Barrier
 from unittest.mock import patch
 
 import pyarrow as pa
@@ -372,6 +374,43 @@ def test_two_processes_may_archive_the_same_file(bucket):
     assert bucket.objects() == []  # the other one has it
     zone(bucket).archive(files, "v2")
     assert bucket.objects() == []
+
+
+class Recording:
+    """A client that records its calls."""
+
+    def __init__(self, client):
+        self.client, self.calls = client, []
+
+    def __getattr__(self, name):
+        def call(*arguments):
+            self.calls.append(name)
+            return getattr(self.client, name)(*arguments)
+
+        return call
+
+
+def test_archiving_asks_four_times_for_a_file_and_once_for_a_folder(bucket):
+    """Before, after the copy; where they go is listed. Several are moved at once, or the barrier would break."""
+    counted = []
+    for count in (4, 12):
+        bucket.put(*(f"zone/{folder}/{number}.csv" for number in range(count) for folder in "ab"))
+        lake = catalog(bucket, ".")
+        lake._store.client = recording = Recording(lake._store.client)
+        one = lake.landing_zone("zone", {})
+        files = one.files()
+        recording.calls.clear()
+        two, copy = Barrier(2), store_tree.StoreTree._copy
+
+        def waiting(tree, path, target, copy=copy, two=two):
+            two.wait(timeout=20)
+            copy(tree, path, target)
+
+        with patch.object(store_tree.StoreTree, "_copy", waiting):
+            one.archive(files, f"v{count}")
+        counted.append(Counter(recording.calls))
+        assert one.files() == ()
+    assert counted == [{"get_file_info": 2 * files + 2, "copy_file": files, "delete_file": files} for files in (8, 24)]
 
 
 def test_archived_files_are_not_overwritten_and_other_files_are_moved(bucket):

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import stat
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from operator import attrgetter
@@ -28,6 +28,10 @@ class FileStatus:
     size: int
     mtime_ns: int
     is_folder: bool = False
+
+
+Move = tuple[PurePath, PurePath, FileStatus]
+"""The path of a file, the path that it gets, and the status that it must still have."""
 
 
 class FileTree(ABC):
@@ -91,6 +95,18 @@ class FileTree(ABC):
 
         Raises FileExistsError if there is something at ``target``, or at ``path`` when another file must go back there.
         """
+
+    def move_all(self, moves: Iterable[Move]) -> Iterator[tuple[Move, OSError]]:
+        """Move files as ``move`` does, and yield those that could not be moved, each with its error."""
+        return ((move, error) for move in moves if (error := self.try_move(move)) is not None)
+
+    def try_move(self, move: Move) -> OSError | None:
+        """Move a file, and return the error if it could not be moved."""
+        try:
+            self.move(*move)
+        except OSError as error:
+            return error
+        return None
 
     @abstractmethod
     def trouble(self, error: Exception) -> tuple[str, str | None]:

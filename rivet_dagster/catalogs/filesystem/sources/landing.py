@@ -7,11 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
+from operator import attrgetter
 from pathlib import PurePath
 from typing import Any
 
 from rivet_dagster.catalogs.capabilities.sources import LandingZone
-from rivet_dagster.catalogs.filesystem.sources.file_tree import FileStatus, FileTree, is_ignored
+from rivet_dagster.catalogs.filesystem.sources.file_tree import FileStatus, FileTree, Move, is_ignored
 from rivet_dagster.catalogs.filesystem.sources.table_files import (
     chosen_format,
     fixed_folder,
@@ -67,13 +69,8 @@ class FilesystemLandingZone(LandingZone):
     def archive(self, files: Iterable[LandedFile], name: str) -> None:
         """Move files to ``_archive/<name>`` beside them."""
         tree = self.look()
-        failed = []
-        for file in files:
-            path = tree.folder / file.path
-            try:
-                tree.move(path, path.parent / ARCHIVE / name / path.name, FileStatus(file.size, file.mtime_ns))
-            except OSError as error:
-                failed.append(f"{tree.shown(path)}: {tree.trouble(error)[0]}")
+        moves = (_move(tree.folder / file.path, name, file) for file in files)
+        failed = [f"{tree.shown(path)}: {tree.trouble(error)[0]}" for (path, *_), error in tree.move_all(moves)]
         if failed:
             more = f" and {len(failed) - _SHOWN} more" if len(failed) > _SHOWN else ""
             raise RivetError("RVT-410", f"cannot archive {'; '.join(failed[:_SHOWN])}{more}")
@@ -116,6 +113,10 @@ class FilesystemLandingZone(LandingZone):
         return tuple(root for match in matches(tree, self.table, all_parts=True) for root in tree.existing(match))
 
 
+def _move(path: PurePath, name: str, file: LandedFile) -> Move:
+    return path, path.parent / ARCHIVE / name / path.name, FileStatus(file.size, file.mtime_ns)
+
+
 def _folders_in(tree: FileTree, folder: PurePath) -> list[PurePath]:
     return [path for name in tree.names_in(folder) if tree.is_folder(path := folder / name)]
 
@@ -136,8 +137,9 @@ def list_files(tree: FileTree, table: str, find_roots: Callable[[], tuple[PurePa
         paths = find_roots()
         if not paths:
             require_folder(tree, fixed_folder(tree, table) if is_glob(table) else path.parent)
-        files = {file.path: file for file in tree.data_files(paths)}
-    return tuple(files[path] for path in sorted(files))
+        files = sorted(tree.data_files(paths), key=attrgetter("path"))
+    # The braces of a glob may name a file twice.
+    return tuple(next(same) for _, same in groupby(files, attrgetter("path")))
 
 
 def require_folder(tree: FileTree, folder: PurePath) -> None:

@@ -10,7 +10,7 @@ import glob
 import hashlib
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import takewhile
 from pathlib import PurePath
@@ -158,15 +158,20 @@ def fingerprint(table: TableFiles) -> str:
 
     Files in folders that the engine ignores are included: a needless change is harmless, a missed one is not.
     """
-    tree, digest = table.tree, hashlib.sha256()
-    with tree.looking(table.paths[0]):
-        for name, file in sorted((_relative(tree, file), file) for file in tree.data_files(table.paths)):
-            digest.update(f"{name}\0{file.size}\0{file.mtime_ns}\0".encode())
+    with table.tree.looking(table.paths[0]):
+        return fingerprint_of(table.tree.data_files(table.paths), table.tree.folder)
+
+
+def fingerprint_of(files: Iterable[LandedFile], folder: PurePath) -> str:
+    """Return the fingerprint of a table that consists of ``files``, in any order; ``folder`` is the catalog's."""
+
+    def name(file: LandedFile) -> str:
+        return os.path.relpath(file.path, folder) if os.path.isabs(file.path) else file.path
+
+    digest = hashlib.sha256()
+    for file in sorted(files, key=name):
+        digest.update(f"{name(file)}\0{file.size}\0{file.mtime_ns}\0".encode())
     return digest.hexdigest()[:16]
-
-
-def _relative(tree: FileTree, file: LandedFile) -> str:
-    return os.path.relpath(file.path, tree.folder) if os.path.isabs(file.path) else file.path
 
 
 def is_glob(table: str) -> bool:

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from itertools import islice
 from operator import attrgetter
 from pathlib import PurePath, PurePosixPath
 from typing import Any
 
 from rivet_dagster.catalogs.filesystem.catalog_location import scheme
-from rivet_dagster.catalogs.filesystem.sources.file_tree import FileStatus, FileTree, is_ignored
+from rivet_dagster.catalogs.filesystem.sources.file_tree import FileStatus, FileTree, Move, is_ignored
 from rivet_dagster.catalogs.filesystem.stores.store import Store, StoreUri
 from rivet_dagster.model.inputs import LandedFile
 from rivet_dagster.secrets.redaction import redacted
@@ -21,6 +22,12 @@ _FOLDER = FileStatus(0, 0, is_folder=True)
 _SECOND = 10**9
 _AT_ONCE = 8
 """The number of folders that are listed at the same time."""
+
+_MOVED_AT_ONCE = 24
+"""The number of files that are moved at the same time: pyarrow's client of S3 has 25 connections."""
+
+_MOVES = 1000
+"""The number of files whose moves are begun before the first of them is waited for."""
 
 _BLOCK = 1 << 20
 
@@ -84,10 +91,12 @@ class StoreTree(FileTree):
         """
         if self._status_now(path) != expected:
             return
-        present = self._status_now(target)
         if self._store.uri.scheme == "hdfs":
-            self._rename(path, target, present, expected)
+            self._rename(path, target, self._status_now(target), expected)
             return
+        # What is copied there after the listing is another run's copy of the same file, which is here unchanged.
+        self.names_in(target.parent)
+        present = self.status(target)
         if present is None:
             self._copy(path, target)
         elif not self._is_copy(path, target, present, expected):
@@ -96,6 +105,15 @@ class StoreTree(FileTree):
             self._delete(path)
         else:  # another file has replaced it, which the copy may be of; or another run has moved it
             self._delete(target)
+
+    def move_all(self, moves: Iterable[Move]) -> Iterator[tuple[Move, OSError]]:
+        """Move several files at the same time; where they go is listed, not asked for each of them."""
+        waiting = iter(moves)
+        with ThreadPoolExecutor(_MOVED_AT_ONCE) as pool:
+            while some := list(islice(waiting, _MOVES)):
+                list(pool.map(self._list_ahead, {target.parent for _, target, _ in some}))
+                errors = zip(some, pool.map(self.try_move, some), strict=True)
+                yield from ((move, error) for move, error in errors if error is not None)
 
     def trouble(self, error: Exception) -> tuple[str, str | None]:
         """Return an explanation of the store's answer."""
@@ -124,6 +142,10 @@ class StoreTree(FileTree):
         time = info.mtime_ns or 0
         # Some S3 stores tell fractions of seconds in listings, but not when they are asked about one object.
         return FileStatus(info.size or 0, time - time % _SECOND if self._store.uri.scheme == "s3a" else time)
+
+    def _list_ahead(self, folder: PurePath) -> None:
+        with suppress(OSError):  # each move to the folder reports it
+            self.names_in(folder)
 
     def _list(self, folder: PurePath) -> None:
         infos = self._infos(folder)
