@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from rivet_dagster.engines.contract import EngineSession, Frame
-from rivet_dagster.errors import RivetError
+from rivet_dagster.errors import EngineUnusable, RivetError
 from rivet_dagster.execution.results import CheckResult
 from rivet_dagster.model.check_plan import BoundQuery, ByColumns, ByQuery, CompiledCheck, InOnePass, one_pass
 from rivet_dagster.model.proof import proven_violations
@@ -65,8 +65,15 @@ class _Gate:
         """Return the results of checks that share one query, by name, without those that cannot run.
 
         Those that cannot be analyzed are found without reading a row. Where others fail on rows, halves of the checks
-        share a query, and so on: a few scans for each of them, not one for each check.
+        share a query, and so on: a few scans for each of them, not one for each check. An engine that has died is not
+        asked again.
         """
+        try:
+            return self._in_few_passes(checks)
+        except EngineUnusable:
+            return {}
+
+    def _in_few_passes(self, checks: Sequence[CompiledCheck]) -> dict[str, CheckResult]:
         found = self._pass(checks)
         if found is not None:
             return found
@@ -93,6 +100,8 @@ class _Gate:
         query = self._shared(checks)
         try:
             row = self._session.rows(query.sql, query.parameters)[0]
+        except EngineUnusable:
+            raise
         except RivetError:
             return None
         seconds = clock.seconds
@@ -104,6 +113,8 @@ class _Gate:
         query = self._shared(checks)
         try:
             self._session.columns(self._session.query(query.sql, query.parameters))
+        except EngineUnusable:
+            raise
         except RivetError:
             return False
         return True

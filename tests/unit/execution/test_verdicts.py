@@ -8,6 +8,7 @@ from support.duckdb_engine import DuckDBEngine
 from support.folders import ProjectFolder, sink
 
 from rivet_dagster.engines.contract import EngineSession
+from rivet_dagster.errors import RivetError
 from rivet_dagster.execution.quality.verdicts import judge
 from rivet_dagster.execution.results import CheckResult
 from rivet_dagster.model.profile import EngineSpec
@@ -30,7 +31,9 @@ class Counting:
         return self.session.rows(*arguments)
 
 
-def judged(folder, number: int, wrong: Sequence[str]) -> tuple[int, tuple[CheckResult, ...]]:
+def judged(
+    folder, number: int, wrong: Sequence[str], session_type: type = Counting
+) -> tuple[int, tuple[CheckResult, ...]]:
     """Return how many queries judged ``number`` good expressions with the wrong ones among them, and the results."""
     checks = [{"type": "expression", "sql": f"id >= {-n}", "name": f"good_{n}"} for n in range(number)]
     for n, sql in enumerate(wrong):
@@ -40,7 +43,7 @@ def judged(folder, number: int, wrong: Sequence[str]) -> tuple[int, tuple[CheckR
     compiled = ProjectFolder(folder / f"{number}", files).assembly.joint("out").checks
     with closing(DuckDBEngine(EngineSpec("duck", "duckdb")).session()) as session:
         session.register("out", session.query("SELECT 1 AS id UNION ALL SELECT 2"))
-        counting = Counting(session)
+        counting = session_type(session)
         results = judge("out", compiled, counting, None, lambda name: pytest.fail(name))
     return counting.runs, results
 
@@ -63,6 +66,17 @@ def test_checks_that_cannot_run_cost_few_queries(tmp_path, wrong, few, many):
         assert failed == {f"wrong_{n}" for n in range(len(wrong))}
         assert all((result.error is not None) == (result.check.name in failed) for result in results)
         assert [result.check.name for result in results].index("good_0") == 0
+
+
+def test_an_engine_that_has_died_is_not_asked_for_each_half(tmp_path):
+    class Dead(Counting):
+        def rows(self, *arguments):
+            super().rows(*arguments)
+            raise RivetError("RVT-502", "the server has died")
+
+    runs, results = judged(tmp_path, 15, [], Dead)
+    assert runs == 16
+    assert {result.error for result in results} == {"the server has died"}
 
 
 def test_the_engine_cuts_long_texts_of_samples(tmp_path):
