@@ -12,7 +12,7 @@ from support.projects import PLUGINS, compile_joints, profile, sink, sql
 from support.tables import catalog, fill, ids, publish, refused
 
 from rivet_dagster.catalogs.filesystem import FilesystemCatalog
-from rivet_dagster.catalogs.filesystem.versions import heartbeat
+from rivet_dagster.catalogs.filesystem.versions import heartbeat, lifecycle
 from rivet_dagster.catalogs.filesystem.writes.transaction import FilesystemTransaction
 from rivet_dagster.compiler.compilation import compile_project
 from rivet_dagster.execution.results import StagedTable
@@ -141,6 +141,21 @@ def test_the_sweep_removes_what_ended_runs_staged_and_nothing_else(tmp_path, lak
     assert lake.sweep() == (f"a/{dead.version}",)
     assert sorted(version.state for version in lake.versions("a")) == ["current", "staged", "withheld"]
     assert lake.staged_by("a", "alive/a").version == alive.version
+
+
+def test_a_version_that_a_sweep_is_removing_is_not_revived(tmp_path, lake, monkeypatch):
+    """Files are removed without the lock that heartbeats need."""
+    table, remove, revived = stage(lake, "a", [2]), lifecycle.remove, []
+    age(tmp_path, table, 61)
+
+    def revive_first(layout, version):
+        revived.append(lake.keep_alive("a", version))
+        remove(layout, version)
+
+    monkeypatch.setattr(lifecycle, "remove", revive_first)
+    assert lake.sweep() == (f"a/{table.version}",)
+    assert revived == [False]
+    assert lake.staged_by("a", "run/a") is None
 
 
 def test_heartbeats_ahead_are_not_shortened_by_later_ones(tmp_path, lake, monkeypatch):

@@ -231,10 +231,11 @@ def expire(table: TableLayout, keep: int) -> list[str]:
 
 
 def set_aside(table: TableLayout, version: str) -> None:
-    """Rename the folders of a version that is to be removed.
+    """Remove the mark of a version that is to be removed, so that nobody revives it, and rename its folders.
 
     A reader that lists the files at this moment must find all of them or none.
     """
+    table.withheld(version).unlink(missing_ok=True)  # first: a mark without data would never be removed
     for folder in _folders(table, version):
         with suppress(OSError):
             os.rename(folder, table.removed(version))
@@ -247,7 +248,6 @@ def _folders(table: TableLayout, version: str) -> tuple[Path, Path]:
 def remove(table: TableLayout, version: str) -> None:
     """Remove a version's folder and all files beside it, as far as they exist."""
     folders, removed = _folders(table, version), table.removed(version)
-    table.withheld(version).unlink(missing_ok=True)  # first: a mark without data would never be removed
     # Canceled tasks of the engine may continue to write for a moment.
     for _ in range(10):
         set_aside(table, version)
