@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from rivet_dagster.model.storage import Statistics
@@ -95,19 +97,61 @@ class Affected:
         known = self._intervals(statistics)
         return any(
             all(i is None or r is None or i.overlaps(r) for i, r in zip(known, range_, strict=True))
-            for range_ in self.ranges
+            for range_ in self._near(known)
         )
 
     def removes(self, statistics: Statistics) -> bool:
         """Return whether every row of a file with these statistics is certainly removed."""
+        if not self.wholly:
+            return False
         known = self._intervals(statistics)
-        return self.wholly and any(
+        return any(
             all(r is None or (i is not None and r.contains(i)) for i, r in zip(known, range_, strict=True))
-            for range_ in self.ranges
+            for range_ in self._near([i and Interval(i.min, i.min, i.nulls) for i in known])
         )
+
+    def _near(self, known: Sequence[Interval | None]) -> Sequence[Range]:
+        """Return the ranges but those that certainly do not overlap, found by bisection in one column."""
+        if self._sorted is None:
+            return self.ranges
+        column, values, ranges, others = self._sorted
+        interval = known[column]
+        if interval is None:
+            return self.ranges
+        if interval.min is None:
+            return others
+        try:
+            return [*ranges[bisect_left(values, interval.min) : bisect_right(values, interval.max)], *others]
+        except TypeError:
+            return self.ranges
+
+    @cached_property
+    def _sorted(self) -> tuple[int, list[Any], list[Range], list[Range]] | None:
+        """The column with the most values, its sorted values with their ranges, and the ranges without a value.
+
+        None if there is one range only, or if the values have no order.
+        """
+        if len(self.ranges) < 2 or not self.columns:
+            return None
+        if not all(r is not None and r.is_point and r.min == r.min for range_ in self.ranges for r in range_):
+            return None
+        places = range(len(self.columns))
+        try:
+            column = max(places, key=lambda place: len({_point_of(range_, place) for range_ in self.ranges}))
+            points = [range_ for range_ in self.ranges if _point_of(range_, column) is not None]
+            points.sort(key=lambda range_: _point_of(range_, column))
+        except TypeError:
+            return None
+        others = [range_ for range_ in self.ranges if _point_of(range_, column) is None]
+        return column, [_point_of(range_, column) for range_ in points], points, others
 
     def _intervals(self, statistics: Statistics) -> list[Interval | None]:
         return [interval_of(statistics, column) for column in self.columns]
+
+
+def _point_of(range_: Range, place: int) -> Any:
+    interval = range_[place]
+    return interval.min if interval is not None else None
 
 
 EVERYTHING, NOTHING, REPLACED = Affected(), Affected(ranges=()), Affected(wholly=True)

@@ -66,3 +66,45 @@ def test_keys_become_a_range():
 
 def test_keys_without_statistics_may_be_in_any_file():
     assert affected_rows(MERGE, batch(), never) == EVERYTHING
+
+
+class Counted(int):
+    """An integer that counts how often it is compared by order."""
+
+    compared = 0
+
+    def __lt__(self, other):
+        Counted.compared += 1
+        return int(self) < int(other)
+
+    def __le__(self, other):
+        Counted.compared += 1
+        return int(self) <= int(other)
+
+    __hash__ = int.__hash__
+
+
+def test_a_file_is_compared_with_few_of_many_values():
+    counts = []
+    for values in (10, 1000):
+        points = tuple((Interval(Counted(2 * n), Counted(2 * n)), Interval(7, 7)) for n in range(values))
+        affected = Affected(("day", "region"), points, wholly=True)
+        region = ColumnStatistics(0, 7, 7)
+        assert affected.removes(batch(day=ColumnStatistics(0, 4, 4), region=region))
+        Counted.compared = 0
+        assert affected.may_change(batch(day=ColumnStatistics(0, 4, 4), region=region))
+        assert not affected.may_change(batch(day=ColumnStatistics(0, Counted(5), Counted(5)), region=region))
+        assert not affected.removes(batch(day=ColumnStatistics(0, Counted(4), Counted(5)), region=region))
+        counts.append(Counted.compared)
+    assert counts[1] < 3 * counts[0]
+
+
+def test_values_without_an_order_are_all_compared():
+    null, one, text = Interval(None, None, nulls=True), Interval(1, 1), Interval("a", "a")
+    affected = Affected(("day",), ((null,), (one,), (text,)), wholly=True)
+    assert affected.may_change(batch(day=ColumnStatistics(0, 2, 2)))  # not comparable with the text
+    numbers = Affected(("day",), ((null,), (one,), (Interval(5, 5),)), wholly=True)
+    assert numbers.may_change(batch(day=ColumnStatistics(0, "a", "b")))
+    assert numbers.may_change(batch(day=ColumnStatistics(9)))
+    assert numbers.removes(batch(day=ColumnStatistics(9)))
+    assert not numbers.may_change(batch(day=ColumnStatistics(0, 2, 4)))
