@@ -8,7 +8,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from rivet_dagster.catalogs.iceberg.nessie.server import NessieServer
+from rivet_dagster.catalogs.iceberg.nessie.nessie_catalog import NessieCatalog
+from rivet_dagster.catalogs.iceberg.nessie.one_commit import OneCommit
+from rivet_dagster.catalogs.iceberg.nessie.server import NessieServer, Reference
 
 
 class Server(ThreadingHTTPServer):
@@ -62,3 +64,23 @@ def test_requests_of_a_process_share_a_connection_and_a_forked_process_has_its_o
     assert (child.exitcode, server.connections) == (0, 2)
     assert NessieServer(uri).reference("main").hash == "c0ffee"
     assert server.connections == 2
+
+
+def test_one_commit_asks_once_for_the_contents_of_all_tables(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[list[tuple[str, ...]]] = []
+
+    def contents(server: NessieServer, reference: str, keys: list[tuple[str, ...]]) -> tuple[str, dict]:
+        asked.append(list(keys))
+        return "c0ffee", {key: {"type": "NAMESPACE"} for key in keys if len(key) == 1}
+
+    monkeypatch.setattr(NessieServer, "contents", contents)
+    monkeypatch.setattr(NessieServer, "reference", lambda server, name: Reference(name, "c0ffee"))
+    for tables in (3, 300):
+        asked.clear()
+        keys = [("shop", f"t{number}") for number in range(tables)]
+        branch = NessieCatalog("lake", uri="http://nowhere.invalid/api/v2", warehouse="/lake", ref="main")
+        commit = OneCommit(branch)
+        commit.look_up([("shop",), *keys, ("shop",)])
+        assert all(not commit.table_exists(key) for key in keys)
+        assert commit.namespace_exists(("shop",))
+        assert asked == [[("shop",), *keys]]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -30,8 +30,17 @@ class OneCommit(NessieCatalog):
         super().__init__(branch.name, **{**branch.properties, "ref": branch.ref})
         self._head: Reference = self.server.reference(branch.ref)
         self._changes: dict[Key, Content | None] = {}
+        self._looked_up: dict[Key, Content | None] = {}
         self.carried: set[int] = set()
         """Snapshots that others have written, which ``discard`` leaves alone."""
+
+    def look_up(self, keys: Iterable[Key]) -> None:
+        """Ask for the contents of keys, of all in one request, which the methods of the catalog then know."""
+        # What a commit has never changes: no key is asked for twice.
+        asked = [key for key in dict.fromkeys(keys) if key not in self._looked_up]
+        if asked:
+            found = self.server.contents(f"{self._head.name}@{self._head.hash}", asked)[1]
+            self._looked_up |= {key: found.get(key) for key in asked}
 
     def publish(self, message: str) -> None:
         """Commit all changes, or none.
@@ -82,7 +91,8 @@ class OneCommit(NessieCatalog):
         return sorted({**kept, **changed}.items())
 
     def _before(self, keys: list[Key]) -> Mapping[Key, Content]:
-        return self.server.contents(f"{self._head.name}@{self._head.hash}", keys)[1]
+        self.look_up(keys)
+        return {key: content for key in keys if (content := self._looked_up[key]) is not None}
 
     def _is_there(self) -> bool:
         """Return whether the branch has one of the changes, and so had all of them."""

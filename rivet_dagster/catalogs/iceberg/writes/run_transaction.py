@@ -17,7 +17,7 @@ from rivet_dagster.catalogs.iceberg.commits.committing import Changes, OutcomeUn
 from rivet_dagster.catalogs.iceberg.commits.snapshots import SnapshotWriter
 from rivet_dagster.catalogs.iceberg.commits.updates import MAIN, Definition, branch_is_at, set_branch
 from rivet_dagster.catalogs.iceberg.heartbeat import ObjectHeartbeat
-from rivet_dagster.catalogs.iceberg.names import attempt_key
+from rivet_dagster.catalogs.iceberg.names import TableName, attempt_key
 from rivet_dagster.catalogs.iceberg.nessie.one_commit import OneCommit
 from rivet_dagster.catalogs.iceberg.nessie.run_catalog import RunCatalog
 from rivet_dagster.catalogs.iceberg.nessie.server import NessieConflictError
@@ -90,6 +90,12 @@ class NessieTransaction(IcebergTransaction):
             self.beginning = replace(begin, table=begin.errors.table)
         return self.heartbeat
 
+    @property
+    def names(self) -> list[TableName]:
+        """The names of the table and of its error table, if it has one."""
+        errors = self.beginning.errors.name
+        return [self.beginning.table.name, *([self.open(errors).name] if errors is not None else [])]
+
     def check_base(self) -> None:
         """Compare the table with what it was when this was begun."""
         self.check_base_in(self.target)
@@ -111,9 +117,7 @@ class NessieTransaction(IcebergTransaction):
         """Make the changes that publish the version, and namespaces that it needs, in another catalog."""
         if self.heartbeat is not None:
             self.heartbeat.require()
-        errors = self.beginning.errors.name
-        names = [self.beginning.table.name, *([self.open(errors).name] if errors is not None else [])]
-        for name in names:
+        for name in self.names:
             catalog.create_namespace_if_not_exists(name.namespace)
         super().release_in(catalog, identity)
 
@@ -205,6 +209,9 @@ def publish_together(branch: NessieCatalog, staged: Sequence[tuple[IcebergTransa
 def _released(branch: NessieCatalog, staged: Sequence[tuple[IcebergTransaction, str]]) -> OneCommit:
     """Return the commit, not made yet, that publishes all versions. Raises RVT-405 for all tables that have moved."""
     commit = OneCommit(branch)
+    transactions = (transaction for transaction, _ in staged if isinstance(transaction, NessieTransaction))
+    names = [name for transaction in transactions for name in transaction.names]
+    commit.look_up(key for name in names for key in (name.namespace, name.identifier))
     moved: list[RivetError] = []
     for transaction, _ in staged:
         try:
