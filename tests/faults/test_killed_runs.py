@@ -141,7 +141,7 @@ STEPS = {
     "the link is made": ("os", "symlink", OLD),
     "the link is switched": ("os", "replace", NEW),
     "the switch is on disk": ("versions.lifecycle", "switch", NEW),
-    "the oldest version is removed": ("versions.lifecycle", "remove", NEW),
+    "the oldest version is removed": ("versions.lifecycle", "_remove_beside", NEW),
     "all that is too old is removed": ("versions.lifecycle", "expire", NEW),
 }
 

@@ -135,7 +135,7 @@ class RivetGroupRun:
         yield from _check_results(context, project, result.checks)
         if not result.gate_failed:
             if group.exit in keys:
-                _add_partition_counts(context, keys[group.exit], result)
+                _add_partition_counts(context, keys[group.exit], result, window)
             for name in selected:
                 yield _materialization(context, project, runtime, name, result, window)
             if group.exit in keys:
@@ -251,11 +251,13 @@ def _shared_metadata(
     return shared
 
 
-def _add_partition_counts(context: dg.AssetExecutionContext, exit_key: dg.AssetKey, result: GroupResult) -> None:
+def _add_partition_counts(
+    context: dg.AssetExecutionContext, exit_key: dg.AssetKey, result: GroupResult, window: Window | None
+) -> None:
     """Add the row count of each partition, or of many partitions all in one entry of the last."""
     counts = result.partition_rows
-    if len(counts) > MOST_COUNTED:
-        context.add_asset_metadata(partition_counts(counts), asset_key=exit_key, partition_key=list(counts)[-1])
+    if window is not None and len(counts) > MOST_COUNTED:
+        context.add_asset_metadata(partition_counts(counts), asset_key=exit_key, partition_key=window.keys[-1])
         return
     for key, rows in counts.items():
         context.add_asset_metadata({PARTITION_ROW_COUNT: rows}, asset_key=exit_key, partition_key=key)

@@ -15,8 +15,11 @@ from rivet_dagster.model.proof import proven_violations
 from rivet_dagster.model.storage import Statistics
 from rivet_dagster.sql.write_strategies.alignment import shortened
 
-LONGEST = 1_000
-"""The most characters of a text in a sample, or bytes of a binary; 200 characters of it are shown."""
+LONGEST = 10_000
+"""The most characters of a text in a sample, or bytes of a binary: far more than the 200 that are shown.
+
+A secret of which a part would be shown is in it as a whole, and is recognized.
+"""
 
 _SAMPLES = "rivet_samples"
 
@@ -90,7 +93,9 @@ class _Gate:
         def run(part: Sequence[CompiledCheck]) -> bool:
             nonlocal failed
             # One alone runs by itself, as all do where most of them fail, as of an unreadable file.
-            of_part = self._pass(part) if len(part) > 1 and failed < _MOST_FAILED else None
+            if len(part) < 2 or failed == _MOST_FAILED:
+                return False
+            of_part = self._pass(part)
             failed += of_part is None
             results.update(of_part or {})
             return of_part is not None

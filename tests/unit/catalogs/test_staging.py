@@ -145,17 +145,34 @@ def test_the_sweep_removes_what_ended_runs_staged_and_nothing_else(tmp_path, lak
 
 def test_a_version_that_a_sweep_is_removing_is_not_revived(tmp_path, lake, monkeypatch):
     """Files are removed without the lock that heartbeats need."""
-    table, remove, revived = stage(lake, "a", [2]), lifecycle.remove, []
+    table, delete, revived = stage(lake, "a", [2]), lifecycle.delete, []
     age(tmp_path, table, 61)
 
-    def revive_first(layout, version):
-        revived.append(lake.keep_alive("a", version))
-        remove(layout, version)
+    def revive_first(layout, versions):
+        revived.extend(lake.keep_alive("a", version) for version in versions)
+        delete(layout, versions)
 
-    monkeypatch.setattr(lifecycle, "remove", revive_first)
+    monkeypatch.setattr(lifecycle, "delete", revive_first)
     assert lake.sweep() == (f"a/{table.version}",)
     assert revived == [False]
     assert lake.staged_by("a", "run/a") is None
+
+
+def test_a_version_that_comes_back_while_a_sweep_removes_it_stays(tmp_path, lake, monkeypatch):
+    """As one of the base that another process makes an environment's, where a killed one had left a part of it."""
+    table, delete = stage(lake, "a", [2]), lifecycle.delete
+    age(tmp_path, table, 61)
+    folder = tmp_path / f"lake/.rivet/a/{table.version}"
+
+    def come_back_first(layout, versions):
+        folder.mkdir()
+        (folder / "part.parquet").touch()
+        delete(layout, versions)
+
+    monkeypatch.setattr(lifecycle, "delete", come_back_first)
+    assert lake.sweep() == ()
+    assert [path.name for path in folder.iterdir()] == ["part.parquet"]
+    assert not folder.with_name(f"{folder.name}.removed").exists()
 
 
 def test_heartbeats_ahead_are_not_shortened_by_later_ones(tmp_path, lake, monkeypatch):

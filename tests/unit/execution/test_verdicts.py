@@ -88,7 +88,7 @@ def test_the_engine_cuts_long_texts_of_samples(tmp_path):
     }
     (compiled,) = ProjectFolder(tmp_path, files).assembly.joint("out").checks
     with closing(DuckDBEngine(EngineSpec("duck", "duckdb")).session()) as session:
-        rows = "SELECT repeat('x', 5000) AS long, 7 AS id, CAST(NULL AS INT) AS other"
+        rows = "SELECT repeat('x', 50000) AS long, 7 AS id, CAST(NULL AS INT) AS other"
         session.register("out", session.query(rows))
         (result,) = judge("out", [compiled], session, None, lambda name: pytest.fail(name))
-    assert result.samples == ({"long": "x" * 1000, "id": 7, "other": None},)
+    assert result.samples == ({"long": "x" * 10_000, "id": 7, "other": None},)

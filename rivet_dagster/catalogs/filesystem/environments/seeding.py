@@ -69,11 +69,12 @@ def _take(base: TableLayout, version: str, environment: EnvironmentFolder) -> No
             shutil.copyfile(path, copied)
     manifest = lifecycle.manifest_of(base, version) or lifecycle.manifest_of(own, version)
     assert manifest is not None  # `copy` raises if there is no file
-    replace(manifest, base=None).write(own.manifest(version))
     lifecycle.sync_data(own, version)
     bases.mkdir(parents=True, exist_ok=True)
     with suppress(FileExistsError):
         os.symlink(f"../../{HOMES}/{base.name}/{version}", bases / version)
+    # After the link: a version with a manifest and without one counts as published by a run.
+    replace(manifest, base=None).write(own.manifest(version))
     for folder in (bases, bases.parent, own.home):
         sync(folder)
     error_tables.make_link(own, version)

@@ -131,7 +131,8 @@ def table_of(folder: Path, name: str) -> str | None:
 
 def _links(table: TableLayout) -> Iterator[Path]:
     """Yield the links to the table's error tables; those of other tables to their rows are not looked at."""
-    tables = {*names_in(table.home.parent)}
+    own = {error_table(table, version) for version in table.versions()}
+    tables = {*names_in(table.home.parent)} - own
     for entry in entries_of(table.folder):
         is_candidate = entry.is_symlink() and entry.name not in tables
         if is_candidate and _link_text(Path(entry.path)) == _text(table, entry.name):

@@ -169,9 +169,13 @@ class TableLayout:
         """Return the file that marks a version as expired, which stays as long as a person's link leads to it."""
         return self._of(version, _EXPIRED)
 
-    def removed(self, version: str) -> Path:
-        """Return the path that a version's folder is renamed to while its files are removed one by one."""
-        return self._of(version, _REMOVED)
+    def folders(self, version: str) -> tuple[Path, Path]:
+        """Return the folders in which the files of a version may be, of which both exist while it is being built."""
+        return self.with_errors(version), self.rows_alone(version)
+
+    def removed(self, version: str) -> tuple[Path, Path]:
+        """Return the paths that the ``folders`` are renamed to while their files are removed one by one."""
+        return self._of(version, f"{_WITH_ERRORS}{_REMOVED}"), self._of(version, _REMOVED)
 
     def _of(self, version: str, suffix: str = "") -> Path:
         # A person may have typed it, and a path could lead to another table.

@@ -9,7 +9,7 @@ import os
 import secrets
 import shutil
 import time
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from itertools import takewhile
@@ -209,7 +209,7 @@ def _contents(table: TableLayout) -> Iterator[bytes]:
 
 
 def expire(table: TableLayout, keep: int) -> list[str]:
-    """Expire all published versions but the newest ``keep``, and return those that are to be removed.
+    """Expire all published versions but the newest ``keep``, and return those that ``delete`` is to remove.
 
     These are set aside; those to which a link leads stay, marked. The record of their publishers is kept.
     """
@@ -236,39 +236,54 @@ def set_aside(table: TableLayout, version: str) -> None:
     A reader that lists the files at this moment must find all of them or none.
     """
     table.withheld(version).unlink(missing_ok=True)  # first: a mark without data would never be removed
-    for folder in _folders(table, version):
+    for folder, removed in zip(table.folders(version), table.removed(version), strict=True):
         with suppress(OSError):
-            os.rename(folder, table.removed(version))
+            os.rename(folder, removed)
 
 
-def _folders(table: TableLayout, version: str) -> tuple[Path, Path]:
-    return table.with_errors(version), table.rows_alone(version)
+def delete(table: TableLayout, versions: Sequence[str]) -> None:
+    """Remove versions that have been set aside: their files without the lock, since that takes long. Raises OSError.
+
+    A version that has come back by then, as one of the base that an environment takes over, is left alone.
+    """
+    for version in versions:
+        for path in table.removed(version):
+            _remove_path(path)
+    if versions:
+        with hold_lock(table):
+            for version in versions:
+                if is_removed(table, version):
+                    _remove_beside(table, version)
 
 
 def remove(table: TableLayout, version: str) -> None:
     """Remove a version's folder and all files beside it, as far as they exist."""
-    folders, removed = _folders(table, version), table.removed(version)
     # Canceled tasks of the engine may continue to write for a moment.
     for _ in range(10):
         set_aside(table, version)
-        for folder in (removed, *folders):
-            shutil.rmtree(folder, ignore_errors=True)
-            if not is_folder(folder):
-                folder.unlink(missing_ok=True)
+        for path in (*table.removed(version), *table.folders(version)):
+            _remove_path(path)
         if is_removed(table, version):
-            table.manifest(version).unlink(missing_ok=True)
-            table.files(version).unlink(missing_ok=True)
-            table.watermark(version).unlink(missing_ok=True)
-            table.expired(version).unlink(missing_ok=True)
-            FileHeartbeat(table, version).end()
+            _remove_beside(table, version)
             return
         time.sleep(0.1)
 
 
+def _remove_path(path: Path) -> None:
+    shutil.rmtree(path, ignore_errors=True)
+    if not is_folder(path):
+        path.unlink(missing_ok=True)
+
+
+def _remove_beside(table: TableLayout, version: str) -> None:
+    for path in (table.manifest(version), table.files(version), table.watermark(version), table.expired(version)):
+        path.unlink(missing_ok=True)
+    FileHeartbeat(table, version).end()
+
+
 def is_removed(table: TableLayout, version: str) -> bool:
     """Return whether no file of the version's tables is left. Raises OSError."""
-    paths = (table.removed(version), table.with_errors(version), table.rows_alone(version))
-    return not any(map(exists, paths))
+    return not any(map(exists, (*table.removed(version), *table.folders(version))))
 
 
 def sync_data(table: TableLayout, version: str, durable: Collection[Path] = ()) -> None:

@@ -44,8 +44,7 @@ def sweep(table: TableLayout) -> list[str]:
         names = names_in(table.home)
         leftovers = [] if _has_published_alone(table, names) else _sweep(table)
         _remove_probes(table, names)
-    for version in leftovers:
-        lifecycle.remove(table, version)
+    lifecycle.delete(table, leftovers)
     return [version for version in leftovers if lifecycle.is_removed(table, version)]
 
 

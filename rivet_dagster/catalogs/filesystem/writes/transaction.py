@@ -206,9 +206,8 @@ def publish(
         expired: list[str] = []
         with suppress(OSError, RivetError):
             expired = lifecycle.expire(table, keep)
-    for version in expired:  # without the lock, since it takes long
-        with suppress(OSError):  # the next publication tries it again
-            lifecycle.remove(table, version)
+    with suppress(OSError):  # the next publication tries it again
+        lifecycle.delete(table, expired)
     return manifest
 
 
