@@ -208,6 +208,38 @@ def test_what_catalogs_need_of_a_start_is_there_and_no_session_is_left(project):
     assert project.sessions() == others
 
 
+def test_sessions_that_nothing_closes_end_with_their_process(project):
+    assert main(["spark", "start", "-p", str(project.root)]) == 0
+    others = project.sessions()
+    with project.client("forgetful") as client:
+        assert told(client) == {"rows": [[{"v": 1}]] * 3}
+        assert client.wait(STARTED) == 0
+    assert project.sessions() == others
+
+
+def test_a_long_log_is_continued_in_an_empty_file(tmp_path):
+    files = ServerFiles(tmp_path, "spark")
+    files.create_folder()
+    with files.open_private(files.log) as log:
+        log.write(f"{'x' * 100_000}\nlast\n")
+        log.flush()
+        files.rotate_log()
+        assert (files.log.stat().st_size, len(files.end_of_log())) == (100_006, 65_536)
+        assert files.end_of_log().endswith("x\nlast\n")
+        for part in "ab":
+            log.write(part * 10_000_001)
+            log.flush()
+            files.rotate_log()
+        assert files.log.stat().st_size == 0
+        log.write("then\n")
+        log.flush()
+        assert files.end_of_log() == "then\n"
+    assert sorted(path.name for path in files.folder.glob("*.log*")) == ["spark.log", "spark.log.1"]
+    older = files.folder / "spark.log.1"
+    assert older.read_text()[-1] == "b"
+    assert older.stat().st_mode & 0o777 == 0o600
+
+
 @at_length
 def test_the_query_of_a_dead_client_ends_and_that_of_a_slow_one_does_not(project):
     with project.client("slow") as slow:

@@ -81,6 +81,13 @@ def stranger(engine: PySparkEngine) -> None:
     tell(**seen)
 
 
+def forgetful(engine: PySparkEngine) -> None:
+    """Begin sessions that nothing closes."""
+    sessions = [engine.session() for _ in range(3)]
+    tell(rows=[session.rows("SELECT 1 AS v") for session in sessions])
+    sys.sessions = sessions  # longer than all that Python collects
+
+
 def endless(engine: PySparkEngine) -> None:
     """Run a query without an end."""
     with engine.session() as session:

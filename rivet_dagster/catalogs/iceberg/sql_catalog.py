@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from weakref import finalize
+
 from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.exceptions import CommitStateUnknownException
 from pyiceberg.table import CommitTableResponse, Table
@@ -10,7 +12,12 @@ from sqlalchemy.exc import DBAPIError
 
 
 class DatabaseCatalog(SqlCatalog):
-    """A catalog in a database whose answer to COMMIT may be lost."""
+    """A catalog in a database whose answer to COMMIT may be lost; its connections are closed with it."""
+
+    def __init__(self, name: str, **properties: str) -> None:
+        super().__init__(name, **properties)
+        # SQLAlchemy's engine refers to itself: Python's collector alone would close its connections, some time later.
+        finalize(self, self.engine.dispose)
 
     def commit_table(
         self, table: Table, requirements: tuple[TableRequirement, ...], updates: tuple[TableUpdate, ...]

@@ -40,6 +40,7 @@ class ConnectAdapter(SparkAdapter):
     def __init__(self, spark: SparkSession, own: OwnServer | None = None) -> None:
         super().__init__(spark)
         self._own = own
+        self._opened: set[ConnectAdapter] = {self}
         if own is not None:
             self._connect.client.set_retry_policies([_retries(own)])
 
@@ -65,7 +66,10 @@ class ConnectAdapter(SparkAdapter):
     def new_session(self) -> ConnectAdapter:
         """Begin a session with the same address and credentials, since Connect has no newSession()."""
         builder: Any = type(self._connect).builder
-        return ConnectAdapter(builder.channelBuilder(self._connect.client._builder).create(), self._own)
+        session = ConnectAdapter(builder.channelBuilder(self._connect.client._builder).create(), self._own)
+        session._opened = self._opened
+        self._opened.add(session)
+        return session
 
     def begin(self, *tags: str) -> None:
         """Tag the operations of the calling thread."""
@@ -114,20 +118,23 @@ class ConnectAdapter(SparkAdapter):
         return True
 
     def close_at_exit(self) -> None:
-        """Close the session when this process ends.
+        """Close the session, and those that were begun from it and are still open, when this process ends.
 
-        Python's own end would close its channel after it has stopped the channel's threads, and wait for them forever.
+        Python's own end would close their channels after it has stopped the channels' threads, and wait for them
+        forever; the server would keep what is not closed for a day.
         """
-        atexit.register(self._close_quickly)
+        atexit.register(self._close_all)
 
-    def _close_quickly(self) -> None:
-        """Close the session, by one attempt: a server that is gone holds up no process that ends."""
-        self._connect.client.set_retry_policies([])
-        self.close()
+    def _close_all(self) -> None:
+        """Close the sessions, by one attempt each: a server that is gone holds up no process that ends."""
+        for session in tuple(self._opened):
+            session._connect.client.set_retry_policies([])
+            session.close()
 
     def close(self) -> None:
         """End the session on the server, and its views with it."""
         client = self._connect.client
+        self._opened.discard(self)
         self.spark.stop()
         # When the session is collected as garbage, pyspark closes its client once more: in whatever thread that is,
         # maybe in one that holds the lock for which closing waits.

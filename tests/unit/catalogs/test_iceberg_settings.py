@@ -1,5 +1,7 @@
 """What follows from the declaration of an Iceberg catalog: errors, Spark's settings, and PyIceberg's."""
 
+import gc
+import os
 import shutil
 import sys
 from pathlib import Path
@@ -244,6 +246,21 @@ def test_a_catalog_in_sqlite_is_opened(tmp_path):
     again = load_catalog("lake", **pyiceberg_properties("lake", options, tmp_path))
     assert again.list_namespaces() == [("marts",)]
     assert (tmp_path / "catalog.db").is_file()
+
+
+def test_connections_to_a_database_are_closed_with_their_catalog(tmp_path):
+    options = {"catalog": "jdbc", "uri": f"jdbc:sqlite:{tmp_path}/catalog.db", "warehouse": str(tmp_path)}
+    spec = CatalogSpec("lake", "iceberg", options)
+    IcebergCatalog(spec, tmp_path).current("shop.orders")  # what creates the database's tables leaves a cycle
+    gc.collect()
+    gc.disable()
+    try:
+        for _ in range(5):
+            IcebergCatalog(spec, tmp_path).current("shop.orders")
+            opened = [os.path.realpath(path) for path in Path("/proc/self/fd").iterdir()]
+            assert str(tmp_path / "catalog.db") not in opened
+    finally:
+        gc.enable()
 
 
 def test_a_catalog_that_does_not_answer_is_an_error():

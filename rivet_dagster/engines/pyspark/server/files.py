@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import shutil
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,6 +16,8 @@ from weakref import finalize
 from rivet_dagster.project.rivet_folder import make_rivet_folder
 
 _POLL_SECONDS = 0.1
+_LONGEST_LOG = 10_000_000
+_LONGEST_END = 65_536
 
 
 @dataclass(frozen=True)
@@ -39,6 +42,26 @@ class ServerFiles:
         """The output of the server."""
         return self.folder / f"{self.engine}.log"
 
+    def rotate_log(self) -> None:
+        """Move what a log of more than 10 MB contains to a second file, which had what came before that.
+
+        The server continues to write to the same file; a line that it writes at this moment may be lost.
+        """
+        if self.log.stat().st_size > _LONGEST_LOG:
+            older = self.log.with_name(f"{self.log.name}.1")
+            self.open_private(older).close()
+            shutil.copyfile(self.log, older)
+            os.truncate(self.log, 0)
+
+    def end_of_log(self) -> str:
+        """Return the last 64 KB of the log; empty if there is no log."""
+        try:
+            with self.log.open("rb") as file:
+                file.seek(max(0, os.fstat(file.fileno()).st_size - _LONGEST_END))
+                return file.read().decode(errors="replace")
+        except OSError:
+            return ""
+
     def settings(self, supervisor: int) -> Path:
         """Spark's settings that the server of a supervisor starts with."""
         return self.folder / f"{self.engine}.{supervisor}.conf"
@@ -54,9 +77,10 @@ class ServerFiles:
         self.folder.chmod(0o700)
 
     def open_private(self, path: Path) -> IO[str]:
-        """Open an empty file that only this user can read."""
+        """Open an empty file that only this user can read; what is written is added to its end."""
         path.unlink(missing_ok=True)  # an older one could have other permissions
-        return os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8")
+        opened = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o600)
+        return os.fdopen(opened, "w", encoding="utf-8")
 
     @contextmanager
     def starting(self) -> Iterator[int]:

@@ -138,9 +138,6 @@ def _not_started(spec: ServerSpec, code: int) -> RivetError:
 
 def last_lines(files: ServerFiles, number: int) -> str:
     """Return the last lines of the log in one line, without stack traces; empty if there is no log."""
-    try:
-        lines = files.log.read_text(encoding="utf-8", errors="replace").splitlines()
-    except OSError:
-        return ""
+    lines = files.end_of_log().splitlines()
     useful = [line.strip() for line in lines if line.strip() and not line.startswith(("\t", "    at "))]
     return redacted(" | ".join(useful[-number:]))

@@ -94,6 +94,7 @@ def _watch(order: Order, server: subprocess.Popen[bytes]) -> None:
             return
         except subprocess.TimeoutExpired:
             pass
+        order.files.rotate_log()
         if not users.alone():
             idle_since = time.time()
             continue
