@@ -1,31 +1,23 @@
-"""Statistics of a version's data files, cached in a file beside the version; footers are read for new files only.
-
-``<version>.files.json`` holds row count, min and max of each file by name, with the size and modification time by which
-the file is recognized in later versions that share it. Versions of earlier releases have no such file.
+"""Statistics of a version's data files; footers are read for new files only.
 
 Copy on write: the files of the base that a write cannot change are shared by the new version, not written again.
 """
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
-from datetime import date, datetime, time
-from decimal import Decimal
 from pathlib import Path
-from typing import Any
 
-from rivet_dagster.catalogs.filesystem.files.file_status import damage, is_folder, names_in
-from rivet_dagster.catalogs.filesystem.files.footers import Footer, footer_of, parquet_files, together
+from rivet_dagster.catalogs.filesystem.files.file_status import is_folder, names_in
+from rivet_dagster.catalogs.filesystem.files.footer_cache import FileStamp, read_footers, storable, write_footers
+from rivet_dagster.catalogs.filesystem.files.footers import Footer, footer_of, parquet_files
+from rivet_dagster.catalogs.filesystem.files.totals import Totals
 from rivet_dagster.catalogs.rewriting.intervals import Affected
 from rivet_dagster.errors import RivetError
-from rivet_dagster.model.storage import ColumnStatistics, Statistics
-
-FileStamp = tuple[str, int, int]
-"""A file's name, size and modification time, which together identify its content."""
+from rivet_dagster.model.storage import Statistics
 
 
 def stamp_of(path: Path) -> FileStamp:
@@ -47,7 +39,8 @@ class Footers:
         self._cached = list(cached)
         self._known: dict[FileStamp, Footer] = {}
         self._settled: dict[Path, FileStamp] = {}
-        self._together: tuple[frozenset[FileStamp], Statistics] | None = None
+        self._totals = Totals()
+        self._totaled: frozenset[FileStamp] = frozenset()
 
     def settle(self, files: Iterable[Path]) -> None:
         """Look up ``files``, which are settled. Raises RVT-407."""
@@ -72,115 +65,44 @@ class Footers:
         return self._of(path, self.stamp(path))
 
     def _of(self, path: Path, stamp: FileStamp) -> Footer:
-        while self._cached:
-            self._known |= _read(self._cached.pop())
+        self._read_cached()
         if stamp not in self._known:
-            self._known[stamp] = footer_of(path)
+            self._known[stamp] = storable(footer_of(path))
         return self._known[stamp]
+
+    def _read_cached(self) -> None:
+        while self._cached:
+            cached = read_footers(self._cached.pop())
+            self._known |= cached.footers
+            if cached.totals is not None:
+                self._totals, self._totaled = cached.totals, frozenset(cached.footers)
 
     def statistics(self, files: Iterable[Path]) -> Statistics:
         """Return the statistics of ``files``, at least one, taken together. Raises RVT-407."""
         stamps = {self.stamp(path): path for path in files}
-        if self._together is None or self._together[0] != stamps.keys():
-            parts = [self._of(path, stamp).statistics for stamp, path in stamps.items()]
-            self._together = frozenset(stamps), together(parts)
-        return self._together[1]
+        footers = {stamp: self._of(path, stamp) for stamp, path in stamps.items()}
+        return self._totals_of(footers).statistics(next(iter(footers.values())).statistics)
 
     def write(self, files: Iterable[Path], to: Path) -> None:
         """Write the footers of ``files`` to disk, in the form that ``cached`` files have. Raises OSError."""
-        known = {stamp: self._of(path, stamp) for path in files for stamp in (self.stamp(path),)}
-        with open(to, "w", encoding="utf-8") as file:
-            file.write(json.dumps(_as_json(known), separators=(",", ":")) + "\n")
-            file.flush()
-            os.fsync(file.fileno())
+        footers = {stamp: self._of(path, stamp) for path in files for stamp in (self.stamp(path),)}
+        write_footers(footers, self._totals_of(footers), to)
 
+    def _totals_of(self, footers: Mapping[FileStamp, Footer]) -> Totals:
+        """Return the totals of files with these footers: those of other files, changed by the difference if it is less.
 
-_REMEDY = "Remove it: the files themselves tell the same."
-
-
-def _read(path: Path) -> dict[FileStamp, Footer]:
-    """Return the footers in a cache file, none if it does not exist. Raises RVT-407 if it is damaged."""
-    try:
-        text = path.read_text("utf-8", errors="replace")
-    except FileNotFoundError:
-        return {}
-    with damage(path, _REMEDY):
-        fields = json.loads(text)
-        schemas = fields["schemas"]
-        return {
-            (name, file["size"], file["mtime_ns"]): _footer(file, schemas[file["schema"]])
-            for name, file in fields["files"].items()
-        }
-
-
-def _footer(file: Mapping[str, Any], schema: Mapping[str, Any]) -> Footer:
-    columns = tuple((name, type_) for name, type_ in schema["columns"])
-    values = {
-        name: ColumnStatistics(nulls, _value(least), _value(greatest))
-        for name, (nulls, least, greatest) in file["values"].items()
-    }
-    return Footer(Statistics(int(file["rows"]), file["size"], columns, values), schema["spark"])
-
-
-def _as_json(known: Mapping[FileStamp, Footer]) -> dict[str, Any]:
-    schemas: list[dict[str, Any]] = []
-    files = {}
-    for (name, size, mtime_ns), footer in known.items():
-        schema = {"spark": footer.schema, "columns": footer.statistics.columns}
-        if schema not in schemas:
-            schemas.append(schema)
-        files[name] = {
-            "size": size,
-            "mtime_ns": mtime_ns,
-            "schema": schemas.index(schema),
-            "rows": footer.statistics.rows,
-            "values": {name: _plain(value) for name, value in footer.statistics.values.items()},
-        }
-    return {"schemas": schemas, "files": files}
-
-
-def _plain(known: ColumnStatistics) -> list[Any]:
-    """Return the statistics of one column as JSON; without min and max if ``_typed`` does not know their type."""
-    try:
-        return [known.nulls, _typed(known.min), _typed(known.max)]
-    except TypeError:
-        return [known.nulls, None, None]
-
-
-_TYPES: dict[str, Any] = {
-    "date": date.fromisoformat,
-    "datetime": datetime.fromisoformat,
-    "time": time.fromisoformat,
-    "decimal": Decimal,
-}
-
-
-def _typed(value: Any) -> Any:
-    """Return a min or max as JSON: the value itself, or its text by the name of its type.
-
-    >>> _typed(3), _typed("eu"), _typed(date(2024, 1, 31)), _typed(Decimal("1.50"))
-    (3, 'eu', {'date': '2024-01-31'}, {'decimal': '1.50'})
-    """
-    match value:
-        case None | bool() | int() | str():
-            return value
-        case datetime() | date() | time():
-            return {type(value).__name__: value.isoformat()}
-        case Decimal():
-            return {"decimal": str(value)}
-    raise TypeError(value)
-
-
-def _value(stored: Any) -> Any:
-    """Return the min or max that ``_typed`` wrote.
-
-    >>> _value({"date": "2024-01-31"}), _value(3)
-    (datetime.date(2024, 1, 31), 3)
-    """
-    if not isinstance(stored, dict):
-        return stored
-    ((kind, text),) = stored.items()
-    return _TYPES[kind](text)
+        The result is changed by the next call.
+        """
+        if len(self._totaled ^ footers.keys()) > len(footers):
+            self._totals, self._totaled = Totals(), frozenset()
+        gone, new = self._totaled - footers.keys(), footers.keys() - self._totaled
+        for stamp in gone:
+            self._totals.remove(self._known[stamp].statistics)
+        for stamp in new:
+            self._totals.add(footers[stamp].statistics)
+        self._totals.restore(footer.statistics for footer in footers.values())
+        self._totaled = frozenset(footers)
+        return self._totals
 
 
 def flatten(folder: Path) -> None:

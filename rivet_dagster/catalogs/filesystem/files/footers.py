@@ -6,12 +6,12 @@ The Spark SQL types of Arrow types, as Spark reads them from files of other writ
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from rivet_dagster.catalogs.filesystem.files.file_status import names_in
+from rivet_dagster.catalogs.filesystem.files.totals import Totals
 from rivet_dagster.catalogs.parquet_rows import SPARK_SCHEMA
 from rivet_dagster.errors import RivetError
 from rivet_dagster.model.schema import field_name
@@ -48,33 +48,10 @@ def footer_of(path: Path) -> Footer:
     return Footer(statistics, spark_schema(footer))
 
 
-def together(parts: Sequence[Statistics]) -> Statistics:
-    """Return the statistics of a table from those of its files, at least one.
-
-    >>> one, other = Statistics(2, 9, values={"id": ColumnStatistics(0, 1, 2)}), Statistics(1, 5)
-    >>> together([one, one]).values, together([one, other]).values
-    ({'id': ColumnStatistics(nulls=0, min=1, max=2)}, {'id': ColumnStatistics(nulls=None, ...)})
-    """
-    first = parts[0]
-    values = {name: _of_all([(part.rows, part.values.get(name)) for part in parts]) for name in first.values}
-    return Statistics(sum(part.rows for part in parts), sum(part.bytes for part in parts), first.columns, values)
-
-
-def _of_all(parts: Sequence[tuple[int, ColumnStatistics | None]]) -> ColumnStatistics:
-    filled = [(rows, known) for rows, known in parts if rows]
-    if not all(known is not None and known.nulls is not None for _, known in filled):
-        return ColumnStatistics()
-    columns = [(rows, known) for rows, known in filled if known is not None]
-    nulls = sum(known.nulls or 0 for _, known in columns)
-    bounded = [known for rows, known in columns if known.nulls != rows]
-    if not bounded or any(known.min is None for known in bounded):
-        return ColumnStatistics(nulls)
-    return ColumnStatistics(nulls, min(known.min for known in bounded), max(known.max for known in bounded))
-
-
 def read_statistics(files: list[Path]) -> Statistics:
     """Return the statistics of the table that ``files``, at least one, make up. Raises RVT-407."""
-    return together([footer_of(path).statistics for path in files])
+    parts = [footer_of(path).statistics for path in files]
+    return Totals.of(parts).statistics(parts[0])
 
 
 def read_footer(path: Path) -> Any:

@@ -11,7 +11,6 @@ from pathlib import Path
 
 from rivet_dagster.catalogs.capabilities.transaction import WriteContext
 from rivet_dagster.catalogs.filesystem.files.data_files import (
-    FileStamp,
     Footers,
     flatten,
     keep_permissions,
@@ -19,6 +18,7 @@ from rivet_dagster.catalogs.filesystem.files.data_files import (
     stamp_of,
 )
 from rivet_dagster.catalogs.filesystem.files.file_status import translate_read_errors
+from rivet_dagster.catalogs.filesystem.files.footer_cache import FileStamp
 from rivet_dagster.catalogs.filesystem.files.footers import parquet_files
 from rivet_dagster.catalogs.filesystem.files.local_writing import translate_write_errors, write_rows
 from rivet_dagster.catalogs.filesystem.versions import lifecycle
