@@ -58,7 +58,8 @@ class ExternalAssets:
     def read(self, table: str, window: Window | None = None) -> tuple[Published, ...]:
         """Return the versions that ``source`` reads. Raises RVT-401."""
         path = key_path(table)
-        if window is not None and self._tables(parts_of(path, window.definition)):
+        tables = self._tables(parts_of(path, window.definition)) if window is not None else ()
+        if window is not None and any(self._current(table) is not None for table in tables):
             return self.partitions(path, window.keys)
         return self.whole(path)
 

@@ -173,7 +173,7 @@ class CatalogConformance(ErrorTableConformance, EnvironmentConformance, StagingC
         write(catalog, session, ReplaceAll(), [(2, "b", 2)], "two")
         assert catalog.data_version(TABLE, {}) != data_version
         if isinstance(catalog, ListsTables):
-            assert (catalog.tables(TABLE[:3]), catalog.tables("no_such")) == ((TABLE,), ())
+            assert (TABLE in catalog.tables(TABLE[:3]), catalog.tables("no_such")) == (True, ())
         if isinstance(catalog, HasVersions):
             listed = [(version.state, version.identity, version.rows) for version in catalog.versions(TABLE)]
             assert listed == [(CURRENT, "two", 1), (OLDER, "one", 1)]

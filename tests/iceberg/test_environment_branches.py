@@ -228,11 +228,11 @@ def test_making_one_looks_at_no_table(place, monkeypatch):
     assert {namespace for namespace, _ in loaded} == {"rivet_environments"}
 
 
-def test_readers_of_the_base_list_no_table_of_it(place):
+def test_readers_of_the_base_find_no_table_of_it(place):
     place.run(OLD)
     place.run_there(WORKS["more"])
     assert list(tables(place.options, place.root)) == [TABLE]
-    assert place.catalog.tables("") == (TABLE,)
+    assert place.catalog.current("more") is None
     assert place.catalog.in_environment(NAME).tables("") == ("more", TABLE)
 
 

@@ -42,7 +42,7 @@ def test_what_is_evicted_is_gone_and_the_next_run_begins_anew(place):
     place.catalog.evict(second)
     assert rows(place) is None
     assert place.catalog.versions(TABLE) == ()
-    assert place.catalog.tables("") == ()
+    assert place.catalog.current(TABLE) is None
     for version in (first, second):
         assert refused(place.catalog.read, version).code == "RVT-401"
         assert refused(place.catalog.errors_of, version).code == "RVT-401"

@@ -44,7 +44,10 @@ class ListsTables(Catalog):
 
     @abstractmethod
     def tables(self, prefix: str) -> tuple[str, ...]:
-        """Return the names of the published tables that begin with ``prefix``, in order."""
+        """Return the names of the tables that begin with ``prefix``, in order.
+
+        All that are published, and others only where telling them apart would take a look at each: that is not done.
+        """
 
 
 class LandingZone(ABC):

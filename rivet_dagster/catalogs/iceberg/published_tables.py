@@ -127,7 +127,7 @@ class PublishedTables:
         return None if errors is None else CatalogTable(self.access.table_name(errors[0]).parts, snapshot=errors[1])
 
     def tables(self, prefix: str) -> tuple[str, ...]:
-        """Return the tables of the default namespace that have been published, or those of the prefix's namespace."""
+        """Return the tables of the default namespace, or those of the prefix's; some may not have been published yet."""
         namespace = self.access.table_name(f"{prefix}x").namespace
         given = prefix.rpartition(".")[0]
         with self.access.reaching(prefix):
@@ -135,7 +135,7 @@ class PublishedTables:
                 return ()
             names = sorted(identifier[-1] for identifier in self.access.catalog.list_tables(namespace))
         whole = [f"{given}.{name}" if given else name for name in names if staging_of(name) is None]
-        return tuple(name for name in whole if name.startswith(prefix) and self.current(name) is not None)
+        return tuple(name for name in whole if name.startswith(prefix))
 
     def max_of(self, published: Published, column: str) -> Any:
         """Return the maximum by the manifests; if they do not hold it, the column is read in this process."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext, suppress
-from functools import reduce
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from rivet_dagster.engines.arrow_values import nullable
@@ -133,7 +132,7 @@ class PySparkSession(EngineSession):
 
     def union_by_name(self, frames: Sequence[DataFrame]) -> DataFrame:
         """Return all rows of ``frames``, matched by column name in the order of the first."""
-        return self._run(lambda: self._adapter.analyzed(reduce(lambda frame, other: frame.unionByName(other), frames)))
+        return self._run(lambda: self._adapter.analyzed(union_of(frames)))
 
     def columns(self, frame: DataFrame) -> tuple[tuple[str, str], ...]:
         """Return names and types, as Spark's SQL writes them."""
@@ -311,3 +310,11 @@ def literal_of(typed: Typed) -> str | None:
     """
     form = _LITERALS.get(typed.type.partition("(")[0])
     return None if form is None else form.format(typed.value)
+
+
+def union_of(frames: Sequence[DataFrame]) -> DataFrame:
+    """Return the union of all frames, by halves: Spark's analyzer goes down one level for each union in a union."""
+    if len(frames) == 1:
+        return frames[0]
+    middle = len(frames) // 2
+    return union_of(frames[:middle]).unionByName(union_of(frames[middle:]))
