@@ -33,7 +33,16 @@ _NAMES = {kind: name for name, kind in _KINDS.items()}
 
 def landed_as_json(inputs: Inputs) -> dict[str, Any]:
     """Return the consumed files of landing zones by source, in the form that ``inputs_from_json`` reads."""
-    return {name: asdict(position) for name, position in inputs.items() if isinstance(position, ConsumedFiles)}
+    return {name: _files(position) for name, position in inputs.items() if isinstance(position, ConsumedFiles)}
+
+
+def _files(consumed: ConsumedFiles) -> dict[str, Any]:
+    # Not by `asdict`, which takes thirty times as long for many files.
+    lists = {
+        key: [{"path": file.path, "size": file.size, "mtime_ns": file.mtime_ns} for file in files]
+        for key, files in (("files", consumed.files), ("earlier", consumed.earlier))
+    }
+    return {**lists, "schema": consumed.schema}
 
 
 def positions_as_json(inputs: Inputs) -> dict[str, Any]:
@@ -68,5 +77,8 @@ def _position(kind: str, **fields: Any) -> Position:
 
 
 def _consumed(files: Any = (), earlier: Any = (), schema: str | None = None) -> ConsumedFiles:
-    known = tuple(LandedFile(**file) for file in earlier)
-    return ConsumedFiles(tuple(LandedFile(**file) for file in files), known, schema)
+    return ConsumedFiles(tuple(map(_file, files)), tuple(map(_file, earlier)), schema)
+
+
+def _file(fields: Mapping[str, Any]) -> LandedFile:
+    return LandedFile(fields["path"], fields["size"], fields["mtime_ns"])

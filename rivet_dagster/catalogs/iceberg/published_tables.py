@@ -127,7 +127,7 @@ class PublishedTables:
         return None if errors is None else CatalogTable(self.access.table_name(errors[0]).parts, snapshot=errors[1])
 
     def tables(self, prefix: str) -> tuple[str, ...]:
-        """Return the tables of the default namespace, or those of the prefix's; some may not have been published yet."""
+        """Return the tables of the default namespace, or of the prefix's; some may not have been published yet."""
         namespace = self.access.table_name(f"{prefix}x").namespace
         given = prefix.rpartition(".")[0]
         with self.access.reaching(prefix):
