@@ -57,6 +57,9 @@ _CLASSIC_DEFAULTS = {
     "spark.scheduler.mode": "FAIR",
     "spark.scheduler.allocation.file": str(Path(__file__).with_name("fairscheduler.xml")),
     "spark.ui.showConsoleProgress": "false",
+    # Spark looks up files that are named one by one, as those of a landing zone, in as many tasks as this says: by
+    # default 10,000, of which each takes some milliseconds for one file.
+    "spark.sql.sources.parallelPartitionDiscovery.parallelism": "64",
     # Spark's web UI shows all settings; its own default knows neither of the last two.
     "spark.redaction.regex": "(?i)secret|password|token|access[.-]?key|credential|authorization",
 }
@@ -64,6 +67,7 @@ _CLASSIC_DEFAULTS = {
 _CLUSTER_DEFAULTS = {
     # Spark merges small shuffle partitions by itself, but cannot split large ones: its 200 are too few for terabytes.
     "spark.sql.shuffle.partitions": "1000",
+    "spark.sql.sources.parallelPartitionDiscovery.parallelism": "1000",
 }
 
 _CONVERTERS = {
@@ -100,6 +104,7 @@ def session_config(spec: EngineSpec, needs: Sequence[SessionNeeds] = ()) -> dict
     spark.scheduler.mode FAIR
     spark.scheduler.allocation.file ...fairscheduler.xml
     spark.ui.showConsoleProgress false
+    spark.sql.sources.parallelPartitionDiscovery.parallelism 64
     spark.redaction.regex (?i)secret|password|token|access[.-]?key|credential|authorization
     spark.ui.enabled false
     """
