@@ -75,11 +75,11 @@ def environments(runtime: Runtime) -> tuple[ProjectEnvironment, ...]:
 
 def require_environment(runtime: Runtime, name: str) -> None:
     """Raise RVT-415 if there is no environment of that name, or if it is over."""
-    known = [environment.name for environment in environments(runtime)]
-    if name in known:
+    if any(catalog.has_environment(name) for catalog in _having(runtime)):
         return
     if any(catalog.is_merged(name) for catalog in _having(runtime)):
         raise merged_environment(name)
+    known = [environment.name for environment in environments(runtime)]
     raise RivetError("RVT-415", f"there is no environment '{name}'{nearest(name, known)}")
 
 
@@ -89,7 +89,7 @@ def merge(runtime: Runtime, name: str) -> tuple[Published, ...]:
     Nothing is published if the base of any table has moved, whatever its catalog. Raises RVT-405, RVT-415, RVT-417.
     """
     require_environment(runtime, name)
-    catalogs = [catalog for catalog in _having(runtime) if _has(catalog, name)]
+    catalogs = [catalog for catalog in _having(runtime) if catalog.has_environment(name)]
     moved = [table for catalog in catalogs for table in catalog.built(name) if table.moved]
     if moved:
         tables = ", ".join(f"{table.current.catalog}.{table.table}" for table in moved)
@@ -130,10 +130,6 @@ def _having(runtime: Runtime) -> list[HasEnvironments]:
 
 def _has_environments(catalog: Catalog) -> TypeGuard[HasEnvironments]:
     return isinstance(catalog, HasEnvironments) and catalog.environment_storage is not None
-
-
-def _has(catalog: HasEnvironments, name: str) -> bool:
-    return any(environment.name == name for environment in catalog.environments())
 
 
 def _together(name: str, parts: list[tuple[str, Environment]]) -> ProjectEnvironment:

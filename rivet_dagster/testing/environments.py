@@ -162,7 +162,9 @@ class EnvironmentConformance:
         assert (table.base, table.moved) == (None, False)
         if isinstance(there, ListsTables):
             assert (there.tables(""), catalog.current(TABLE)) == ((TABLE,), None)
+        assert (catalog.has_environment(NAME), catalog.has_environment("another")) == (True, False)
         catalog.merge(NAME)
+        assert catalog.has_environment(NAME) is False
         assert rows_of(catalog, session) == NEW
         assert _refused(lambda: catalog.merge(OTHER)) == "RVT-405"
 

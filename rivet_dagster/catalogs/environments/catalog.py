@@ -132,6 +132,15 @@ class HasEnvironments(HasTargets):
             described = [_describe(storage.stored(name)) for name in storage.names()]
         return tuple(environment for environment in described if environment is not None)
 
+    def has_environment(self, name: str) -> bool:
+        """Return whether there is an environment of that name that is not over. No other is looked at."""
+        storage = self.environment_storage
+        if storage is None:
+            return False
+        with storage.looking():
+            state = storage.stored(name).environment.state()
+            return state is not None and state.state not in (MERGED, DROPPED)
+
     def is_merged(self, name: str) -> bool:
         """Return whether the environment is over because it has been merged."""
         storage = self.environment_storage
