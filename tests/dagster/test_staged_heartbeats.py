@@ -101,6 +101,53 @@ def test_one_slow_heartbeat_does_not_keep_the_versions_of_a_killed_run_for_hours
     assert max(ahead for _, ahead in lake.sent.values()) == pytest.approx(2 * (30.0 + 399 * 0.1))
 
 
+def test_steps_that_are_processes_do_not_renew_all_earlier_rows_each(monkeypatch):
+    """One of them does every quarter of an hour, so that no heartbeat, sent an hour ahead, ends before the run does."""
+    now, looked = [1e9], []
+    lake, runtime = Lake(now, lambda table: 0.0), SimpleNamespace(catalog=lambda name: lake)
+    monkeypatch.setattr(staged_heartbeats.time, "time", lambda: now[0])
+    run = SimpleNamespace(is_finished=False, tags={})
+    instance = SimpleNamespace(get_run_by_id=lambda _: run, add_run_tags=lambda _, tags: run.tags.update(tags))
+    context = SimpleNamespace(
+        run_id="run-3",
+        instance=instance,
+        job_def=SimpleNamespace(executor_def=SimpleNamespace(name="multiprocess")),
+    )
+    staged, sent = [], []
+    keep_alive = lake.keep_alive
+    monkeypatch.setattr(lake, "keep_alive", lambda table, *more: sent.append(table) or keep_alive(table, *more))
+    for number in range(200):
+        staged_heartbeats.keep_earlier(context, runtime, lambda n=number: looked.append(n) or list(staged))
+        staged.append(StagedTable(f"t{number}", "lake", f"t{number}", "1", "run"))
+        staged_heartbeats.keep_staged(context, runtime, staged[-1:])
+        staged_heartbeats._KEPT.pop("run-3")._wakes.set()  # the next step is in another process
+        now[0] += 100
+    assert looked == [0, *range(9, 200, 9)]
+    assert len(sent) == 200 + sum(looked)
+    assert lake.late == []
+    run.is_finished = True
+
+
+def test_a_long_step_renews_earlier_rows_while_it_runs(monkeypatch):
+    now, lake = [1e9], Lake([0.0], lambda table: 0.0)
+    monkeypatch.setattr(staged_heartbeats.time, "time", lambda: now[0])
+    run = SimpleNamespace(is_finished=False, tags={staged_heartbeats.ROUND: str(now[0] - 1)})
+    instance = SimpleNamespace(get_run_by_id=lambda _: run, add_run_tags=lambda _, tags: run.tags.update(tags))
+    executor = SimpleNamespace(executor_def=SimpleNamespace(name="multiprocess"))
+    monkeypatch.setattr(staged_heartbeats, "SECONDS", 0.01)
+    monkeypatch.setattr(staged_heartbeats, "ROUND_SECONDS", 0.1)
+    earlier = [StagedTable("t", "lake", "t", "1", "run")]
+    monkeypatch.setattr(staged_heartbeats.time, "time", lambda: now[0] - 1)
+    context = SimpleNamespace(run_id="run-4", instance=instance, job_def=executor)
+    staged_heartbeats.keep_earlier(context, SimpleNamespace(catalog=lambda name: lake), lambda: earlier)
+    assert lake.sent == {}
+    monkeypatch.setattr(staged_heartbeats.time, "time", lambda: now[0] + 1)
+    wait(lambda: "t" in lake.sent)
+    assert lake.sent["t"][1] == staged_heartbeats.AHEAD_SECONDS
+    run.is_finished = True
+    wait(lambda: "run-4" not in staged_heartbeats._KEPT)
+
+
 def wait(is_true) -> None:
     deadline = time.monotonic() + 60
     while not is_true():

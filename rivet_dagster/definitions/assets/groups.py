@@ -52,7 +52,7 @@ from rivet_dagster.definitions.runs.identity import (
     run_identity,
     step_name,
 )
-from rivet_dagster.definitions.runs.staged_heartbeats import keep_staged, keeps_staged
+from rivet_dagster.definitions.runs.staged_heartbeats import keep_earlier, keep_staged
 from rivet_dagster.errors import RivetError
 from rivet_dagster.execution.clean_up import evict
 from rivet_dagster.execution.group_run import run_group
@@ -121,9 +121,12 @@ class RivetGroupRun:
         with step_failures(context, step, shows_values):
             if group.target is not None and group.target.with_run and group.exit in selected:
                 _refuse_without_last_step(context, project, group)
-            if project.with_run and not keeps_staged(context.run.run_id):
-                earlier = staged_in_run(context.run, context.instance, project.joints)
-                keep_staged(context.op_execution_context, runtime, earlier.values())
+            if project.with_run:
+                keep_earlier(
+                    context.op_execution_context,
+                    runtime,
+                    lambda: staged_in_run(context.run, context.instance, project.joints).values(),
+                )
             full_refresh = enter_full_refresh(project, runtime, context.run, context.instance)
             unjudged = _unjudged_sources(context, group, project)
             window = run_window(context, partitions)

@@ -1,6 +1,7 @@
 """Heartbeats of what runs have staged: a process that runs steps of a run sends them until the run has ended.
 
-Where the steps of a run are processes, no process of ours may run between two of them: heartbeats are then sent ahead.
+Where the steps of a run are processes, no process of ours may run between two of them: heartbeats are then sent ahead,
+and one process in a while sends those of all that the run has staged.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ import logging
 import statistics
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import dagster as dg
 
@@ -20,6 +21,12 @@ from rivet_dagster.execution.runtime import Runtime
 
 AHEAD_SECONDS = 3600.0
 """How much longer than a heartbeat the rows of a run stay that is not in one process."""
+
+ROUND_SECONDS = AHEAD_SECONDS / 4
+"""How often one of the processes of such a run sends heartbeats of all that it has staged."""
+
+ROUND = "rivet/heartbeats"
+"""The tag of such a run that says when that was last begun, in seconds since the epoch."""
 
 _ONE_PROCESS = frozenset({"threads", "in_process", "execute_in_process_executor"})
 """The names of executors that run all steps of a run in one process, which lives as long as the run."""
@@ -35,21 +42,27 @@ _LOCK = threading.Lock()
 
 def keep_staged(context: dg.OpExecutionContext, runtime: Runtime, tables: Iterable[StagedTable]) -> None:
     """Send heartbeats of ``tables``, which a run has staged, until the run has ended or this process ends."""
-    wanted = set(tables)
-    if not wanted:
-        return
     with _LOCK:
-        kept = _KEPT.get(context.run_id)
-        if kept is None or kept.has_ended:
-            kept = _KEPT[context.run_id] = _Heartbeats(context)
-        kept.add(runtime, wanted)
+        _heartbeats(context).add(runtime, tables)
 
 
-def keeps_staged(run_id: str) -> bool:
-    """Return whether this process sends heartbeats of what earlier steps of the run have staged."""
+def keep_earlier(
+    context: dg.OpExecutionContext, runtime: Runtime, earlier: Callable[[], Iterable[StagedTable]]
+) -> None:
+    """Send heartbeats of what earlier steps of the run have staged, which ``earlier`` looks up, where nobody else does.
+
+    In a run whose steps are processes, a step that looks up and renews what all before it have staged would take longer
+    the more there are: one process does it every quarter of an hour.
+    """
     with _LOCK:
-        kept = _KEPT.get(run_id)
-        return kept is not None and kept.runs_all_steps and not kept.has_ended
+        _heartbeats(context).look_after(runtime, earlier)
+
+
+def _heartbeats(context: dg.OpExecutionContext) -> _Heartbeats:
+    kept = _KEPT.get(context.run_id)
+    if kept is None or kept.has_ended:
+        kept = _KEPT[context.run_id] = _Heartbeats(context)
+    return kept
 
 
 class _Heartbeats:
@@ -62,6 +75,8 @@ class _Heartbeats:
         self._ahead = 0.0 if self.runs_all_steps else AHEAD_SECONDS
         self._tables: dict[StagedTable, Runtime] = {}
         self._seconds: dict[StagedTable, float] = {}
+        self._renew_earlier: Callable[[], None] | None = None
+        self._looked_at = 0.0
         self._wakes = threading.Event()
         self._unanswered = 0
         self.has_ended = False
@@ -73,11 +88,34 @@ class _Heartbeats:
         self._tables = {**self._tables, **new}
         self._beat(new)
 
+    def look_after(self, runtime: Runtime, earlier: Callable[[], Iterable[StagedTable]]) -> None:
+        """Send heartbeats of what ``earlier`` finds: of all from now on, or where steps are processes in a while."""
+        if not self.runs_all_steps:
+            self._renew_earlier = lambda: self._beat(dict.fromkeys(earlier(), runtime))
+            self._take_turn()
+        elif self._renew_earlier is None:
+            self._renew_earlier = lambda: None
+            self.add(runtime, earlier())
+
+    def _take_turn(self) -> None:
+        """Renew what earlier steps have staged, unless another process of the run has done so not long ago."""
+        self._looked_at = time.monotonic()
+        run = self._instance.get_run_by_id(self._run_id)
+        if run is None or self._renew_earlier is None or time.time() - float(run.tags.get(ROUND, 0)) < ROUND_SECONDS:
+            return
+        self._instance.add_run_tags(self._run_id, {ROUND: str(int(time.time()))})
+        self._renew_earlier()
+
     def _work(self) -> None:
         while not self._wakes.wait(SECONDS):
             if self._is_over():
                 break
             self._beat(self._tables)
+            if not self.runs_all_steps and time.monotonic() - self._looked_at > ROUND_SECONDS / 2:
+                try:
+                    self._take_turn()
+                except Exception as error:  # of Dagster's database
+                    _LOG.warning("cannot look up what the run %s has staged: %r", self._run_id, error)
         with _LOCK:
             self.has_ended = True
             if _KEPT.get(self._run_id) is self:
