@@ -129,6 +129,34 @@ def test_each_run_is_one_commit(nessie, nessie_options, tmp_path):
     assert [name for name in nessie.branches() if branch.ref in name] == [branch.ref]
 
 
+def test_a_table_costs_the_same_requests_in_a_run_of_many(nessie_options, tmp_path, monkeypatch):
+    """The branches of other runs, and of the tables of this one, are listed, and not asked one by one each time."""
+    sent, call = [], NessieServer._call
+    monkeypatch.setattr(
+        NessieServer,
+        "_call",
+        lambda server, *arguments, **more: sent.append(arguments) or call(server, *arguments, **more),
+    )
+
+    def costs(tables: int) -> tuple[float, float, int]:
+        names = [f"of_{tables}_{number}" for number in range(tables)]
+        run = runtime(nessie_options, tmp_path, *names)
+        sent.clear()
+        staged = [stage(run, name, 1, f"run-{tables}") for name in names]
+        staging = len(sent) / tables
+        for _ in range(2):
+            sent.clear()
+            assert all(run.catalog("lake").keep_alive(table.table, table.version) for table in staged)
+        beating = len(sent)
+        sent.clear()
+        publish(run, staged)
+        return staging, len(sent) / tables, beating
+
+    few, many = costs(3), costs(12)
+    assert few[2] == many[2] == 0
+    assert all(more <= less * 1.1 for less, more in zip(few, many, strict=True)), (few, many)
+
+
 def test_readers_of_two_tables_never_see_one_without_the_other(nessie_options, tmp_path):
     run = runtime(nessie_options, tmp_path)
     publish(run, stage_all(run, 0, "run-0"))

@@ -29,6 +29,7 @@ from rivet_dagster.model.storage import OLDER, STAGED, WITHHELD, Published, Vers
 from rivet_dagster.model.watermark import Override
 
 if TYPE_CHECKING:
+    from rivet_dagster.catalogs.iceberg.heartbeat import ObjectHeartbeat
     from rivet_dagster.catalogs.iceberg.writes.sweeping import AllTables
     from rivet_dagster.catalogs.iceberg.writes.transaction import IcebergTransaction
 
@@ -67,6 +68,7 @@ class IcebergCatalog(
 
     def _look_through(self, access: TableAccess) -> None:
         self.access = access
+        self._heartbeats: dict[tuple[str, str], ObjectHeartbeat] = {}
         self._transactions = NessieTransactions(access) if isinstance(access, NessieAccess) else Transactions(access)
 
     @property
@@ -141,15 +143,21 @@ class IcebergCatalog(
             return self._described(withheld.describe_staged(staged, self.name, table))
 
     def keep_alive(self, table: str, version: str, seconds: float = 0.0) -> bool:
-        """Write the time of the heartbeat beside the table's metadata."""
+        """Write the time of the heartbeat beside the table's metadata.
+
+        What was found once is not looked up again while the heartbeat is there, which ends before its version does.
+        """
         from rivet_dagster.catalogs.iceberg.writes.withheld import heartbeat_of, staged_version
 
-        opened = self.access.open(table)
         with self.access.reaching(table, "RVT-404"):
-            staged = staged_version(opened, version)
-            if staged is not None:
-                heartbeat_of(staged).extend(seconds)
-        return staged is not None
+            known = self._heartbeats.get((table, version))
+            if known is None or known.last() is None:
+                staged = staged_version(self.access.open(table), version)
+                if staged is None:
+                    return False
+                known = self._heartbeats[table, version] = heartbeat_of(staged)
+            known.extend(seconds)
+        return True
 
     def take_up_staged(self, table: str, version: str, options: Mapping[str, Any] = NO_OPTIONS) -> IcebergTransaction:
         """Reopen a staged version, by the id of its snapshot."""

@@ -12,7 +12,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from rivet_dagster.catalogs.iceberg.heartbeat import ObjectHeartbeat, heartbeat_at
@@ -123,11 +124,44 @@ def branches_of_runs(catalog: Catalog, table: OpenedTable | None = None) -> Iter
 
     if type(catalog) is not NessieCatalog:
         return
-    wanted = ".".join(table.name.identifier) if table is not None else None
+    if table is not None:
+        yield from _branches_of_table(catalog, ".".join(table.name.identifier))
+        return
     for ref, record in _of_all_runs(catalog.server, begun_ref(catalog.ref, "")):
-        is_ours = record is None or record.base == catalog.ref
-        if is_ours and (wanted is None or (record is not None and record.table == wanted)):
+        if record is None or record.base == catalog.ref:
             yield RunBranch(catalog, ref, record)
+
+
+def _branches_of_table(catalog: NessieCatalog, table: str) -> Iterator[RunBranch]:
+    """Yield the branches of runs that build a table. The records of others are read once in this process."""
+    for ref in list(catalog.server.branches(BRANCH)):
+        if "." in ref:
+            continue
+        with suppress(NessieNotFoundError, _NoRecordError):  # it has just been removed, or is no run's
+            if _builds(_Ref(catalog.server.uri, ref, catalog.server)) == (catalog.ref, table):
+                record = record_of(catalog.server, ref)
+                if record is not None:
+                    yield RunBranch(catalog, ref, record)
+
+
+class _NoRecordError(Exception):
+    """A branch has no record."""
+
+
+@dataclass(frozen=True)
+class _Ref:
+    uri: str
+    name: str
+    server: NessieServer = field(compare=False)
+
+
+@lru_cache(100_000)  # a branch of this name never builds another table
+def _builds(ref: _Ref) -> tuple[str, str]:
+    """Return the branch on which the run publishes, and the table that it builds."""
+    record = record_of(ref.server, ref.name)
+    if record is None:
+        raise _NoRecordError
+    return record.base, record.table
 
 
 def branches_without_base(catalog: NessieCatalog, prefix: str) -> Iterator[RunBranch]:

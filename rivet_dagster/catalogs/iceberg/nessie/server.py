@@ -64,7 +64,7 @@ class NessieServer:
     """The server at ``uri``, which ends with ``/api/v2``; ``token`` is a bearer token."""
 
     def __init__(self, uri: str, token: str | None = None) -> None:
-        self._uri = f"{uri.rpartition('/api/')[0]}/api/v2"
+        self.uri = f"{uri.rpartition('/api/')[0]}/api/v2"
         self._headers = {"Authorization": f"Bearer {token}"} if token else {}
 
     @cached_property
@@ -76,15 +76,15 @@ class NessieServer:
         try:
             known = self._config
         except NessieNotFoundError as error:
-            message = f"there is no REST interface of Nessie of the version 2 at {self._uri}: {error}"
+            message = f"there is no REST interface of Nessie of the version 2 at {self.uri}: {error}"
             raise NessieTooOldError(message) from error
         if int(known.get("maxSupportedApiVersion", 0)) < _API:
-            message = f"the REST interface of Nessie at {self._uri} has no version {_API}"
+            message = f"the REST interface of Nessie at {self.uri} has no version {_API}"
             raise NessieTooOldError(message)
         spec = str(known.get("specVersion", "unknown"))
         numbers, _, beta = spec.partition("-")
         if beta or not all(part.isdigit() for part in numbers.split(".")) or int(numbers.split(".")[0]) < _API:
-            message = f"Nessie at {self._uri} behaves by the specification {spec}, and 2.0.0 is needed"
+            message = f"Nessie at {self.uri} behaves by the specification {spec}, and 2.0.0 is needed"
             raise NessieTooOldError(message)
 
     @property
@@ -200,7 +200,7 @@ class NessieServer:
 
         answer = _connections(os.getpid()).request(
             method,
-            f"{self._uri}/{path}",
+            f"{self.uri}/{path}",
             params=parameters,
             json=body,
             headers=self._headers,
@@ -211,7 +211,7 @@ class NessieServer:
         try:
             return dict(answer.json()) if answer.content else {}
         except ValueError as error:
-            raise NessieError(f"what answers at {self._uri} is not Nessie") from error
+            raise NessieError(f"what answers at {self.uri} is not Nessie") from error
 
 
 @cache
