@@ -70,6 +70,16 @@ def test_a_long_message_of_spark_is_parsed_quickly() -> None:
     assert time.process_time() - begun < 10
 
 
+def test_a_long_message_of_spark_is_cut_after_its_secrets() -> None:
+    shown = summary(
+        RuntimeError(f"[CAST_INVALID_INPUT] The value '{'x' * 4_900} s3://key:{'w' * 200}@lake/a {'y' * LONG}'")
+    )
+    assert len(shown) == 5_000
+    assert shown.endswith("y...")
+    assert "s3://lake/a" in shown
+    assert "www" not in shown
+
+
 def test_a_duration_has_a_maximum() -> None:
     assert convert.seconds("36500d") == 36500 * 86400
     for text in ("36501d", "9" * 400 + "s", "15m\n", "\uff11\uff15m", "0s"):

@@ -11,6 +11,8 @@ from typing import Any
 
 from rivet_dagster.engines.pyspark.waiting import THREAD_PREFIX
 from rivet_dagster.errors import RivetError
+from rivet_dagster.model.convert import shorten_text
+from rivet_dagster.secrets.redaction import redacted
 
 _POSITION = re.compile(r"; line (\d+) pos \d+;?|\(line (\d+), pos \d+\)|== SQL \(line (\d+), position \d+\) ==")
 _DATA_EXCEPTION = re.compile(r"SQLSTATE: (?:22\w{3}|P0001)")
@@ -22,6 +24,9 @@ _CAUSED_BY = re.compile(r"^Caused by: (.*(?:\n(?![ \t]+at |[ \t]+\.\.\. |Caused 
 _PYTHON_ERROR = re.compile(r"Traceback \(most recent call last\):\n(?:[ ].*\n|\n)+(\S.*)")
 
 _WRAPPERS = ("Exception thrown in awaitResult", "Job aborted")
+
+_SHOWN, _LOOKED_AT = 5_000, 20_000
+"""The most characters of a message, and of those that are looked at for it."""
 
 _OUT_OF_MEMORY = 52
 """Spark's exit code after it ran out of memory."""
@@ -96,15 +101,20 @@ def _exit_code() -> int | None:
 
 
 def summary(error: BaseException) -> str:
-    """Return the part of an exception's message that helps a user."""
+    """Return the part of an exception's message that helps a user, of at most 5,000 characters."""
     text = str(error)
     python_error = _PYTHON_ERROR.search(text)
     if python_error:
-        return python_error[1]
+        return _bounded(python_error[1])
     messages = [_sentence(text), *(_sentence(cause) for cause in _java_causes(error))]
     useful = [message for message in messages if message and not message.startswith(_WRAPPERS)] or messages
     first, root = useful[0], useful[-1]
-    return first if root in first else f"{first.rstrip('.')}: {root}"
+    return _bounded(first if root in first else f"{first.rstrip('.')}: {root}")
+
+
+def _bounded(message: str) -> str:
+    # Secrets first, of more than is shown: nobody recognizes a part of one. A message may quote a cell of 50 MB.
+    return message if len(message) <= _SHOWN else shorten_text(redacted(message[:_LOOKED_AT]), _SHOWN)
 
 
 def _sentence(text: str) -> str:
