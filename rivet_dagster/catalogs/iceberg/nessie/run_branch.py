@@ -134,13 +134,15 @@ def branches_of_runs(catalog: Catalog, table: OpenedTable | None = None) -> Iter
 
 def _branches_of_table(catalog: NessieCatalog, table: str) -> Iterator[RunBranch]:
     """Yield the branches of runs that build a table. The records of others are read once in this process."""
+    wanted, begun = (catalog.ref, table), begun_ref(catalog.ref, "")
     for ref in list(catalog.server.branches(BRANCH)):
-        if "." in ref:
+        is_begun = ref.startswith(begun)
+        if "." in ref and not is_begun:
             continue
         with suppress(NessieNotFoundError, _NoRecordError):  # it has just been removed, or is no run's
-            if _builds(_Ref(catalog.server.uri, ref, catalog.server)) == (catalog.ref, table):
+            if is_begun or _builds(_Ref(catalog.server.uri, ref, catalog.server)) == wanted:
                 record = record_of(catalog.server, ref)
-                if record is not None:
+                if record is not None and (record.base, record.table) == wanted:
                     yield RunBranch(catalog, ref, record)
 
 

@@ -7,7 +7,7 @@ import os
 import shutil
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
@@ -45,13 +45,15 @@ class ServerFiles:
     def rotate_log(self) -> None:
         """Move what a log of more than 10 MB contains to a second file, which had what came before that.
 
-        The server continues to write to the same file; a line that it writes at this moment may be lost.
+        The server continues to write to the same file; a line that it writes at this moment may be lost. Where the log
+        has been removed, or cannot be copied, it stays as it is.
         """
-        if self.log.stat().st_size > _LONGEST_LOG:
-            older = self.log.with_name(f"{self.log.name}.1")
-            self.open_private(older).close()
-            shutil.copyfile(self.log, older)
-            os.truncate(self.log, 0)
+        with suppress(OSError):
+            if self.log.stat().st_size > _LONGEST_LOG:
+                older = self.log.with_name(f"{self.log.name}.1")
+                self.open_private(older).close()
+                shutil.copyfile(self.log, older)
+                os.truncate(self.log, 0)
 
     def end_of_log(self) -> str:
         """Return the last 64 KB of the log; empty if there is no log."""
