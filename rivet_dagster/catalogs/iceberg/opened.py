@@ -73,12 +73,21 @@ Opener = Callable[[str], OpenedTable]
 """A function that opens a table by the name that joints give it."""
 
 
+def tables_in(catalog: Catalog, namespace: tuple[str, ...]) -> list[tuple[str, ...]]:
+    """Return the identifiers of the tables of a namespace, in order; none if there is no such namespace."""
+    from pyiceberg.exceptions import NoSuchNamespaceError
+
+    # Not asked before whether there is one: that would be a request more, of each run for each of its tables.
+    try:
+        return sorted(catalog.list_tables(namespace))
+    except NoSuchNamespaceError:
+        return []
+
+
 def has_table_of_environment(table: OpenedTable) -> bool:
     """Return whether an environment has a table that will be ``table``, among whose files its own files lie."""
-    if not table.catalog.namespace_exists((ENVIRONMENTS,)):
-        return False
     wanted = json.dumps(table.name.identifier)
-    for identifier in table.catalog.list_tables((ENVIRONMENTS,)):
+    for identifier in tables_in(table.catalog, (ENVIRONMENTS,)):
         found = table.beside(replace(table.name, namespace=(ENVIRONMENTS,), name=identifier[-1])).load_if_any()
         if found is not None and found.metadata.properties.get(ENVIRONMENT_OF) == wanted:
             return True

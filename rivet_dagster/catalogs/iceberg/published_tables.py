@@ -18,7 +18,7 @@ from rivet_dagster.catalogs.iceberg.metadata.last_publication import last_public
 from rivet_dagster.catalogs.iceberg.metadata.same_rows import current_version, snapshot_of
 from rivet_dagster.catalogs.iceberg.metadata.summary import ERRORS, ERRORS_OF, OVERRIDE
 from rivet_dagster.catalogs.iceberg.names import staging_of
-from rivet_dagster.catalogs.iceberg.opened import OpenedTable, Opener
+from rivet_dagster.catalogs.iceberg.opened import OpenedTable, Opener, tables_in
 from rivet_dagster.catalogs.iceberg.settings.spark_settings import spark_needs
 from rivet_dagster.catalogs.iceberg.traits import snapshot_read
 from rivet_dagster.catalogs.iceberg.writes.errors import errors_of_rows
@@ -131,9 +131,7 @@ class PublishedTables:
         namespace = self.access.table_name(f"{prefix}x").namespace
         given = prefix.rpartition(".")[0]
         with self.access.reaching(prefix):
-            if not self.access.catalog.namespace_exists(namespace):
-                return ()
-            names = sorted(identifier[-1] for identifier in self.access.catalog.list_tables(namespace))
+            names = [identifier[-1] for identifier in tables_in(self.access.catalog, namespace)]
         whole = [f"{given}.{name}" if given else name for name in names if staging_of(name) is None]
         return tuple(name for name in whole if name.startswith(prefix))
 

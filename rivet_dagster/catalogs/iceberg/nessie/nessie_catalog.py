@@ -147,8 +147,11 @@ class NessieCatalog(MetastoreCatalog):
 
     def list_tables(self, namespace: str | Identifier) -> list[Identifier]:
         """Return the tables of a namespace. Raises NoSuchNamespaceError."""
-        parent = self._required(namespace)
-        return sorted(key for key, type_ in self._entries() if type_ == TABLE and key[:-1] == parent)
+        parent = self.identifier_to_tuple(namespace)
+        tables = sorted(key for key, type_ in self._entries() if type_ == TABLE and key[:-1] == parent)
+        if not tables:
+            self._required(namespace)
+        return tables
 
     def list_namespaces(self, namespace: str | Identifier = ()) -> list[Identifier]:
         """Return the namespaces directly below ``namespace``. Raises NoSuchNamespaceError."""

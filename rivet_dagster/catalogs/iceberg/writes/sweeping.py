@@ -22,7 +22,7 @@ from rivet_dagster.catalogs.iceberg.heartbeat import ObjectHeartbeat, heartbeats
 from rivet_dagster.catalogs.iceberg.metadata.summary import ERRORS_OF, STAGED_FOR
 from rivet_dagster.catalogs.iceberg.names import BRANCH, TableName, is_of_environment, staging_of
 from rivet_dagster.catalogs.iceberg.nessie.run_branch import RunBranch, branches_of_runs
-from rivet_dagster.catalogs.iceberg.opened import OpenedTable
+from rivet_dagster.catalogs.iceberg.opened import OpenedTable, tables_in
 from rivet_dagster.catalogs.iceberg.reaching import translate_errors
 from rivet_dagster.catalogs.iceberg.writes.staged_branch import remove_branch
 from rivet_dagster.catalogs.iceberg.writes.staged_table import heartbeat_of, remove_staging_table
@@ -67,9 +67,7 @@ def staged_by_runs(table: OpenedTable) -> Iterator[Leftover | RunBranch]:
     if found is not None and STAGED_FOR not in found.metadata.properties:
         for key in _staged_branches(table, found):
             yield Leftover(table, key, _heartbeat(table, found, key))
-    if not table.catalog.namespace_exists(table.name.namespace):
-        return
-    for identifier in table.catalog.list_tables(table.name.namespace):
+    for identifier in tables_in(table.catalog, table.name.namespace):
         if identifier[-1].startswith(f"{table.name.name}__{BRANCH}"):
             yield from _staging_table(table.beside(_named(table.name, identifier[-1])))
 

@@ -19,7 +19,7 @@ from rivet_dagster.catalogs.iceberg.metadata.summary import ERRORS, Publication,
 from rivet_dagster.catalogs.iceberg.metadata.types import schema_of, sql_columns
 from rivet_dagster.catalogs.iceberg.names import staging_of
 from rivet_dagster.catalogs.iceberg.nessie.run_branch import RunBranch, branches_of_runs
-from rivet_dagster.catalogs.iceberg.opened import OpenedTable, Opener
+from rivet_dagster.catalogs.iceberg.opened import OpenedTable, Opener, tables_in
 from rivet_dagster.catalogs.iceberg.writes import staged_table
 from rivet_dagster.catalogs.iceberg.writes.staged_branch import head_of, withheld_mark
 from rivet_dagster.errors import RivetError
@@ -152,9 +152,7 @@ def _marked_there(table: OpenedTable) -> Iterator[Withheld]:
     found = table.load_if_any()
     if found is not None:
         yield from _marked(table, found, None)
-    if not table.catalog.namespace_exists(table.name.namespace):
-        return
-    for name in sorted(table.catalog.list_tables(table.name.namespace)):
+    for name in tables_in(table.catalog, table.name.namespace):
         key = staging_of(name[-1])
         if key is not None and table.sees(key) and name[-1] == table.name.staged(key).name:
             staged = table.staged(key)

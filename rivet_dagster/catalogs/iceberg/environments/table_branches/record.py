@@ -28,7 +28,7 @@ from rivet_dagster.catalogs.iceberg.commits.committing import Changes, commit, c
 from rivet_dagster.catalogs.iceberg.commits.updates import set_properties
 from rivet_dagster.catalogs.iceberg.metadata.summary import ENVIRONMENT
 from rivet_dagster.catalogs.iceberg.names import ENVIRONMENTS, TableName
-from rivet_dagster.catalogs.iceberg.opened import OpenedTable
+from rivet_dagster.catalogs.iceberg.opened import OpenedTable, tables_in
 from rivet_dagster.catalogs.iceberg.writes.staged_table import creation, planned_table
 
 if TYPE_CHECKING:
@@ -148,10 +148,8 @@ class EnvironmentRecord(StateOfEnvironment[RecordedState]):
 
 def all_records(catalog: Catalog, catalog_name: str) -> Iterator[EnvironmentRecord]:
     """Yield the records of a catalog, those of merged and half dropped environments too, in order of their names."""
-    if not catalog.namespace_exists((ENVIRONMENTS,)):
-        return
     names = []
-    for identifier in catalog.list_tables((ENVIRONMENTS,)):
+    for identifier in tables_in(catalog, (ENVIRONMENTS,)):
         if identifier[-1].startswith(_RECORD):
             found = OpenedTable(catalog, TableName(catalog_name, (ENVIRONMENTS,), identifier[-1])).load_if_any()
             names += [found.metadata.properties[ENVIRONMENT]] if found is not None else []

@@ -26,7 +26,7 @@ from rivet_dagster.catalogs.iceberg.names import (
     environment_tag,
     staging_of,
 )
-from rivet_dagster.catalogs.iceberg.opened import OpenedTable
+from rivet_dagster.catalogs.iceberg.opened import OpenedTable, tables_in
 from rivet_dagster.catalogs.iceberg.writes.staged_table import remove_staging_table
 from rivet_dagster.catalogs.iceberg.writes.sweeping import remove_versions
 
@@ -57,7 +57,7 @@ def remove_from(seen: SeenCatalog, name: TableName) -> bool:
 def remove_remains(catalog: Catalog, catalog_name: str, is_over: Callable[[str], bool]) -> list[str]:
     """Remove the tables of environments that are over, made while these were dropped, and return the environments."""
     removed = []
-    for identifier in catalog.list_tables((ENVIRONMENTS,)) if catalog.namespace_exists((ENVIRONMENTS,)) else ():
+    for identifier in tables_in(catalog, (ENVIRONMENTS,)):
         if not identifier[-1].startswith(OWN_TABLE):
             continue
         table = OpenedTable(catalog, TableName(catalog_name, (ENVIRONMENTS,), identifier[-1]))
@@ -72,10 +72,8 @@ def remove_remains(catalog: Catalog, catalog_name: str, is_over: Callable[[str],
 
 def _remove_staging_tables(of: OpenedTable, name: str) -> bool:
     """Remove the staging tables of runs in the environment, withheld ones too; return whether none is left."""
-    if not of.catalog.namespace_exists(of.name.namespace):
-        return True
     removed = []
-    for identifier in of.catalog.list_tables(of.name.namespace):
+    for identifier in tables_in(of.catalog, of.name.namespace):
         key = staging_of(identifier[-1])
         if key is not None and environment_of(key) == name and identifier[-1] == of.name.staged(key).name:
             removed.append(remove_staging_table(of.staged(key), of))
