@@ -228,12 +228,14 @@ def test_making_one_looks_at_no_table(place, monkeypatch):
     assert {namespace for namespace, _ in loaded} == {"rivet_environments"}
 
 
-def test_readers_of_the_base_find_no_table_of_it(place):
+def test_readers_of_the_base_find_no_table_of_it(place, monkeypatch):
     place.run(OLD)
     place.run_there(WORKS["more"])
     assert list(tables(place.options, place.root)) == [TABLE]
     assert place.catalog.current("more") is None
     assert place.catalog.in_environment(NAME).tables("") == ("more", TABLE)
+    monkeypatch.setattr(place.catalog.access.catalog, "load_table", lambda name: pytest.fail(f"{name} is opened"))
+    assert TABLE in place.catalog.tables("")
 
 
 def test_withheld_and_staged_versions_belong_to_where_they_were_made(place):
