@@ -11,9 +11,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 from pyiceberg.catalog.sql import SqlCatalog
+from pyiceberg.manifest import ManifestFile
 from pyiceberg.table import Table
 from pyiceberg.types import DecimalType, LongType, StringType
 
+from rivet_dagster.catalogs.iceberg.metadata import statistics
 from rivet_dagster.catalogs.iceberg.metadata.statistics import added_statistics_of, statistics_of
 from rivet_dagster.model.storage import ColumnStatistics, Statistics
 
@@ -203,7 +205,7 @@ def test_columns_without_metrics_are_unknown(catalog: SqlCatalog) -> None:
     assert values["name"] == ColumnStatistics(0, "n01", "n02")
 
 
-def test_a_column_is_null_in_files_that_are_older(catalog: SqlCatalog) -> None:
+def test_a_column_is_null_in_files_that_are_older(catalog: SqlCatalog, monkeypatch: pytest.MonkeyPatch) -> None:
     table = catalog.create_table("shop.orders", pa.schema([("n", pa.int32()), ("price", pa.decimal128(4, 2))]))
     price = [Decimal("1.25"), Decimal("-3.00")]
     table.append(pa.table({"n": pa.array([-7, 2], pa.int32()), "price": pa.array(price, pa.decimal128(4, 2))}))
@@ -221,5 +223,41 @@ def test_a_column_is_null_in_files_that_are_older(catalog: SqlCatalog) -> None:
     assert values["price"] == ColumnStatistics(1, Decimal("-3.00"), Decimal("1.25"))
     oldest = table.snapshots()[0].snapshot_id
     table.maintenance.expire_snapshots().by_id(oldest).commit()
+    assert current(table).values["added"] == ColumnStatistics(2, "x", "x")  # still true
+    monkeypatch.setattr(statistics, "_KNOWN", {})
     # Without that snapshot nothing tells whether its file has the column.
     assert current(table).values["added"] == ColumnStatistics()
+
+
+def test_a_manifest_is_read_once(catalog: SqlCatalog, monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[str] = []
+    fetch = ManifestFile.fetch_manifest_entry
+
+    def recorded(manifest: ManifestFile, *args: Any, **options: Any) -> Any:
+        read.append(manifest.manifest_path)
+        return fetch(manifest, *args, **options)
+
+    monkeypatch.setattr(ManifestFile, "fetch_manifest_entry", recorded)
+    table = catalog.create_table("shop.orders", SCHEMA)
+    for number in range(1, 9):
+        table.append(rows(number))
+        read.clear()
+        whole = current(table)
+        assert len(read) == 1  # the one of the new snapshot
+        assert (whole.rows, whole.values["id"]) == (number, ColumnStatistics(0, 1, number))
+    with table.update_schema() as change:
+        change.add_column("added", StringType())
+    read.clear()
+    assert current(table).values["added"] == ColumnStatistics(8)  # no column of the manifests as they are known
+    assert len(read) == 8
+
+
+def test_no_more_manifests_are_known_than_that(catalog: SqlCatalog, monkeypatch: pytest.MonkeyPatch) -> None:
+    known: dict[Any, Statistics] = {}
+    monkeypatch.setattr(statistics, "_KNOWN", known)
+    monkeypatch.setattr(statistics, "_MOST", 3)
+    table = catalog.create_table("shop.orders", SCHEMA)
+    for number in range(1, 6):
+        table.append(rows(number))
+        assert current(table).rows == number
+        assert len(known) == min(number, 3)

@@ -12,7 +12,7 @@ from rivet_dagster.catalogs.filesystem.files import data_files
 from rivet_dagster.catalogs.filesystem.files.data_files import Footers
 from rivet_dagster.catalogs.filesystem.files.footer_cache import StoredValues, read_footers
 from rivet_dagster.catalogs.filesystem.files.footers import Footer
-from rivet_dagster.catalogs.filesystem.files.totals import Totals
+from rivet_dagster.catalogs.totals import Totals
 from rivet_dagster.errors import RivetError
 from rivet_dagster.model.storage import ColumnStatistics, Statistics
 

@@ -21,7 +21,7 @@ from typing import Any
 
 from rivet_dagster.catalogs.filesystem.files.file_status import damage
 from rivet_dagster.catalogs.filesystem.files.footers import Footer
-from rivet_dagster.catalogs.filesystem.files.totals import TOTALS, ColumnTotals, Totals
+from rivet_dagster.catalogs.totals import TOTALS, ColumnTotals, Totals
 from rivet_dagster.model.storage import ColumnStatistics, Statistics
 
 FileStamp = tuple[str, int, int]

@@ -27,7 +27,6 @@ from typing import TYPE_CHECKING
 from rivet_dagster.catalogs.iceberg.metadata.summary import STAGED_FOR, TEXT_BOUNDS, TextBounds
 
 if TYPE_CHECKING:
-    from pyiceberg.manifest import ManifestEntry
     from pyiceberg.table import Table
 
 WHOLE = 16
@@ -45,11 +44,20 @@ class WholeTexts:
 
     ranges: TextBounds
 
-    def are_in(self, entry: ManifestEntry, lower: bytes, upper: bytes) -> bool:
-        """Return whether the bounds of a column in a file are its min and max."""
+    def are_in(self, sequence_number: int | None, lower: bytes, upper: bytes) -> bool:
+        """Return whether the bounds of a column in a file with that sequence number are its min and max."""
         if not (_is_text(lower) and _is_text(upper)):
             return False
-        return lower == upper or (self._has(entry.file_sequence_number) and _is_short(lower) and _is_short(upper))
+        return lower == upper or (self._has(sequence_number) and _is_short(lower) and _is_short(upper))
+
+    def before(self, last: int) -> WholeTexts:
+        """Return what is known of the files up to a sequence number, which later snapshots do not change.
+
+        >>> WholeTexts(((1, 4), (6, None))).before(5), WholeTexts(((1, 4), (6, 9))).before(7)
+        (WholeTexts(ranges=((1, 4),)), WholeTexts(ranges=((1, 4), (6, 7))))
+        """
+        known = [(first, last if end is None else min(end, last)) for first, end in self.ranges if first <= last]
+        return WholeTexts(tuple(known))
 
     def _has(self, sequence_number: int | None) -> bool:
         number = sequence_number or 0
