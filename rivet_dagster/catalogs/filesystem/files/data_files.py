@@ -14,8 +14,8 @@ from pathlib import Path
 from rivet_dagster.catalogs.filesystem.files.file_status import is_folder, names_in
 from rivet_dagster.catalogs.filesystem.files.footer_cache import FileStamp, read_footers, storable, write_footers
 from rivet_dagster.catalogs.filesystem.files.footers import Footer, footer_of, parquet_files
-from rivet_dagster.catalogs.totals import Totals
 from rivet_dagster.catalogs.rewriting.intervals import Affected
+from rivet_dagster.catalogs.totals import Totals
 from rivet_dagster.errors import RivetError
 from rivet_dagster.model.storage import Statistics
 

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from rivet_dagster.catalogs.filesystem.files.file_status import names_in
-from rivet_dagster.catalogs.totals import Totals
 from rivet_dagster.catalogs.parquet_rows import SPARK_SCHEMA
+from rivet_dagster.catalogs.totals import Totals
 from rivet_dagster.errors import RivetError
 from rivet_dagster.model.schema import field_name
 from rivet_dagster.model.storage import ColumnStatistics, Statistics
