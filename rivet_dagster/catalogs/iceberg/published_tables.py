@@ -75,21 +75,14 @@ class PublishedTables:
 
     def current(self, table: str) -> Published | None:
         """Return the current snapshot; None for a table without snapshots, and for an error table."""
-        from rivet_dagster.catalogs.iceberg.metadata.history import published_version
-
-        found = self.access.open(table).load_if_any()
-        snapshot = found.current_snapshot() if found is not None and not is_error_table(found) else None
-        if found is None or snapshot is None:
-            return None
-        with self.access.reaching(table):
-            return self._described(published_version(found, snapshot, self.name, table))
+        return self._current(table, self.access.open(table).load_if_any())
 
     def published_by(self, table: str, identity: str) -> Published | None:
         """Return the snapshot with that identity, or what is remembered of it after it has expired."""
         from rivet_dagster.catalogs.iceberg.metadata import history
 
         found = self.access.open(table).load_if_any()
-        current = self.current(table)
+        current = self._current(table, found)
         if found is None or current is None:
             return None
         with self.access.reaching(table):
@@ -168,6 +161,15 @@ class PublishedTables:
     def _snapshot(self, table: str, found: Table, options: Mapping[str, Any]) -> int | None:
 
         return current_snapshot(self.access.open, table, found, options)
+
+    def _current(self, table: str, found: Table | None) -> Published | None:
+        from rivet_dagster.catalogs.iceberg.metadata.history import published_version
+
+        snapshot = found.current_snapshot() if found is not None and not is_error_table(found) else None
+        if found is None or snapshot is None:
+            return None
+        with self.access.reaching(table):
+            return self._described(published_version(found, snapshot, self.name, table))
 
     def _described(self, published: Published) -> Published:
         return replace(published, environment=self.access.environment)

@@ -8,6 +8,7 @@ commits is finished by its next attempt, which finds the published ones by the i
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 from rivet_dagster.catalogs.capabilities import capable
@@ -58,15 +59,14 @@ def publish_run(
             _clean_up(catalog, table)
             continue
         try:
-            version = catalog.staged_by(table.table, table.identity)
-            if version is None:
-                raise swept(table)
             target = runtime.assembly.target(table.joint)
             options = target.options if target is not None else {}
-            transaction = catalog.take_up_staged(table.table, version.version, options)
+            transaction = catalog.take_up_staged(table.table, table.version, options)
             waiting.append((table, transaction))
             transaction.check_base()
-        except (Conflict, StagedRowsGone) as error:
+        except StagedRowsGone:
+            errors.append(swept(table))
+        except Conflict as error:
             errors.append(error)
     if errors:
         raise _refused(runtime, errors, waiting, published)
@@ -123,9 +123,8 @@ def _published(runtime: Runtime, commit: Sequence[Waiting]) -> Sequence[Publishe
 
 def _clean_up(catalog: StagesForRuns, table: StagedTable) -> None:
     """Remove what an attempt that died after it had published a table has left of it."""
-    left = catalog.staged_by(table.table, table.identity)
-    if left is not None:
-        catalog.take_up_staged(table.table, left.version).abort()
+    with suppress(StagedRowsGone):
+        catalog.take_up_staged(table.table, table.version).abort()
 
 
 def _outlive_this_process(runtime: Runtime, waiting: Sequence[Waiting]) -> None:

@@ -11,6 +11,7 @@ from rivet_dagster.catalogs.iceberg.nessie.nessie_catalog import NessieCatalog
 from rivet_dagster.catalogs.iceberg.nessie.server import (
     TABLE,
     Content,
+    ContentsAtCommit,
     Key,
     NessieConflictError,
     Reference,
@@ -29,18 +30,14 @@ class OneCommit(NessieCatalog):
     def __init__(self, branch: NessieCatalog) -> None:
         super().__init__(branch.name, **{**branch.properties, "ref": branch.ref})
         self._head: Reference = self.server.reference(branch.ref)
+        self._before = ContentsAtCommit(self.server, self._head)
         self._changes: dict[Key, Content | None] = {}
-        self._looked_up: dict[Key, Content | None] = {}
         self.carried: set[int] = set()
         """Snapshots that others have written, which ``discard`` leaves alone."""
 
     def look_up(self, keys: Iterable[Key]) -> None:
         """Ask for the contents of keys, of all in one request, which the methods of the catalog then know."""
-        # What a commit has never changes: no key is asked for twice.
-        asked = [key for key in dict.fromkeys(keys) if key not in self._looked_up]
-        if asked:
-            found = self.server.contents(f"{self._head.name}@{self._head.hash}", asked)[1]
-            self._looked_up |= {key: found.get(key) for key in asked}
+        self._before.look_up(keys)
 
     def publish(self, message: str) -> None:
         """Commit all changes, or none.
@@ -72,7 +69,7 @@ class OneCommit(NessieCatalog):
         self._changes.clear()
 
     def _found(self, keys: list[Key]) -> tuple[str, Mapping[Key, Content]]:
-        found = dict(self._before(keys))
+        found = self._before.of(keys)
         for key in self._changes.keys() & set(keys):
             content = self._changes[key]
             if content is None:
@@ -90,10 +87,6 @@ class OneCommit(NessieCatalog):
         kept = {key: type_ for key, type_ in before.items() if key not in self._changes}
         return sorted({**kept, **changed}.items())
 
-    def _before(self, keys: list[Key]) -> Mapping[Key, Content]:
-        self.look_up(keys)
-        return {key: content for key in keys if (content := self._looked_up[key]) is not None}
-
     def _is_there(self) -> bool:
         """Return whether the branch has one of the changes, and so had all of them."""
         tables = {key: content for key, content in self._changes.items() if content and content["type"] == TABLE}
@@ -102,7 +95,7 @@ class OneCommit(NessieCatalog):
 
     def _written(self, key: Key, content: Content) -> Iterator[str]:
         """Yield the manifests and lists of them that were written for the new snapshots of a table."""
-        old = self._before([key]).get(key)
+        old = self._before.of([key]).get(key)
         known = {snapshot.snapshot_id for snapshot in self._table(key, old).metadata.snapshots} if old else set()
         new = self._table(key, content)
         for snapshot in new.metadata.snapshots:

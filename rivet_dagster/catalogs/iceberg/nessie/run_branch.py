@@ -12,8 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
-from functools import lru_cache
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from rivet_dagster.catalogs.iceberg.heartbeat import ObjectHeartbeat, heartbeat_at
@@ -115,55 +114,58 @@ def begun_ref(base: str, key: str) -> str:
     return f"{_BEGIN}{base}.{key}"
 
 
-def branches_of_runs(catalog: Catalog, table: OpenedTable | None = None) -> Iterator[RunBranch]:
+def branches_of_runs(
+    catalog: Catalog, table: OpenedTable | None = None, version: str | None = None
+) -> Iterator[RunBranch]:
     """Yield the branches of runs that publish on the branch of ``catalog``: none if it is not one of Nessie.
 
-    With ``table`` only those of runs that build it.
+    With ``table`` only those of runs that build it. With ``version`` those that build this version come first, found
+    without a list of all branches if this process has listed them before.
     """
     from rivet_dagster.catalogs.iceberg.nessie.nessie_catalog import NessieCatalog
 
     if type(catalog) is not NessieCatalog:
         return
     if table is not None:
-        yield from _branches_of_table(catalog, ".".join(table.name.identifier))
+        of_table = ".".join(table.name.identifier)
+        known = _known_branches(catalog, of_table) if version is not None else ()
+        yield from (branch for branch in known if branch.record is not None and branch.record.version == version)
+        yield from _branches_of_table(catalog, of_table)
         return
     for ref, record in _of_all_runs(catalog.server, begun_ref(catalog.ref, "")):
         if record is None or record.base == catalog.ref:
             yield RunBranch(catalog, ref, record)
 
 
+_BUILT: dict[str, dict[str, tuple[str, str]]] = {}
+"""What branches of runs build, as this process has read it, by server and name: the branch on which the run publishes,
+and the table. A branch of that name never builds another one."""
+
+
+def _known_branches(catalog: NessieCatalog, table: str) -> Iterator[RunBranch]:
+    """Yield the branches of runs that build a table, of those that this process knows."""
+    known = _BUILT.get(catalog.server.uri, {})
+    for ref in [ref for ref, built in known.copy().items() if built == (catalog.ref, table)]:
+        with suppress(NessieNotFoundError):
+            yield RunBranch(catalog, ref, record_of(catalog.server, ref))
+
+
 def _branches_of_table(catalog: NessieCatalog, table: str) -> Iterator[RunBranch]:
     """Yield the branches of runs that build a table. The records of others are read once in this process."""
     wanted, begun = (catalog.ref, table), begun_ref(catalog.ref, "")
-    for ref in list(catalog.server.branches(BRANCH)):
+    refs = list(catalog.server.branches(BRANCH))
+    known = _BUILT.get(catalog.server.uri, {})
+    known = _BUILT[catalog.server.uri] = {ref: known[ref] for ref in refs if ref in known}
+    for ref in refs:
         is_begun = ref.startswith(begun)
-        if "." in ref and not is_begun:
+        if ("." in ref and not is_begun) or known.get(ref, wanted) != wanted:
             continue
-        with suppress(NessieNotFoundError, _NoRecordError):  # it has just been removed, or is no run's
-            if is_begun or _builds(_Ref(catalog.server.uri, ref, catalog.server)) == wanted:
-                record = record_of(catalog.server, ref)
-                if record is not None and (record.base, record.table) == wanted:
-                    yield RunBranch(catalog, ref, record)
-
-
-class _NoRecordError(Exception):
-    """A branch has no record."""
-
-
-@dataclass(frozen=True)
-class _Ref:
-    uri: str
-    name: str
-    server: NessieServer = field(compare=False)
-
-
-@lru_cache(100_000)  # a branch of this name never builds another table
-def _builds(ref: _Ref) -> tuple[str, str]:
-    """Return the branch on which the run publishes, and the table that it builds."""
-    record = record_of(ref.server, ref.name)
-    if record is None:
-        raise _NoRecordError
-    return record.base, record.table
+        with suppress(NessieNotFoundError):  # it has just been removed
+            record = record_of(catalog.server, ref)
+            if record is not None and not is_begun:
+                known[ref] = record.base, record.table
+            if record is not None and (record.base, record.table) == wanted:
+                yield RunBranch(catalog, ref, record)
 
 
 def branches_without_base(catalog: NessieCatalog, prefix: str) -> Iterator[RunBranch]:

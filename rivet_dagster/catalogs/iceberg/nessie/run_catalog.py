@@ -11,6 +11,7 @@ from rivet_dagster.catalogs.iceberg.nessie.nessie_catalog import NessieCatalog
 from rivet_dagster.catalogs.iceberg.nessie.run_branch import RECORD, RunBranch, RunRecord, begun_ref, write_record
 from rivet_dagster.catalogs.iceberg.nessie.server import (
     Content,
+    ContentsAtCommit,
     Key,
     NessieConflictError,
     NessieNotFoundError,
@@ -31,7 +32,7 @@ class RunCatalog(NessieCatalog):
     def __init__(self, base: NessieCatalog, ref: str | None = None) -> None:
         super().__init__(base.name, **base.properties)
         self._base_ref = base.ref
-        self._head = base.server.reference(base.ref) if ref is None else None
+        self._before = ContentsAtCommit(base.server, base.server.reference(base.ref)) if ref is None else None
         self._own_ref = ref
         self._waiting: dict[Key, dict[str, Any]] = {}
 
@@ -45,22 +46,23 @@ class RunCatalog(NessieCatalog):
         """The branch of the run; before it has begun the commit that it builds upon."""
         if self._own_ref is not None:
             return self._own_ref
-        assert self._head is not None
-        return f"{self._head.name}@{self._head.hash}"
+        assert self._before is not None
+        return f"{self._before.reference.name}@{self._before.reference.hash}"
 
     def begin(self, key: str, table: OpenedTable, version: str, heartbeat: ObjectHeartbeat) -> None:
         """Make the branch ``key`` of a run that builds a version of ``table``, and send the first heartbeat.
 
         Raises NessieNotFoundError if the branch that it builds upon has been removed.
         """
-        assert self._head is not None
+        assert self._before is not None
+        head = self._before.reference
         record = RunRecord(self._base_ref, ".".join(table.name.identifier), version, heartbeat.path)
         begun = begun_ref(self._base_ref, key)
         for number in range(_TRIES):
             try:
-                self.server.make(begun, self._head)
+                self.server.make(begun, head)
                 operations = [write_record(record), *self._waiting.values()]
-                made = self.server.commit(Reference(begun, self._head.hash), f"Begin {record.table}", operations)
+                made = self.server.commit(Reference(begun, head.hash), f"Begin {record.table}", operations)
                 heartbeat.begin()
                 self.server.make(key, made)
                 break
@@ -85,11 +87,14 @@ class RunCatalog(NessieCatalog):
             self.server.remove(self._own_ref)
 
     def _found(self, keys: list[Key]) -> tuple[str, Mapping[Key, Content]]:
+        if self._own_ref is None:
+            assert self._before is not None
+            # What is asked for next, of a table that does not exist, is its namespace.
+            self._before.look_up([*keys, *(key[:-1] for key in keys if len(key) > 1)])
+            return self._before.reference.hash, self._before.of(keys)
         try:
             return super()._found(keys)
         except NessieNotFoundError:
-            if self._own_ref is None:
-                raise
             return "", {}  # a sweep has removed the branch, with all that was staged there
 
     def _entries(self) -> list[tuple[Key, str]]:

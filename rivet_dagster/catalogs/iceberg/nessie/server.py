@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any
@@ -230,6 +230,27 @@ def put(key: Key, content: Content) -> dict[str, Any]:
 def delete(key: Key) -> dict[str, Any]:
     """Return the operation of a commit that removes a key."""
     return {"type": "DELETE", "key": {"elements": list(key)}}
+
+
+class ContentsAtCommit:
+    """The contents of the keys of a reference at one commit, which never change: no key is asked for twice."""
+
+    def __init__(self, server: NessieServer, reference: Reference) -> None:
+        self.reference = reference
+        self._server = server
+        self._known: dict[Key, Content | None] = {}
+
+    def look_up(self, keys: Iterable[Key]) -> None:
+        """Ask for the contents of keys, of all in one request."""
+        asked = [key for key in dict.fromkeys(keys) if key not in self._known]
+        if asked:
+            found = self._server.contents(f"{self.reference.name}@{self.reference.hash}", asked)[1]
+            self._known |= {key: found.get(key) for key in asked}
+
+    def of(self, keys: Sequence[Key]) -> dict[Key, Content]:
+        """Return the contents of those keys that the commit has."""
+        self.look_up(keys)
+        return {key: content for key in keys if (content := self._known[key]) is not None}
 
 
 def _reference(answer: Mapping[str, Any]) -> Reference:

@@ -21,7 +21,7 @@ from rivet_dagster.catalogs.iceberg.names import TableName, attempt_key
 from rivet_dagster.catalogs.iceberg.nessie.one_commit import OneCommit
 from rivet_dagster.catalogs.iceberg.nessie.run_catalog import RunCatalog
 from rivet_dagster.catalogs.iceberg.nessie.server import NessieConflictError
-from rivet_dagster.catalogs.iceberg.opened import OpenedTable, Opener
+from rivet_dagster.catalogs.iceberg.opened import Opener
 from rivet_dagster.catalogs.iceberg.reaching import translate_errors, unknown_outcome
 from rivet_dagster.catalogs.iceberg.writes.errors import StagedErrors
 from rivet_dagster.catalogs.iceberg.writes.publishing import Release
@@ -100,18 +100,16 @@ class NessieTransaction(IcebergTransaction):
         """Compare the table with what it was when this was begun."""
         self.check_base_in(self.target)
 
-    def check_base_in(self, catalog: Catalog) -> None:
-        """Compare the snapshot, the columns and the layout that are current in another catalog with those then."""
+    def _require_base(self, found: Table | None) -> None:
+        """Compare the columns and the layout that are current with those then, too."""
         begin = self.beginning
-        name = begin.table.published.name
-        with translate_errors(name.catalog, f"the table {begin.declared}"):
-            found = OpenedTable(catalog, name).load_if_any()
         now = Definition.of(found.metadata) if found is not None else None
         current = found.metadata.current_snapshot_id if found is not None else None
         if current == begin.upon and now != begin.begun:
+            name = begin.table.published.name
             message = f"the columns or partitions of '{name}' have been changed by somebody else since"
             raise RivetError("RVT-405", message)
-        super().check_base_in(catalog)
+        super()._require_base(found)
 
     def release_in(self, catalog: Catalog, identity: str) -> None:
         """Make the changes that publish the version, and namespaces that it needs, in another catalog."""

@@ -339,7 +339,8 @@ def _is_batch(staging: Table) -> bool:
 def _is_unpublishable(table: OpenedTable, found: Table, of: OpenedTable) -> bool:
     """Make it impossible that a commit publishes the files of a staging table, and return whether it is."""
     key = staging_of(table.name.name)
-    if _is_batch(found):
+    # What is on the branch of a run is published by its transaction alone, which removes this, or has.
+    if _is_batch(found) or table.published is not table:
         return True
     if of.load_if_any() is not None:
         if key is not None:

@@ -31,6 +31,7 @@ from rivet_dagster.model.write_plan import WritePlan
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
+    from pyiceberg.table import Table
 
 
 @dataclass
@@ -292,7 +293,10 @@ class IcebergTransaction(StagedTransaction, VersionTransaction, ErrorTransaction
         """Compare the snapshot that is current in another catalog with it. Raises RVT-405."""
         begin = self.beginning
         with translate_errors(begin.table.name.catalog, f"the table {begin.table.name}"):
-            found = OpenedTable(catalog, begin.table.published.name).load_if_any()
+            self._require_base(OpenedTable(catalog, begin.table.published.name).load_if_any())
+
+    def _require_base(self, found: Table | None) -> None:
+        begin = self.beginning
         current = found.metadata.current_snapshot_id if found is not None else None
         if current not in (begin.upon, self.snapshot_id):
             name = begin.table.published.name

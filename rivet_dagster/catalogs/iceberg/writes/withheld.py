@@ -6,7 +6,7 @@ Versions that a run has staged for its last step: branches and staging tables wi
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import chain
 from typing import TYPE_CHECKING
@@ -126,12 +126,9 @@ def list_marked(table: OpenedTable, version: str | None = None) -> Iterator[With
 
     With ``version`` only the one of that name.
     """
-    on_branches = chain.from_iterable(_marked_on(branch, table, version) for branch in _branches(table))
-    return (marked for marked in chain(_marked_there(table), on_branches) if version in (None, marked.name))
-
-
-def _branches(table: OpenedTable) -> Iterator[RunBranch]:
-    return (branch for branch in branches_of_runs(table.catalog, table) if not branch.is_begun)
+    branches = (branch for branch in branches_of_runs(table.catalog, table, version) if not branch.is_begun)
+    on_branches = chain.from_iterable(_marked_on(branch, table, version) for branch in branches)
+    return (marked for marked in chain(on_branches, _marked_there(table)) if version in (None, marked.name))
 
 
 def _marked_on(branch: RunBranch, table: OpenedTable, version: str | None) -> Sequence[Withheld]:
@@ -141,7 +138,7 @@ def _marked_on(branch: RunBranch, table: OpenedTable, version: str | None) -> Se
     if branch.record is None or version not in (None, branch.record.version):
         return ()
     try:
-        return tuple(_marked_there(opened_on(branch, table)))
+        return tuple(_marked_by(opened_on(branch, table), [branch.ref]))
     except (OSError, RivetError):
         if branch.exists():
             raise
@@ -149,16 +146,20 @@ def _marked_on(branch: RunBranch, table: OpenedTable, version: str | None) -> Se
 
 
 def _marked_there(table: OpenedTable) -> Iterator[Withheld]:
+    keys = ((staging_of(name[-1]), name[-1]) for name in tables_in(table.catalog, table.name.namespace))
+    yield from _marked_by(table, (key for key, name in keys if key and table.name.staged(key).name == name))
+
+
+def _marked_by(table: OpenedTable, keys: Iterable[str]) -> Iterator[Withheld]:
+    """Yield the versions with a mark on branches of a table, and those in its staging tables of these keys."""
     found = table.load_if_any()
     if found is not None:
         yield from _marked(table, found, None)
-    for name in tables_in(table.catalog, table.name.namespace):
-        key = staging_of(name[-1])
-        if key is not None and table.sees(key) and name[-1] == table.name.staged(key).name:
-            staged = table.staged(key)
-            marked = staged.load_if_any()
-            if marked is not None:
-                yield from _marked(table, marked, staged)
+    for key in keys:
+        staged = table.staged(key)
+        marked = staged.load_if_any() if table.sees(key) else None
+        if marked is not None:
+            yield from _marked(table, marked, staged)
 
 
 def is_published(table: Table, version: str) -> bool:
