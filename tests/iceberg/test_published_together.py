@@ -138,22 +138,27 @@ def test_a_table_costs_the_same_requests_in_a_run_of_many(nessie_options, tmp_pa
         lambda server, *arguments, **more: sent.append(arguments) or call(server, *arguments, **more),
     )
 
-    def costs(tables: int) -> tuple[float, float, int]:
+    def listings() -> int:
+        return sum(path == "trees" or path.endswith("/entries") for method, path, *_ in sent if method == "GET")
+
+    def costs(tables: int) -> tuple[float, float, int, int]:
         names = [f"of_{tables}_{number}" for number in range(tables)]
         run = runtime(nessie_options, tmp_path, *names)
         sent.clear()
         staged = [stage(run, name, 1, f"run-{tables}") for name in names]
-        staging = len(sent) / tables
+        staging, listed = len(sent) / tables, listings()
         for _ in range(2):
             sent.clear()
             assert all(run.catalog("lake").keep_alive(table.table, table.version) for table in staged)
         beating = len(sent)
         sent.clear()
         publish(run, staged)
-        return staging, len(sent) / tables, beating
+        assert listings() == 0
+        return staging, len(sent) / tables, beating, listed
 
     few, many = costs(3), costs(12)
     assert few[2] == many[2] == 0
+    assert few[3] == many[3]
     assert all(more <= less * 1.1 for less, more in zip(few, many, strict=True)), (few, many)
 
 

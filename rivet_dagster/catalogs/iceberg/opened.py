@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from math import inf
+from time import monotonic
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
+from weakref import WeakKeyDictionary
 
+from rivet_dagster.catalogs.heartbeat import DEAD_AFTER
 from rivet_dagster.catalogs.iceberg.metadata.summary import ENVIRONMENT_OF
 from rivet_dagster.catalogs.iceberg.names import ENVIRONMENTS, TableName, environment_of
 from rivet_dagster.catalogs.iceberg.reaching import translate_errors
@@ -15,6 +19,11 @@ if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
     from pyiceberg.table import Table
 
+
+RECENT = DEAD_AFTER / 2
+"""Seconds for which a list of tables or branches is good enough to find what dead runs have left."""
+
+T = TypeVar("T")
 
 EVERYTHING = "*"
 """In place of an environment: the base and all environments."""
@@ -82,6 +91,35 @@ def tables_in(catalog: Catalog, namespace: tuple[str, ...]) -> list[tuple[str, .
         return sorted(catalog.list_tables(namespace))
     except NoSuchNamespaceError:
         return []
+
+
+_SEEN: WeakKeyDictionary[object, dict[Hashable, tuple[float, Any]]] = WeakKeyDictionary()
+
+
+def look(of: object, what: Hashable, list_: Callable[[], T]) -> T:
+    """Return what there is now."""
+    return list_()
+
+
+def look_recently(of: object, what: Hashable, list_: Callable[[], T]) -> T:
+    """Return what there is now, or what this has returned within the last RECENT seconds for ``what`` of a catalog.
+
+    That is enough to find what dead runs have left: who has made something since does not count as dead yet.
+    """
+    seen = _SEEN.setdefault(of, {})
+    then, found = seen.get(what, (-inf, None))
+    now = monotonic()
+    if now - then > RECENT:
+        found = list_()
+        seen[what] = now, found
+    return cast(T, found)
+
+
+class Look(Protocol):
+    """The type of ``look`` and ``look_recently``."""
+
+    def __call__(self, of: object, what: Hashable, list_: Callable[[], T], /) -> T:
+        """Return a list of what a catalog has."""
 
 
 def has_table_of_environment(table: OpenedTable) -> bool:

@@ -10,7 +10,7 @@ go::
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
@@ -26,7 +26,7 @@ from rivet_dagster.catalogs.iceberg.nessie.server import (
     NessieServer,
     put,
 )
-from rivet_dagster.catalogs.iceberg.opened import OpenedTable
+from rivet_dagster.catalogs.iceberg.opened import Look, OpenedTable, look
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
@@ -115,7 +115,7 @@ def begun_ref(base: str, key: str) -> str:
 
 
 def branches_of_runs(
-    catalog: Catalog, table: OpenedTable | None = None, version: str | None = None
+    catalog: Catalog, table: OpenedTable | None = None, version: str | None = None, look: Look = look
 ) -> Iterator[RunBranch]:
     """Yield the branches of runs that publish on the branch of ``catalog``: none if it is not one of Nessie.
 
@@ -130,7 +130,8 @@ def branches_of_runs(
         of_table = ".".join(table.name.identifier)
         known = _known_branches(catalog, of_table) if version is not None else ()
         yield from (branch for branch in known if branch.record is not None and branch.record.version == version)
-        yield from _branches_of_table(catalog, of_table)
+        server = catalog.server
+        yield from _branches_of_table(catalog, of_table, look(server, BRANCH, lambda: list(server.branches(BRANCH))))
         return
     for ref, record in _of_all_runs(catalog.server, begun_ref(catalog.ref, "")):
         if record is None or record.base == catalog.ref:
@@ -141,6 +142,14 @@ _BUILT: dict[str, dict[str, tuple[str, str]]] = {}
 """What branches of runs build, as this process has read it, by server and name: the branch on which the run publishes,
 and the table. A branch of that name never builds another one."""
 
+_MOST = 10_000
+"""What is remembered of branches beyond this number is that of those which are there."""
+
+
+def remember(server: NessieServer, ref: str, record: RunRecord) -> None:
+    """Remember what a branch builds."""
+    _BUILT.setdefault(server.uri, {})[ref] = record.base, record.table
+
 
 def _known_branches(catalog: NessieCatalog, table: str) -> Iterator[RunBranch]:
     """Yield the branches of runs that build a table, of those that this process knows."""
@@ -150,12 +159,13 @@ def _known_branches(catalog: NessieCatalog, table: str) -> Iterator[RunBranch]:
             yield RunBranch(catalog, ref, record_of(catalog.server, ref))
 
 
-def _branches_of_table(catalog: NessieCatalog, table: str) -> Iterator[RunBranch]:
-    """Yield the branches of runs that build a table. The records of others are read once in this process."""
+def _branches_of_table(catalog: NessieCatalog, table: str, refs: Sequence[str]) -> Iterator[RunBranch]:
+    """Yield those of some branches on which runs build a table. The records of others are read once in this process."""
     wanted, begun = (catalog.ref, table), begun_ref(catalog.ref, "")
-    refs = list(catalog.server.branches(BRANCH))
-    known = _BUILT.get(catalog.server.uri, {})
-    known = _BUILT[catalog.server.uri] = {ref: known[ref] for ref in refs if ref in known}
+    known = _BUILT.setdefault(catalog.server.uri, {})
+    if len(known) > _MOST:
+        for ref in known.keys() - {*refs}:
+            known.pop(ref, None)
     for ref in refs:
         is_begun = ref.startswith(begun)
         if ("." in ref and not is_begun) or known.get(ref, wanted) != wanted:
@@ -163,7 +173,7 @@ def _branches_of_table(catalog: NessieCatalog, table: str) -> Iterator[RunBranch
         with suppress(NessieNotFoundError):  # it has just been removed
             record = record_of(catalog.server, ref)
             if record is not None and not is_begun:
-                known[ref] = record.base, record.table
+                remember(catalog.server, ref, record)
             if record is not None and (record.base, record.table) == wanted:
                 yield RunBranch(catalog, ref, record)
 

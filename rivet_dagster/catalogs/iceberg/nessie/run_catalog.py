@@ -8,7 +8,14 @@ from typing import Any
 
 from rivet_dagster.catalogs.iceberg.heartbeat import ObjectHeartbeat
 from rivet_dagster.catalogs.iceberg.nessie.nessie_catalog import NessieCatalog
-from rivet_dagster.catalogs.iceberg.nessie.run_branch import RECORD, RunBranch, RunRecord, begun_ref, write_record
+from rivet_dagster.catalogs.iceberg.nessie.run_branch import (
+    RECORD,
+    RunBranch,
+    RunRecord,
+    begun_ref,
+    remember,
+    write_record,
+)
 from rivet_dagster.catalogs.iceberg.nessie.server import (
     Content,
     ContentsAtCommit,
@@ -72,6 +79,7 @@ class RunCatalog(NessieCatalog):
                     heartbeat.end()
                     raise
         self._own_ref = key
+        remember(self.server, key, record)
         self.server.remove(begun)
 
     def keep(self) -> None:

@@ -22,7 +22,7 @@ from rivet_dagster.catalogs.iceberg.heartbeat import ObjectHeartbeat, heartbeats
 from rivet_dagster.catalogs.iceberg.metadata.summary import ERRORS_OF, STAGED_FOR
 from rivet_dagster.catalogs.iceberg.names import BRANCH, TableName, is_of_environment, staging_of
 from rivet_dagster.catalogs.iceberg.nessie.run_branch import RunBranch, branches_of_runs
-from rivet_dagster.catalogs.iceberg.opened import OpenedTable, tables_in
+from rivet_dagster.catalogs.iceberg.opened import Look, OpenedTable, look, look_recently, tables_in
 from rivet_dagster.catalogs.iceberg.reaching import translate_errors
 from rivet_dagster.catalogs.iceberg.writes.staged_branch import remove_branch
 from rivet_dagster.catalogs.iceberg.writes.staged_table import heartbeat_of, remove_staging_table
@@ -60,25 +60,27 @@ class Leftover:
         return remove_staging_table(self.table, self.of)
 
 
-def staged_by_runs(table: OpenedTable) -> Iterator[Leftover | RunBranch]:
+def staged_by_runs(table: OpenedTable, look: Look = look) -> Iterator[Leftover | RunBranch]:
     """Yield all that runs have staged for a table, but withheld versions."""
-    yield from (branch for branch in branches_of_runs(table.catalog, table) if not branch.is_kept)
+    yield from (branch for branch in branches_of_runs(table.catalog, table, look=look) if not branch.is_kept)
     found = table.load_if_any()
     if found is not None and STAGED_FOR not in found.metadata.properties:
         for key in _staged_branches(table, found):
             yield Leftover(table, key, _heartbeat(table, found, key))
-    for identifier in tables_in(table.catalog, table.name.namespace):
+    catalog, namespace = table.catalog, table.name.namespace
+    for identifier in look(catalog, namespace, lambda: tables_in(catalog, namespace)):
         if identifier[-1].startswith(f"{table.name.name}__{BRANCH}"):
             yield from _staging_table(table.beside(_named(table.name, identifier[-1])))
 
 
 def remove_leftovers(table: OpenedTable, io: FileIO, location: str) -> None:
     """Remove what dead runs have staged for a table at ``location``, which need not exist, and their heartbeats."""
-    for leftover in staged_by_runs(table):
+    for leftover in staged_by_runs(table, look_recently):
         if not leftover.heartbeat.is_alive():
             leftover.remove()
     _remove_dead(heartbeats_of(io, location))
-    finish_drops(table.catalog, table.name.namespace)
+    catalog, namespace = table.catalog, table.name.namespace
+    look_recently(catalog, ("drops", namespace), lambda: finish_drops(catalog, namespace))
 
 
 def finish_drops(catalog: Catalog, namespace: tuple[str, ...]) -> None:

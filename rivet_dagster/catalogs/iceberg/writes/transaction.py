@@ -280,7 +280,7 @@ class IcebergTransaction(StagedTransaction, VersionTransaction, ErrorTransaction
             publication = self._publication(identity, made)
             facts = self._facts
             stage(self._staged.table, self.branch, self.version, publication, begin.errors.name, facts, begin.upon)
-            version = require_staged(begin.table, self.version)
+            version = require_staged(begin.table, self.version, self.branch)
             staged = describe_staged(version, begin.table.name.catalog, self.table)
         self._scratch.close()
         return replace(staged, environment=begin.environment)

@@ -217,9 +217,12 @@ def staged_version(table: OpenedTable, version: str) -> Withheld | None:
     return next((known for known in list_marked(table, version) if known.is_staged), None)
 
 
-def require_staged(table: OpenedTable, version: str) -> Withheld:
-    """Return the staged version of that name. Raises RVT-418."""
-    found = staged_version(table, version)
+def require_staged(table: OpenedTable, version: str, key: str | None = None) -> Withheld:
+    """Return the staged version of that name, with ``key`` the one that was staged under that. Raises RVT-418."""
+    if key is None:
+        found = staged_version(table, version)
+    else:
+        found = next((known for known in _marked_by(table, [key]) if known.is_staged and known.name == version), None)
     if found is None:
         raise RivetError("RVT-418", f"'{table.name}' has no staged version {version} any more")
     return found
