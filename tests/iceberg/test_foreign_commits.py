@@ -301,3 +301,17 @@ def test_a_project_reads_no_file_twice_when_another_engine_deletes_rows_and_expi
     iceberg_session(lake=OPTIONS).query(call)
     assert len(table().metadata.snapshots) == 1
     assert run() == ([6], 1)
+
+
+def test_metadata_files_that_the_log_does_not_name_any_more_are_removed(place):
+    place.publish(FIRST)
+    with place.table().transaction() as change:
+        change.set_properties({"write.metadata.previous-versions-max": "2"})
+    folder = Path(place.table().metadata_location.removeprefix("file:").replace("///", "/", 1)).parent
+    for number in range(3):
+        place.publish(Work([number], 3, APPEND, identity=f"run-{number}/orders"), inputs={})
+        assert len([*folder.glob("*.metadata.json")]) <= 3
+    with place.table().transaction() as change:
+        change.set_properties({"write.metadata.delete-after-commit.enabled": "false"})
+    place.publish(Work([4], 3, APPEND, identity="run-4/orders"), inputs={})
+    assert len([*folder.glob("*.metadata.json")]) > 4

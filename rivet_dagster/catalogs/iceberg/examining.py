@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from rivet_dagster.catalogs.capabilities.upkeep import small_files
 from rivet_dagster.catalogs.filesystem.catalog_location import scheme, shown_from
+from rivet_dagster.catalogs.iceberg.commits.committing import REMOVES_METADATA
 from rivet_dagster.catalogs.iceberg.metadata.same_rows import facts_of
 from rivet_dagster.catalogs.iceberg.settings.options import HIVE, JDBC, NESSIE, REST, SQLITE, warehouse
 from rivet_dagster.catalogs.iceberg.settings.upkeep_options import parse_upkeep
@@ -22,9 +23,6 @@ if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
     from pyiceberg.table import Table
 
-
-REMOVES_METADATA = "write.metadata.delete-after-commit.enabled"
-"""The property of Iceberg that removes the oldest metadata files with each commit."""
 
 _NAMES = 5
 """The number of leftovers that a finding names."""

@@ -21,6 +21,7 @@ from rivet_dagster.errors import NotFound, NotWritable, RivetError
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
     from pyiceberg.table import Table
+    from pyiceberg.table.metadata import TableMetadata
     from pyiceberg.table.update import TableRequirement, TableUpdate
 
     from rivet_dagster.catalogs.iceberg.commits.snapshots import SnapshotWriter
@@ -30,6 +31,10 @@ _TRIES, _PAUSE = 12, 0.1
 _OVERTAKEN = "older than last sequence number"
 _LOOKS, _LOOKING = (0.0, 0.2, 0.5, 1.0, 2.0, 4.0, 8.0), 30.0
 """Seconds to wait before each look for a commit whose outcome is not known, and after which no other look begins."""
+
+
+REMOVES_METADATA = "write.metadata.delete-after-commit.enabled"
+"""The property of Iceberg by which each commit removes the metadata files that are too old for the metadata to name."""
 
 
 class OutcomeUnknownError(OSError):
@@ -150,7 +155,8 @@ def _commit_once(found: Table, wanted: Changes, load: Callable[[], Table], outco
     uuid = AssertTableUUID(uuid=found.metadata.table_uuid)
     outcome.is_unknown = True
     try:
-        send(lambda: found.catalog.commit_table(found, (uuid, *wanted.requirements), wanted.updates))
+        answer = send(lambda: found.catalog.commit_table(found, (uuid, *wanted.requirements), wanted.updates))
+        _remove_old_metadata(found, answer.metadata)
     except CommitFailedException:
         raise  # whether it answers this request, or its repetition by a proxy, the table will show
     except Exception as error:
@@ -162,6 +168,20 @@ def _commit_once(found: Table, wanted: Changes, load: Callable[[], Table], outco
             raise
         _settle(error, lambda: _is_there(load(), wanted.updates), outcome)
     outcome.is_unknown = False
+
+
+def _remove_old_metadata(before: Table, after: TableMetadata) -> None:
+    """Remove the metadata files that a commit has dropped from the log, if the table's properties say so.
+
+    PyIceberg does the same after the commits that go by its own transactions.
+    """
+    from pyiceberg.catalog import METADATA, delete_files
+    from pyiceberg.utils.properties import property_as_bool
+
+    wanted = property_as_bool(after.properties, REMOVES_METADATA, False)
+    if wanted and property_as_bool(after.properties, "gc.enabled", True):
+        kept = {entry.metadata_file for entry in after.metadata_log}
+        delete_files(before.io, {entry.metadata_file for entry in before.metadata.metadata_log} - kept, METADATA)
 
 
 def _settle(error: Exception, is_there: Callable[[], bool], outcome: Outcome) -> None:

@@ -153,7 +153,7 @@ class Release:
             **last_publication_property(self.snapshot_id, self.properties),
         }
         updates = (
-            *creation(of.schema(), of.spec(), of.sort_order(), place.location, marked),
+            *creation(self.table.catalog, of.schema(), of.spec(), of.sort_order(), place.location, marked),
             added,
             set_branch(MAIN, self.snapshot_id),
         )

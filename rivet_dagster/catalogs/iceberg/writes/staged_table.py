@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 from rivet_dagster.catalogs.capabilities.transaction import WriteContext
-from rivet_dagster.catalogs.iceberg.commits.committing import Changes, commit, create
+from rivet_dagster.catalogs.iceberg.commits.committing import REMOVES_METADATA, Changes, commit, create
 from rivet_dagster.catalogs.iceberg.commits.snapshots import FORMAT
 from rivet_dagster.catalogs.iceberg.commits.updates import (
     new_schema,
@@ -36,6 +36,7 @@ from rivet_dagster.model.relations import CatalogTable
 from rivet_dagster.model.storage import Base, StoredRows
 
 if TYPE_CHECKING:
+    from pyiceberg.catalog import Catalog
     from pyiceberg.io import FileIO
     from pyiceberg.partitioning import PartitionSpec
     from pyiceberg.schema import Schema
@@ -62,6 +63,9 @@ _BEGUN_AFTER = "rivet.begun-after"
 
 _OF_NEW_TABLES = {"write.parquet.compression-codec": "zstd"}
 """Properties that Iceberg's own library gives to each new table; without them files are written with gzip."""
+
+_WITHOUT_OLD_METADATA = {REMOVES_METADATA: "true"}
+"""Properties of new tables of ours, of which each run makes several commits: the 100 newest metadata files stay."""
 
 
 @dataclass(frozen=True)
@@ -174,7 +178,7 @@ class StagingTable(RewritableVersion):
         """Make the table, without rows, for columns given as Spark's JSON."""
         columns, spec, order = self._definition(_without(schema, without))
         planned = planned_table(self.table)
-        updates = creation(columns, spec, order, planned.metadata.location, self._properties())
+        updates = creation(self.table.catalog, columns, spec, order, planned.metadata.location, self._properties())
         if not create(self.table.catalog, planned, updates):
             raise RivetError("RVT-404", f"there is a table {self.table.name} already")
         self.exists = True
@@ -262,11 +266,15 @@ def planned_table(table: OpenedTable) -> Table:
 
 
 def creation(
-    schema: Schema, spec: PartitionSpec, order: SortOrder, location: str, properties: dict[str, str]
+    catalog: Catalog, schema: Schema, spec: PartitionSpec, order: SortOrder, location: str, properties: dict[str, str]
 ) -> tuple[TableUpdate, ...]:
     """Return the updates that make a table, whose fields keep the ids of ``schema``; ``properties`` come first."""
     from pyiceberg.table import update
 
+    from rivet_dagster.catalogs.iceberg.nessie.nessie_catalog import NessieCatalog
+
+    # Other branches of a Nessie server may name metadata files, however old.
+    ours = {} if isinstance(catalog, NessieCatalog) else _WITHOUT_OLD_METADATA
     return (
         update.AssignUUIDUpdate(uuid=uuid.uuid4()),
         update.UpgradeFormatVersionUpdate.model_validate({"format-version": FORMAT}),
@@ -276,7 +284,7 @@ def creation(
         update.AddSortOrderUpdate.model_validate({"sort-order": order}),
         update.SetDefaultSortOrderUpdate.model_validate({"sort-order-id": -1}),
         update.SetLocationUpdate(location=location),
-        *set_properties({**_OF_NEW_TABLES, **properties}),
+        *set_properties({**_OF_NEW_TABLES, **ours, **properties}),
     )
 
 

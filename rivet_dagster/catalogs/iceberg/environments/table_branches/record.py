@@ -98,7 +98,7 @@ class EnvironmentRecord(StateOfEnvironment[RecordedState]):
         properties = {ENVIRONMENT: self.name, _PROFILE: profile, _CREATED: now, _USED: now, _STATE: OPEN}
         schema = Schema(NestedField(1, "environment", StringType()))
         layout = (UNPARTITIONED_PARTITION_SPEC, UNSORTED_SORT_ORDER)
-        create(self.catalog, planned, creation(schema, *layout, planned.metadata.location, properties))
+        create(self.catalog, planned, creation(self.catalog, schema, *layout, planned.metadata.location, properties))
 
     def use(self, state: RecordedState) -> None:
         """Record that it is used now, to the minute."""
