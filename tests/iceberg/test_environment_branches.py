@@ -26,7 +26,9 @@ from support.iceberg_environments import (
 from support.iceberg_runs import APPEND, TABLE, UPSERT, Work, access_of, lake, run, written
 from support.tables import refused
 
+from rivet_dagster.catalogs.iceberg.environments.table_branches import removing
 from rivet_dagster.catalogs.iceberg.hadoop.hadoop_catalog import HadoopCatalog
+from rivet_dagster.catalogs.iceberg.metadata import manifests
 from rivet_dagster.catalogs.iceberg.metadata.history import EXPIRED
 from rivet_dagster.catalogs.iceberg.metadata.last_publication import LAST
 from rivet_dagster.errors import RivetError
@@ -388,3 +390,27 @@ def test_a_drop_waits_for_a_merge_and_a_name_must_be_one(place, monkeypatch):
     for name in ("Pr-7", "a.b", "", "../x", "a" * 65):
         with pytest.raises(RivetError, match="RVT-129"):
             place.catalog.use_environment(name, "default")
+
+
+def test_a_drop_reads_no_snapshots_that_are_older_than_the_environment(place, monkeypatch):
+    read: list[str] = []
+    manifests_of = manifests.manifests_of
+    for module in (manifests, removing):
+        monkeypatch.setattr(
+            module,
+            "manifests_of",
+            lambda snapshot, io: read.append(snapshot.manifest_list) or manifests_of(snapshot, io),
+        )
+
+    def lists_of_a_drop(snapshots: int) -> int:
+        for number in range(snapshots):
+            place.run(NEW.having(plan=APPEND, identity=f"{snapshots}-{number}/orders"))
+        files = data_files(place.warehouse)
+        place.run_there(NEW.having(plan=APPEND))
+        assert len(data_files(place.warehouse)) > len(files)
+        read.clear()
+        place.catalog.drop(NAME)
+        assert data_files(place.warehouse) == files
+        return len(read)
+
+    assert 0 < lists_of_a_drop(1) == lists_of_a_drop(12)

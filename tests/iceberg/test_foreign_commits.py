@@ -315,3 +315,21 @@ def test_metadata_files_that_the_log_does_not_name_any_more_are_removed(place):
         change.set_properties({"write.metadata.delete-after-commit.enabled": "false"})
     place.publish(Work([4], 3, APPEND, identity="run-4/orders"), inputs={})
     assert len([*folder.glob("*.metadata.json")]) > 4
+
+
+@pytest.mark.parametrize("content", [None, b"", b"Obj\x01" + bytes(60)], ids=["missing", "empty", "other"])
+def test_a_damaged_old_snapshot_stops_only_what_needs_it(place, content):
+    first = place.publish(FIRST)
+    place.publish(Work([7], 3, APPEND, identity="run-1/orders"), inputs={})
+    snapshot = place.table().snapshot_by_id(int(first.version))
+    file = Path(snapshot.manifest_list.removeprefix("file:").replace("///", "/", 1))
+    file.unlink() if content is None else file.write_bytes(content)
+    assert place.publish(Work([8], 3, APPEND, identity="run-2/orders"), inputs={}).statistics.rows == 5
+    assert place.ids() == [1, 2, 3, 7, 8]
+    assert [version.rows for version in place.catalog.versions(TABLE)] == [5, 4, 3]
+    assert place.catalog.sweep() == ()
+    with pytest.raises(RivetError, match=file.name):
+        place.catalog.statistics(first)
+    with pytest.raises(RivetError, match=file.name), place.catalog.restage(TABLE, first.version) as transaction:
+        transaction.commit("back/orders")
+    assert place.ids() == [1, 2, 3, 7, 8]

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+from rivet_dagster.catalogs.iceberg.metadata.manifests import entries_of, manifests_of
 from rivet_dagster.catalogs.iceberg.metadata.summary import ORDER, SPEC
 from rivet_dagster.errors import RivetError
 
@@ -47,7 +48,7 @@ class SnapshotWriter:
 
     def same_rows(self, summary: Mapping[str, str]) -> AddSnapshotUpdate:
         """Return a snapshot with exactly the parent's rows; without a parent it has none."""
-        manifests = self._parent.manifests(self._io) if self._parent is not None else []
+        manifests = manifests_of(self._parent, self._io)
         return self._snapshot(manifests, _totals(self._parent, {}, {}), "append", summary)
 
     def replaced(
@@ -66,7 +67,7 @@ class SnapshotWriter:
         self, files: Sequence[DataFile], schema: Schema, spec_id: int, summary: Mapping[str, str]
     ) -> AddSnapshotUpdate:
         """Return a snapshot that has the rows of ``files`` beside those of the parent."""
-        manifests = self._parent.manifests(self._io) if self._parent is not None else []
+        manifests = manifests_of(self._parent, self._io)
         added = [self._added(files, schema, spec_id)] if files else []
         facts = _facts("added", files)
         return self._snapshot([*added, *manifests], _totals(self._parent, facts, {}), "append", summary)
@@ -198,9 +199,9 @@ def _live_entries(snapshot: Snapshot | None, io: FileIO) -> dict[int, list[Any]]
     from pyiceberg.manifest import ManifestContent
 
     found: dict[int, list[Any]] = defaultdict(list)
-    for manifest in snapshot.manifests(io) if snapshot is not None else []:
+    for manifest in manifests_of(snapshot, io):
         if manifest.content == ManifestContent.DATA and (manifest.has_added_files() or manifest.has_existing_files()):
-            found[manifest.partition_spec_id] += manifest.fetch_manifest_entry(io, discard_deleted=True)
+            found[manifest.partition_spec_id] += entries_of(manifest, io)
     return found
 
 

@@ -12,6 +12,8 @@ from pyiceberg.catalog import MetastoreCatalog
 from pyiceberg.exceptions import TableAlreadyExistsError
 from pyiceberg.typedef import EMPTY_DICT, Identifier, Properties
 
+from rivet_dagster.catalogs.iceberg.metadata.manifests import entries_of, manifests_of
+
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyiceberg.catalog import PropertiesUpdateSummary
@@ -100,8 +102,8 @@ def refuse_other_files(folder: Path) -> None:
 
 def files_elsewhere(table: Table) -> set[str]:
     """Return the paths of the data and delete files of all snapshots that do not lie in the table's folder."""
-    manifests = {manifest for snapshot in table.metadata.snapshots for manifest in snapshot.manifests(table.io)}
-    entries = (entry for manifest in manifests for entry in manifest.fetch_manifest_entry(table.io))
+    manifests = {manifest for snapshot in table.metadata.snapshots for manifest in manifests_of(snapshot, table.io)}
+    entries = (entry for manifest in manifests for entry in entries_of(manifest, table.io))
     own = f"{local_path(table.metadata.location)}/"
     paths = {entry.data_file.file_path for entry in entries}
     return {path for path in paths if not path.removeprefix("file:").startswith(own)}

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from rivet_dagster.catalogs.iceberg.metadata.manifests import entries_of, manifests_of
 from rivet_dagster.catalogs.iceberg.metadata.types import schema_of
 
 if TYPE_CHECKING:
-    from pyiceberg.manifest import ManifestFile
     from pyiceberg.table import Table
     from pyiceberg.table.snapshots import Snapshot
 
@@ -73,17 +73,13 @@ def same_files(table: Table, one: int | None, other: int | None) -> bool:
         return False
     if one == other:
         return True
-    mine, others = ({manifest.manifest_path for manifest in _manifests(table, s)} for s in snapshots)
+    mine, others = ({manifest.manifest_path for manifest in manifests_of(s, table.io)} for s in snapshots)
     both = mine & others
     return _files(table, snapshots[0], both) == _files(table, snapshots[1], both)
 
 
 def _files(table: Table, snapshot: Snapshot | None, leave_out: set[str]) -> set[File]:
     """Return the data and delete files of manifests; what a delete file concerns depends on sequence numbers."""
-    manifests = [manifest for manifest in _manifests(table, snapshot) if manifest.manifest_path not in leave_out]
-    entries = (manifest.fetch_manifest_entry(table.io, discard_deleted=True) for manifest in manifests)
+    manifests = [manifest for manifest in manifests_of(snapshot, table.io) if manifest.manifest_path not in leave_out]
+    entries = (entries_of(manifest, table.io) for manifest in manifests)
     return {(entry.data_file.file_path, entry.sequence_number) for of_one in entries for entry in of_one}
-
-
-def _manifests(table: Table, snapshot: Snapshot | None) -> list[ManifestFile]:
-    return snapshot.manifests(table.io) if snapshot is not None else []

@@ -14,6 +14,7 @@ from struct import calcsize, unpack
 from threading import Lock
 from typing import TYPE_CHECKING, Any, cast
 
+from rivet_dagster.catalogs.iceberg.metadata.manifests import entries_of, manifests_of
 from rivet_dagster.catalogs.iceberg.metadata.text_bounds import WholeTexts, whole_texts
 from rivet_dagster.catalogs.iceberg.metadata.types import sql_columns
 from rivet_dagster.catalogs.totals import Totals
@@ -97,7 +98,7 @@ class _Metrics:
         with _LOCK:
             known = _KNOWN.pop(key, None)
         if known is None:
-            known = self.of_files(list(manifest.fetch_manifest_entry(self.table.io)), texts)
+            known = self.of_files(entries_of(manifest, self.table.io), texts)
         with _LOCK:
             if len(_KNOWN) >= _MOST:
                 del _KNOWN[next(iter(_KNOWN))]
@@ -276,13 +277,13 @@ def _manifests(table: Table, snapshot_id: int) -> list[ManifestFile]:
     snapshot = table.metadata.snapshot_by_id(snapshot_id)
     if snapshot is None:
         raise RivetError("RVT-407", f"the table {'.'.join(table.name())} has no snapshot {snapshot_id} any more")
-    return snapshot.manifests(table.io)
+    return manifests_of(snapshot, table.io)
 
 
 def _entries(table: Table, manifests: Iterable[ManifestFile]) -> Iterator[ManifestEntry]:
     for manifest in manifests:
         if _has_files(manifest):
-            yield from manifest.fetch_manifest_entry(table.io)
+            yield from entries_of(manifest, table.io)
 
 
 def _has_files(manifest: ManifestFile) -> bool:

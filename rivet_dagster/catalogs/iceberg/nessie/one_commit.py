@@ -7,6 +7,7 @@ from contextlib import suppress
 from typing import Any
 
 from rivet_dagster.catalogs.iceberg.commits.committing import OutcomeUnknownError, is_refusal, look_for, send
+from rivet_dagster.catalogs.iceberg.metadata.manifests import manifests_of
 from rivet_dagster.catalogs.iceberg.nessie.nessie_catalog import NessieCatalog
 from rivet_dagster.catalogs.iceberg.nessie.server import (
     TABLE,
@@ -100,7 +101,7 @@ class OneCommit(NessieCatalog):
         new = self._table(key, content)
         for snapshot in new.metadata.snapshots:
             if snapshot.snapshot_id not in known | self.carried:
-                manifests = snapshot.manifests(new.io)
+                manifests = manifests_of(snapshot, new.io)
                 yield from (each.manifest_path for each in manifests if each.added_snapshot_id == snapshot.snapshot_id)
                 yield snapshot.manifest_list
 

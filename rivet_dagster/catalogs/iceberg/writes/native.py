@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from rivet_dagster.catalogs.capabilities.transaction import WriteContext
 from rivet_dagster.catalogs.iceberg.metadata.layout import layout_updates
+from rivet_dagster.catalogs.iceberg.metadata.manifests import manifests_of
 from rivet_dagster.catalogs.iceberg.metadata.types import same_columns
 from rivet_dagster.catalogs.iceberg.writes.errors import Beginning
 from rivet_dagster.catalogs.iceberg.writes.staged_branch import StagedBranch
@@ -79,7 +80,7 @@ def overwritable_by(place: VersionLocation, upon: int | None) -> tuple[str, ...]
     fields = existing.spec().fields
     if not all(isinstance(field.transform, IdentityTransform) for field in fields):
         return ()
-    live = [found for found in base.manifests(existing.io) if found.has_added_files() or found.has_existing_files()]
+    live = [found for found in manifests_of(base, existing.io) if found.has_added_files() or found.has_existing_files()]
     if any(manifest.partition_spec_id != existing.metadata.default_spec_id for manifest in live):
         return ()
     return tuple(existing.schema().find_field(field.source_id).name for field in fields)

@@ -26,6 +26,7 @@ from rivet_dagster.catalogs.iceberg.metadata.layout import (
     spec_updates,
     table_properties,
 )
+from rivet_dagster.catalogs.iceberg.metadata.manifests import manifests_of
 from rivet_dagster.catalogs.iceberg.metadata.same_rows import facts_of, with_facts
 from rivet_dagster.catalogs.iceberg.metadata.summary import ORDER, OVERRIDE, SPEC
 from rivet_dagster.catalogs.iceberg.opened import OpenedTable
@@ -287,7 +288,9 @@ def _schema(table: Table, snapshot: Snapshot) -> Schema:
 def _spec(table: Table, snapshot: Snapshot, schema: Schema) -> int:
     """Return the id of the partition spec: the recorded one, else that of the files written last."""
     metadata = table.metadata
-    manifests = sorted(snapshot.manifests(table.io), key=lambda manifest: manifest.sequence_number or 0, reverse=True)
+    manifests = sorted(
+        manifests_of(snapshot, table.io), key=lambda manifest: manifest.sequence_number or 0, reverse=True
+    )
     wanted = [facts_of(snapshot).get(SPEC), metadata.default_spec_id if not manifests else None]
     wanted += [manifest.partition_spec_id for manifest in manifests]
     ids = [int(id_) for id_ in wanted if id_ is not None]

@@ -21,6 +21,7 @@ from rivet_dagster.catalogs.iceberg.commits.updates import (
 )
 from rivet_dagster.catalogs.iceberg.heartbeat import ObjectHeartbeat, heartbeat_at, remove_empty_folders
 from rivet_dagster.catalogs.iceberg.metadata.layout import Layout, kept_layout, order_of, spec_of
+from rivet_dagster.catalogs.iceberg.metadata.manifests import entries_of, manifests_of
 from rivet_dagster.catalogs.iceberg.metadata.summary import STAGED_FOR
 from rivet_dagster.catalogs.iceberg.metadata.types import iceberg_schema
 from rivet_dagster.catalogs.iceberg.names import staging_of
@@ -392,9 +393,9 @@ def _snapshots_since(table: Table, staging: Table) -> list[Snapshot]:
 
 def _paths_in(table: Table, snapshots: Iterable[Snapshot]) -> set[str]:
     """Return the paths of the data files of snapshots."""
-    manifests = {manifest.manifest_path: manifest for s in snapshots for manifest in s.manifests(table.io)}
+    manifests = {manifest.manifest_path: manifest for s in snapshots for manifest in manifests_of(s, table.io)}
     live = (manifest for manifest in manifests.values() if manifest.has_added_files() or manifest.has_existing_files())
-    entries = (manifest.fetch_manifest_entry(table.io) for manifest in live)
+    entries = (entries_of(manifest, table.io) for manifest in live)
     return {entry.data_file.file_path for of_one in entries for entry in of_one}
 
 

@@ -19,6 +19,7 @@ from rivet_dagster.catalogs.heartbeat import sweep_dead
 from rivet_dagster.catalogs.iceberg.commits.committing import Changes, commit
 from rivet_dagster.catalogs.iceberg.commits.updates import MAIN, branch_is_at, remove_ref
 from rivet_dagster.catalogs.iceberg.heartbeat import ObjectHeartbeat, heartbeats_of
+from rivet_dagster.catalogs.iceberg.metadata.manifests import entries_of, manifests_of
 from rivet_dagster.catalogs.iceberg.metadata.summary import ERRORS_OF, STAGED_FOR
 from rivet_dagster.catalogs.iceberg.names import BRANCH, TableName, is_of_environment, staging_of
 from rivet_dagster.catalogs.iceberg.nessie.run_branch import RunBranch, branches_of_runs
@@ -204,8 +205,8 @@ def _divided(found: Table) -> tuple[list[Snapshot], list[Snapshot]]:
 def _files(found: Table, snapshots: Iterable[Snapshot]) -> set[str]:
     """Return the paths of the data files and the metadata files of snapshots."""
     lists = {snapshot.manifest_list for snapshot in snapshots}
-    manifests = {manifest.manifest_path: manifest for s in snapshots for manifest in s.manifests(found.io)}
-    entries = (entry for m in manifests.values() for entry in m.fetch_manifest_entry(found.io, discard_deleted=False))
+    manifests = {manifest.manifest_path: manifest for s in snapshots for manifest in manifests_of(s, found.io)}
+    entries = (entry for m in manifests.values() for entry in entries_of(m, found.io, discard_deleted=False))
     return {*lists, *manifests, *(entry.data_file.file_path for entry in entries)}
 
 

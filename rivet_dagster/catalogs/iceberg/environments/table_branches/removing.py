@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from rivet_dagster.catalogs.iceberg.commits.committing import Changes, commit
 from rivet_dagster.catalogs.iceberg.commits.updates import branch_is_at, remove_properties, remove_ref
 from rivet_dagster.catalogs.iceberg.environments.table_branches.seen_table import recorded_properties
+from rivet_dagster.catalogs.iceberg.metadata.manifests import entries_of, manifests_of
 from rivet_dagster.catalogs.iceberg.metadata.same_rows import facts_of
 from rivet_dagster.catalogs.iceberg.metadata.summary import ENVIRONMENT, ENVIRONMENT_OF
 from rivet_dagster.catalogs.iceberg.names import (
@@ -172,13 +173,11 @@ class _Removal:
             return
         ids = {snapshot.snapshot_id for snapshot in going}
         own, others = self._manifests(going)
-        entries = (entry for manifest in own for entry in manifest.fetch_manifest_entry(self.found.io, False))
+        entries = (entry for manifest in own for entry in entries_of(manifest, self.found.io, discard_deleted=False))
         added = ManifestEntryStatus.ADDED
         files = {e.data_file.file_path for e in entries if e.status == added and e.snapshot_id in ids}
         # What others added since may be the same files, by whatever procedure.
-        first = min(snapshot.sequence_number or 0 for snapshot in going)
-        newer = [manifest for manifest in others if (manifest.sequence_number or 0) >= first]
-        kept = (entry for manifest in newer for entry in manifest.fetch_manifest_entry(self.found.io, False))
+        kept = (entry for manifest in others for entry in entries_of(manifest, self.found.io, discard_deleted=False))
         self._delete(files - {entry.data_file.file_path for entry in kept})
 
     def delete_manifests(self) -> None:
@@ -189,16 +188,28 @@ class _Removal:
         self._delete([snapshot.manifest_list for snapshot in going])
 
     def _manifests(self, going: list[Snapshot]) -> tuple[list[ManifestFile], list[ManifestFile]]:
-        """Return the manifests that only these snapshots have, and those of the others."""
+        """Return the manifests that these snapshots alone have added, and those that others have added since.
+
+        The lists of older snapshots, of which a table may have thousands, name none of either.
+        """
         ids = {snapshot.snapshot_id for snapshot in going}
-        others = [snapshot for snapshot in self.found.metadata.snapshots if snapshot.snapshot_id not in ids]
-        kept = {manifest.manifest_path: manifest for snapshot in others for manifest in self._read(snapshot)}
-        mine = {manifest.manifest_path: manifest for snapshot in going for manifest in self._read(snapshot)}
+        first = min((snapshot.sequence_number or 0 for snapshot in going), default=0)
+        since = [snapshot for snapshot in self.found.metadata.snapshots if (snapshot.sequence_number or 0) >= first]
+        read = {
+            snapshot.snapshot_id: {
+                manifest.manifest_path: manifest
+                for manifest in self._read(snapshot)
+                if (manifest.sequence_number or 0) >= first
+            }
+            for snapshot in since
+        }
+        kept = {path: manifest for id_, of_one in read.items() if id_ not in ids for path, manifest in of_one.items()}
+        mine = {path: manifest for id_, of_one in read.items() if id_ in ids for path, manifest in of_one.items()}
         return [manifest for path, manifest in mine.items() if path not in kept], list(kept.values())
 
     def _read(self, snapshot: Snapshot) -> list[ManifestFile]:
         try:
-            return snapshot.manifests(self.found.io)
+            return manifests_of(snapshot, self.found.io)
         except FileNotFoundError:  # expired by somebody else meanwhile
             return []
 
