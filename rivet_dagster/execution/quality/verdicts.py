@@ -13,7 +13,7 @@ from rivet_dagster.execution.results import CheckResult
 from rivet_dagster.model.check_plan import BoundQuery, ByColumns, ByQuery, CompiledCheck, InOnePass, one_pass
 from rivet_dagster.model.proof import proven_violations
 from rivet_dagster.model.storage import Statistics
-from rivet_dagster.sql.write_strategies.alignment import shortened
+from rivet_dagster.sql.write_strategies.alignment import shortened, text_of
 
 LONGEST = 10_000
 """The most characters of a text in a sample, or bytes of a binary: far more than the 200 that are shown.
@@ -171,14 +171,23 @@ class _Gate:
         return replace(result, samples=tuple(samples), seconds=seconds + clock.seconds)
 
     def _samples(self, query: BoundQuery, timeout: float | None) -> Sequence[Mapping[str, Any]]:
-        """Return sample rows, whose long texts the engine cuts: a row may be longer than this process has room for."""
+        """Return sample rows, whose long values the engine cuts: a row may be longer than this process has room for."""
         frame = self._session.query(query.sql, query.parameters)
-        shorter = shortened(self._session.columns(frame), _SAMPLES, LONGEST)
+        columns = self._session.columns(frame)
+        shorter = shortened(columns, _SAMPLES, LONGEST)
         if shorter is None:
             return self._session.rows(query.sql, query.parameters, timeout)
         with self._session.views():
             self._session.register(_SAMPLES, frame)
-            return self._session.rows(shorter, None, timeout)
+            rows = self._session.rows(shorter, None, timeout)
+        texts = {text_of(position): column for position, (column, _) in enumerate(columns)}
+        return [_with_texts(row, texts) for row in rows]
+
+
+def _with_texts(row: Mapping[str, Any], texts: Mapping[str, str]) -> dict[str, Any]:
+    """Return a row of ``shortened`` with the beginnings of long texts in the place of their columns."""
+    long = {texts[name]: value for name, value in row.items() if name in texts and value is not None}
+    return {name: long.get(name, value) for name, value in row.items() if name not in texts}
 
 
 class _Clock:

@@ -80,26 +80,45 @@ def projection(columns: Columns, existing: Columns, name: str) -> str:
 
 
 _TEXT = re.compile(r"string|varchar|char|binary")
+_NESTED = re.compile(r"array|map|struct|variant")
 
 
 def shortened(columns: Columns, name: str, most: int) -> str | None:
     """Return the query of the relation ``name`` with texts and binaries of at most ``most`` characters or bytes.
 
-    None if it has no such column, or two columns of one name.
+    An array, a map, a struct or a variant whose text is longer is NULL, and the column ``text_of`` of its position has
+    the beginning of that text. None if it has no such column, or two columns of one name.
 
     >>> shortened([("id", "int"), ("note", "string")], "batch", 1000)
     'SELECT `id`, LEFT(`note`, 1000) AS `note` FROM `batch`'
     """
-    is_text = [_TEXT.match(kind.lower()) is not None for _, kind in columns]
-    if not any(is_text) or len({column.lower() for column, _ in columns}) < len(columns):
+    if len({column.lower() for column, _ in columns}) < len(columns):
         return None
-    chosen = [
-        exp.alias_(exp.func("LEFT", plain_column(column), exp.Literal.number(most)), column, quoted=True)
-        if cut
-        else plain_column(column)
-        for (column, _), cut in zip(columns, is_text, strict=True)
-    ]
-    return sql_text(exp.select(*chosen).from_(plain_relation(name)))
+    chosen: list[exp.Expr] = []
+    texts: list[exp.Expr] = []
+    for position, (column, kind) in enumerate(columns):
+        value = plain_column(column)
+        if _TEXT.match(kind.lower()):
+            value = exp.alias_(_beginning(value, most), column, quoted=True)
+        elif _NESTED.match(kind.lower()):
+            text = exp.cast(value.copy(), "string", dialect="spark")
+            is_long = exp.GT(this=exp.Length(this=text), expression=exp.Literal.number(most))
+            value = exp.alias_(exp.If(this=is_long, true=exp.Null(), false=value), column, quoted=True)
+            beginning = exp.If(this=is_long.copy(), true=_beginning(text.copy(), most), false=exp.Null())
+            texts.append(exp.alias_(beginning, text_of(position), quoted=True))
+        chosen.append(value)
+    if not texts and not any(isinstance(value, exp.Alias) for value in chosen):
+        return None
+    return sql_text(exp.select(*chosen, *texts).from_(plain_relation(name)))
+
+
+def text_of(position: int) -> str:
+    """Return the column of ``shortened`` with the beginning of the text of a column, by its position."""
+    return f"rivet_text_{position}"
+
+
+def _beginning(text: exp.Expr, most: int) -> exp.Expr:
+    return exp.func("LEFT", text, exp.Literal.number(most))
 
 
 def without_rows(columns: Columns) -> str:
