@@ -112,7 +112,7 @@ class Lake:
             table = plain.load_table(name)
             for entry in table.metadata.snapshot_log:
                 table.scan(snapshot_id=entry.snapshot_id).to_arrow()
-            known = ("rivet.", "write.parquet.compression-codec")
+            known = ("rivet.", "write.parquet.compression-codec", "write.metadata.delete-after-commit.enabled")
             assert all(key.startswith(known) for key in table.metadata.properties)
 
 

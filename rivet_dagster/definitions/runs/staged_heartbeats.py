@@ -34,6 +34,9 @@ _ONE_PROCESS = frozenset({"threads", "in_process", "execute_in_process_executor"
 _PATIENCE = 12
 """How often the instance may fail to tell whether a run has ended until its heartbeats end."""
 
+_PAUSE = 1.0
+"""Seconds between two rounds of heartbeats that take longer than there should be between two heartbeats."""
+
 _LOG = logging.getLogger(__name__)
 
 _KEPT: dict[str, _Heartbeats] = {}
@@ -107,10 +110,13 @@ class _Heartbeats:
         self._renew_earlier()
 
     def _work(self) -> None:
-        while not self._wakes.wait(SECONDS):
+        took = 0.0
+        while not self._wakes.wait(max(SECONDS - took, _PAUSE)):
             if self._is_over():
                 break
+            begun = time.monotonic()
             self._beat(self._tables)
+            took = time.monotonic() - begun
             if not self.runs_all_steps and time.monotonic() - self._looked_at > ROUND_SECONDS / 2:
                 try:
                     self._take_turn()

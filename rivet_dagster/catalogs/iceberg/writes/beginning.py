@@ -19,7 +19,7 @@ from rivet_dagster.catalogs.iceberg.settings.options import refuse_nessie
 from rivet_dagster.catalogs.iceberg.writes.errors import Beginning, ExistingVersion, StagedErrors, errors_of_rows
 from rivet_dagster.catalogs.iceberg.writes.staged_branch import StagedBranch, begin_branch
 from rivet_dagster.catalogs.iceberg.writes.staged_table import StagingTable, place_of
-from rivet_dagster.catalogs.iceberg.writes.stored import stored_rows
+from rivet_dagster.catalogs.iceberg.writes.stored import StoredSnapshot, stored_rows
 from rivet_dagster.catalogs.iceberg.writes.transaction import IcebergTransaction
 from rivet_dagster.catalogs.iceberg.writes.withheld import Withheld, heartbeat_of
 from rivet_dagster.model.relations import CatalogTable
@@ -80,7 +80,8 @@ def take_up_version(
         fence = _fence(table, existing, version) if existing is not None else None
         staged = StagingTable(version.staged, begin.place, heartbeat, None, exists=True, fence=fence)
     _take_up_errors(begin, open, version, heartbeat)
-    origin = ExistingVersion(version.publication, lambda: stored_rows(where, head), staged, key=version.key)
+    stored = StoredSnapshot(where.name, version.found, head)
+    origin = ExistingVersion(version.publication, stored.whole, staged, key=version.key)
     return IcebergTransaction(begin, int(version.name), None, origin, heartbeat=heartbeat)
 
 

@@ -137,6 +137,11 @@ class NessieTransaction(IcebergTransaction):
 
     def _end(self) -> None:
         heartbeat, self.heartbeat = self.heartbeat, None  # until then no sweep tells of the branch
+        errors = self.beginning.errors
+        for staged in (self._staged, errors.staged):
+            if isinstance(staged, StagingTable):
+                staged.remove_files()
+        self._staged = errors.staged = None
         super()._end()
         self.run.remove()
         _ended(heartbeat)

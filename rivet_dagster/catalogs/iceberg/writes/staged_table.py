@@ -221,6 +221,13 @@ class StagingTable(RewritableVersion):
             self.exists = False
             remove_staging_table(self.table, self.place.of)
 
+    def remove_files(self) -> None:
+        """Remove the files that are not published, where the table itself goes with the branch that it is on."""
+        found = self.table.load_if_any() if self.exists else None
+        self.exists = False
+        if found is not None:
+            _remove_folder(found)
+
     def _definition(self, schema: str) -> tuple[Schema, PartitionSpec, SortOrder]:
         """Return the columns, the partitioning and the order of a table with the columns ``schema``."""
         from pyiceberg.partitioning import UNPARTITIONED_PARTITION_SPEC

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from itertools import chain
 from typing import TYPE_CHECKING
 
@@ -61,16 +61,18 @@ class Judged:
 class Withheld:
     """A withheld or staged version: its name, the key of its branch or staging table, and what is recorded about it.
 
-    ``table`` is the table that it is a version of, on the branch of its run where runs have one. ``staged`` is the
-    staging table, None for a version on the branch ``key`` of the table, whose head is ``head``; ``errors`` is the name
-    of its error table, None without one, ``judged`` what the mark says of both. ``is_staged`` says that the last step
-    of a run will publish it ``upon`` a snapshot, None where there was no table.
+    ``table`` is the table that it is a version of, on the branch of its run where runs have one; ``found`` is what it
+    was found in, as its metadata were then: that table, or the staging table. ``staged`` is the staging table, None for
+    a version on the branch ``key`` of the table, whose head is ``head``; ``errors`` is the name of its error table,
+    None without one, ``judged`` what the mark says of both. ``is_staged`` says that the last step of a run will publish
+    it ``upon`` a snapshot, None where there was no table.
     """
 
     name: str
     key: str
     publication: Publication
     table: OpenedTable
+    found: Table = field(repr=False, compare=False)
     staged: OpenedTable | None = None
     head: int | None = None
     errors: str | None = None
@@ -193,7 +195,7 @@ def _marked(table: OpenedTable, found: Table, staged: OpenedTable | None) -> Ite
         begun_upon = int(upon) if upon not in (None, _NOTHING) else None
         errors, is_staged = facts.get(ERRORS), upon is not None
         head = judged.snapshot
-        yield Withheld(version, key, publication, table, staged, head, errors, is_staged, begun_upon, judged)
+        yield Withheld(version, key, publication, table, found, staged, head, errors, is_staged, begun_upon, judged)
 
 
 def _judged(facts: Mapping[str, str], current: int | None) -> Judged:
@@ -233,16 +235,16 @@ def heartbeat_of(version: Withheld) -> ObjectHeartbeat:
 
     The location of a table that does not exist yet is known only by its staging table.
     """
+    found = version.found
     if version.staged is not None:
-        return staged_table.heartbeat_of(version.staged.load())
-    found = version.table.load()
+        return staged_table.heartbeat_of(found)
     return ObjectHeartbeat(found.io, found.metadata.location, version.key)
 
 
 def describe_staged(version: Withheld, catalog: str, declared: str) -> Published:
     """Return a staged version as it will be published; ``declared`` is the table's name as joints have it."""
-    stored, head = stored_in(version)
-    found = stored.load()
+    _, head = stored_in(version)
+    found = version.found
     snapshot = found.snapshot_by_id(head)
     size = int(facts_of(snapshot).get("total-files-size") or 0) if snapshot is not None else 0
     known = version.publication
