@@ -5,7 +5,6 @@ import shutil
 import signal
 import threading
 from collections.abc import Iterator
-from math import inf
 
 import pytest
 import requests
@@ -134,7 +133,7 @@ def test_each_run_is_one_commit(nessie, nessie_options, tmp_path):
 def test_a_table_costs_the_same_requests_in_a_run_of_many(nessie_options, tmp_path, monkeypatch):
     """The branches of other runs, and of the tables of this one, are listed, and not asked one by one each time."""
     sent, call = [], NessieServer._call
-    monkeypatch.setattr(opened, "RECENT", inf)
+    monkeypatch.setattr(opened, "RECENT", 1e9)
     monkeypatch.setattr(
         NessieServer,
         "_call",
