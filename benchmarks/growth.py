@@ -17,6 +17,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
 from http.client import HTTPConnection
@@ -28,7 +29,7 @@ import dagster as dg
 import pyarrow as pa
 import pyarrow.parquet as pq
 from measuring import markdown
-from one_session import load, open_runtime, start_spark
+from one_session import ENGINE, load, open_runtime, start_spark
 from orders import run
 
 from rivet_dagster import Joint
@@ -39,16 +40,22 @@ from rivet_dagster.definitions.project import RivetProject
 from rivet_dagster.definitions.sensors.files import build_files_sensor
 from rivet_dagster.definitions.specs.translator import DagsterRivetTranslator
 from rivet_dagster.execution.clean_up import sweep
+from rivet_dagster.execution.results import StagedTable
 from rivet_dagster.execution.runtime import Runtime
+from rivet_dagster.execution.writing.publish_run import publish_run
 
 HERE = Path(__file__).resolve().parent
 RESULTS, LAKE = "results", "lake"
 HADOOP = {"catalog": "hadoop", "warehouse": "lake", "default-namespace": "shop"}
-MODES = {
+MODES: Mapping[str, Mapping[str, Any]] = {
     "append": {"mode": "append"},
     "merge": {"mode": "merge", "key_columns": ["id"]},
     "delete_insert": {"mode": "delete_insert", "key_columns": ["part"]},
+    "gated_append": {"mode": "append"},
 }
+GATES = {"gated_append": [{"type": "not_null", "columns": ["id", "part"]}, {"type": "row_count", "min": 1}]}
+"""The checks of the modes that have some: such as the files' own statistics answer."""
+
 BATCH = 10
 """Rows of the batch of each run, and of each file of a history."""
 
@@ -120,7 +127,8 @@ def main() -> None:
     counter = Counter()
     with tempfile.TemporaryDirectory(prefix="growth-", dir=HERE) as name:
         folder = Path(name)
-        runtime = open_runtime(folder, joints(options.sizes), {LAKE: lake, **KEEPING})
+        catalogs = {LAKE: lake, **KEEPING, **expiring(options.sizes)}
+        runtime = open_runtime(folder, joints(options.sizes), catalogs)
         benchmark = Benchmark(runtime, folder, counter, options.sizes, figures)
         if {"files", "versions"} & set(options.parts):
             spark = start_spark(runtime)
@@ -144,6 +152,11 @@ KEEPING = {"versions": {"type": "filesystem", "path": "versions", "versions": 1_
 """The catalog ``filesystem`` of the tables with many versions."""
 
 
+def expiring(sizes: Sequence[int]) -> dict[str, Mapping[str, Any]]:
+    """Return catalogs ``filesystem`` that retain so many versions, by name."""
+    return {f"keeps_{size}": {"type": "filesystem", "path": f"keeps_{size}", "versions": size} for size in sizes}
+
+
 def table_name(what: str, mode: str, size: int) -> str:
     """Return the name of a table."""
     return f"{what}_{mode}_{size}"
@@ -158,6 +171,7 @@ def joints(sizes: Sequence[int]) -> list[Joint]:
             for size in sizes:
                 name = table_name(what, mode, size)
                 fields: Any = {"catalog": catalog, "table": name, "write_strategy": strategy}
+                fields |= {"quality": {"assertions": GATES[mode]}} if mode in GATES else {}
                 found.append(Joint(name=name, type="sink", upstream=("batch",), **fields))
     for size in sizes:
         found.append(Joint(name=f"landed_{size}", type="source", catalog="raw", table=f"landed_{size}"))
@@ -213,18 +227,36 @@ class Benchmark:
                     if mode == "append":
                         self.look_up(catalog, table, kind(name), size)
 
+        for size in self.sizes:
+            keeping: Any = self.runtime.base_catalog(f"keeps_{size}")
+            add_versions(keeping, "expiring", size, self.folder)
+            again = partial(publish, keeping, "expiring", self.folder)
+            self.measure("publication that expires a version, versions of a table in filesystem", size, again)
+
     def look_up(self, catalog: Any, table: str, where: str, size: int) -> None:
-        """Look up the versions of a table."""
+        """Look up the versions of a table, and do its upkeep, for which no version is old enough."""
         operations: dict[str, Callable[[], Any]] = {
             "current version": lambda: catalog.current(table),
             "version of the first run": lambda: catalog.published_by(table, "history 1"),
             "versions list": lambda: catalog.versions(table),
         }
+        if isinstance(catalog, IcebergCatalog):
+            with closing(self.runtime.engine(ENGINE).session()) as session:
+                self.measure(f"upkeep, versions of a table in {where}", size, partial(catalog.upkeep, table, session))
         for name, operation in operations.items():
             self.measure(f"{name}, versions of a table in {where}", size, operation)
 
     def tables(self) -> None:
-        """Sweep catalogs of many tables, merge an environment of one table of them, and load their definitions."""
+        """Sweep catalogs of many tables, merge an environment of one table of them, and load their definitions.
+
+        Stage all tables and publish them in the last step of a run.
+        """
+        lake: Any = self.runtime.base_catalog(LAKE)
+        made = 0
+        for size in self.sizes:
+            add_tables(lake, made, size)
+            made = size
+            self.measure("sweep, tables of a catalog Iceberg", size, lambda: sweep([lake]))
         for size in self.sizes:
             root = self.folder / f"tables_{size}"
             root.mkdir()
@@ -241,6 +273,7 @@ class Benchmark:
                 "publish one table, tables of a catalog filesystem", size, partial(publish, catalog, "t0", self.folder)
             )
             self.measure("environment of one table, diff and merge", size, partial(self.environment, catalog))
+            self.measure("stage and publish a run of all tables", size, partial(self.publish_run, runtime, size))
             self.measure("load definitions, tables", size, partial(load_definitions, root, joints=sinks))
 
     def environment(self, catalog: FilesystemCatalog) -> None:
@@ -250,6 +283,18 @@ class Benchmark:
         publish(catalog.in_environment(name), "t0", self.folder)
         assert len(catalog.built(name)) == 1
         catalog.merge(name)
+
+    def publish_run(self, runtime: Runtime, size: int) -> None:
+        """Stage each table and publish all."""
+        catalog: Any = runtime.base_catalog(RESULTS)
+        run_id, staged = f"run-{next(self.numbers)}", []
+        for number in range(size):
+            table, identity = f"t{number}", f"{run_id}/t{number}"
+            with catalog.begin(table) as transaction:
+                os.link(self.folder / "data/batch.parquet", Path(transaction.target.paths[0]) / "part.parquet")
+                version = transaction.stage(identity)
+            staged.append(StagedTable(table, RESULTS, table, version.version, identity))
+        assert len(publish_run(runtime, staged).published) == size
 
     def landed(self) -> None:
         """Evaluate the sensor of a folder of many files: none of them is new after the first tick, or one is."""
@@ -310,6 +355,15 @@ def add_files(catalog: Any, table: str, files: Sequence[Path]) -> None:
         for path in (*files, *Path(before).glob("*.parquet")):
             os.link(path, folder / path.name)
         transaction.commit("history")
+
+
+def add_tables(catalog: Any, first: int, end: int) -> None:
+    """Make Iceberg tables of one file each, in a namespace of their own."""
+    plain = catalog.access.catalog
+    plain.create_namespace_if_not_exists("shop")
+    for number in range(first, end):
+        table = plain.create_table(f"shop.t{number}", rows(range(1)).schema)
+        table.append(rows(range(BATCH)))
 
 
 def publish(catalog: Any, table: str, folder: Path, identity: str = "history") -> None:
