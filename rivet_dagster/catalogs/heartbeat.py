@@ -70,7 +70,15 @@ class Heartbeat(ABC):
 
     def extend(self, seconds: float) -> None:
         """Have it last for ``seconds`` longer than a heartbeat does, and no shorter than it did."""
-        self.write(max(self.now() + seconds, self.last() or 0.0))
+        if not self.renew(seconds):
+            self.write(self.now() + seconds)
+
+    def renew(self, seconds: float) -> bool:
+        """Do what ``extend`` does if there is a heartbeat, and return whether there is."""
+        last = self.last()
+        if last is not None:
+            self.write(max(self.now() + seconds, last))
+        return last is not None
 
     def require(self, at: float | None = None) -> None:
         """Raise RVT-406 if the last one was too old at a time, or a sweep has removed it: the run counts as dead."""

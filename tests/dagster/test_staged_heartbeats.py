@@ -64,6 +64,7 @@ def beat(monkeypatch, lake, tables):
     now = lake.now
     monkeypatch.setattr(staged_heartbeats.time, "monotonic", lambda: now[0])
     monkeypatch.setattr(staged_heartbeats, "SECONDS", 10.0)
+    monkeypatch.setattr(staged_heartbeats, "_THREADS", 1)  # so that the clock goes on by what each of them takes
     run = SimpleNamespace(is_finished=False)
     context = SimpleNamespace(
         run_id="run-2",

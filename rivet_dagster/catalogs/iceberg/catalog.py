@@ -151,12 +151,12 @@ class IcebergCatalog(
 
         with self.access.reaching(table, "RVT-404"):
             known = self._heartbeats.get((table, version))
-            if known is None or known.last() is None:
+            if known is None or not known.renew(seconds):
                 staged = staged_version(self.access.open(table), version)
                 if staged is None:
                     return False
                 known = self._heartbeats[table, version] = heartbeat_of(staged)
-            known.extend(seconds)
+                known.extend(seconds)
         return True
 
     def take_up_staged(self, table: str, version: str, options: Mapping[str, Any] = NO_OPTIONS) -> IcebergTransaction:

@@ -10,7 +10,8 @@ import logging
 import statistics
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
 
 import dagster as dg
 
@@ -33,6 +34,9 @@ _ONE_PROCESS = frozenset({"threads", "in_process", "execute_in_process_executor"
 
 _PATIENCE = 12
 """How often the instance may fail to tell whether a run has ended until its heartbeats end."""
+
+_THREADS = 8
+"""How many heartbeats are sent at once."""
 
 _PAUSE = 1.0
 """Seconds between two rounds of heartbeats that take longer than there should be between two heartbeats."""
@@ -81,6 +85,7 @@ class _Heartbeats:
         self._renew_earlier: Callable[[], None] | None = None
         self._looked_at = 0.0
         self._wakes = threading.Event()
+        self._changes = threading.Lock()
         self._unanswered = 0
         self.has_ended = False
         threading.Thread(target=self._work, name=f"rivet-staged-{self._run_id}", daemon=True).start()
@@ -88,7 +93,8 @@ class _Heartbeats:
     def add(self, runtime: Runtime, tables: Iterable[StagedTable]) -> None:
         """Send heartbeats of these tables, too, from now on."""
         new = {table: runtime for table in tables if table not in self._tables}
-        self._tables = {**self._tables, **new}
+        with self._changes:
+            self._tables = {**self._tables, **new}
         self._beat(new)
 
     def look_after(self, runtime: Runtime, earlier: Callable[[], Iterable[StagedTable]]) -> None:
@@ -138,8 +144,26 @@ class _Heartbeats:
         self._unanswered = 0
         return run is None or run.is_finished
 
-    def _beat(self, tables: dict[StagedTable, Runtime]) -> None:
-        for table, runtime in tables.items():
+    def _beat(self, tables: Mapping[StagedTable, Runtime]) -> None:
+        """Send heartbeats of tables, some at once: each waits for the steps of this process, and for the store."""
+        waiting = deque(tables.items())
+        others = [
+            threading.Thread(target=self._beat_each, args=(waiting,), name=f"rivet-staged-{self._run_id}", daemon=True)
+            for _ in range(min(_THREADS, len(tables)) - 1)
+        ]
+        for thread in others:
+            thread.start()
+        self._beat_each(waiting)
+        for thread in others:
+            thread.join()
+
+    def _beat_each(self, waiting: deque[tuple[StagedTable, Runtime]]) -> None:
+        """Send heartbeats until none is left to be sent."""
+        while True:
+            try:
+                table, runtime = waiting.popleft()
+            except IndexError:
+                return
             begun = time.monotonic()
             try:
                 is_there = _keep_alive(table, runtime, self._seconds_ahead())
@@ -150,7 +174,8 @@ class _Heartbeats:
             finally:
                 self._seconds[table] = time.monotonic() - begun
             if not is_there:
-                self._tables = {known: of for known, of in self._tables.items() if known != table}
+                with self._changes:
+                    self._tables = {known: of for known, of in self._tables.items() if known != table}
 
     def _seconds_ahead(self) -> float:
         """Return for how long a heartbeat lasts beyond the usual: until the next round has come to its table.
@@ -159,7 +184,7 @@ class _Heartbeats:
         dead.
         """
         known = list(self._seconds.values())
-        round_ = len(self._tables) * statistics.fmean(known) if known else 0.0
+        round_ = len(self._tables) * statistics.fmean(known) / _THREADS if known else 0.0
         return max(self._ahead, 2 * round_ if round_ > SECONDS else 0.0)
 
 
