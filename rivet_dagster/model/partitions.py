@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import date, datetime
+from hashlib import sha256
 from typing import Any
 
 from rivet_dagster.errors import nearest
@@ -92,6 +93,10 @@ class Partitions:
         return f"{self.type} from {self.start}{f' to {self.end}' if self.end else ''} {self.timezone}"
 
 
+_LONGEST = 1_000
+"""Characters of the text of a window's keys, which each version records, beyond which it is shortened."""
+
+
 @dataclass(frozen=True)
 class Window:
     """The ``keys`` of ``partitions`` that one run covers, in order.
@@ -113,14 +118,20 @@ class Window:
         return values | ({PARTITION_START: self.bounds[0], PARTITION_END: self.bounds[-1]} if self.bounds else {})
 
     def __str__(self) -> str:
-        """Return a text that is unique to these keys.
+        """Return a text that is unique to these keys; of many static ones, by a hash, it has the first and the last.
 
         >>> str(Window(Partitions("daily", "day", "2024-01-01"), ("2024-01-03", "2024-01-04", "2024-01-05")))
         '2024-01-03...2024-01-05'
+        >>> str(Window(Partitions("static", "shop"), tuple(f"shop {number}" for number in range(3000))))
+        "['shop 0', ..., 'shop 2999'] (3000 keys, aa104f3562399019)"
         """
         if len(self.keys) > 1 and self.partitions.of_time:
             return f"{self.keys[0]}...{self.keys[-1]}"
-        return ", ".join(self.keys) if len(self.keys) == 1 else str(list(self.keys))
+        text = ", ".join(self.keys) if len(self.keys) == 1 else str(list(self.keys))
+        if len(self.keys) == 1 or len(text) <= _LONGEST:
+            return text
+        hashed = sha256(text.encode()).hexdigest()[:16]
+        return f"[{self.keys[0]!r}, ..., {self.keys[-1]!r}] ({len(self.keys)} keys, {hashed})"
 
 
 def parse_partitions(value: Any) -> Partitions:
