@@ -5,15 +5,17 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from queue import Empty, SimpleQueue
-from threading import Thread
+from threading import Thread, local
 from typing import TypeVar
 
 from rivet_dagster.cache import CompileCache
 from rivet_dagster.catalogs.capabilities import capable
 from rivet_dagster.catalogs.capabilities.targets import HasTargets
+from rivet_dagster.catalogs.contract import Catalog
 from rivet_dagster.catalogs.external_assets import ExternalAssets
 from rivet_dagster.catalogs.registry import open_catalog
 from rivet_dagster.errors import Diagnostic, RivetError
@@ -43,7 +45,8 @@ def introspection(
     """
     known = CompileCache(cache.known)
     sources = _sources(project)
-    tasks = [partial(_columns, spec, joint, root, environ, known) for joint, spec in sources]
+    opened = _OpenedHere(root, environ)
+    tasks = [partial(_columns, spec, joint, opened, known) for joint, spec in sources]
     tables: dict[str, Schema] = {}
     warnings: list[Diagnostic] = []
     for (joint, spec), answer in zip(sources, _in_parallel(tasks, seconds), strict=True):
@@ -92,10 +95,26 @@ def _declared(joint: Joint, spec: CatalogSpec) -> str:
     return json.dumps((spec.type, spec.options, joint.catalog, joint.table, joint.options), default=str)
 
 
-def _columns(spec: CatalogSpec, joint: Joint, root: Path, environ: Mapping[str, str], known: CompileCache) -> _Answer:
+@dataclass(frozen=True)
+class _OpenedHere:
+    """Catalogs, each opened once by each thread that asks it."""
+
+    root: Path
+    environ: Mapping[str, str]
+    _of_thread: local = field(default_factory=local)
+
+    def catalog(self, spec: CatalogSpec) -> Catalog:
+        """Return the catalog of a declaration."""
+        opened: dict[str, Catalog] = vars(self._of_thread)
+        if spec.name not in opened:
+            opened[spec.name] = open_catalog(spec, self.root, self.environ)
+        return opened[spec.name]
+
+
+def _columns(spec: CatalogSpec, joint: Joint, catalogs: _OpenedHere, known: CompileCache) -> _Answer:
     assert joint.table is not None
     _, options = landing_options(joint.options)
-    opened = open_catalog(spec, root, environ)
+    opened = catalogs.catalog(spec)
     catalog = ExternalAssets(capable(opened, HasTargets)) if is_external(joint) else opened
     version = catalog.data_version(joint.table, options)
     uri = f"{joint.catalog}.{joint.table}" if is_external(joint) else opened.uri(joint.table)

@@ -225,3 +225,20 @@ def test_an_empty_answer_replaces_the_last_one(project):
     os.renames(project.root / "data/day=1", project.root / "data/orders.parquet/day=1")
     assert schemas(recalled(project.root, introspect=True))["orders"] == ("none", None)
     assert schemas(recalled(project.root))["orders"] == ("none", None)
+
+
+def test_each_thread_opens_a_catalog_once_for_all_its_sources(tmp_path, monkeypatch):
+    files = {
+        f"sources/s{number}.yaml": {"type": "source", "catalog": "raw", "table": "orders.parquet"}
+        for number in range(60)
+    }
+    folder = ProjectFolder(tmp_path, files)
+    pq.write_table(pa.table({"id": [1]}), tmp_path / "data/orders.parquet")
+    opened: list[str] = []
+    init = FilesystemCatalog.__init__
+    monkeypatch.setattr(
+        FilesystemCatalog, "__init__", lambda self, spec, root: opened.append(spec.name) or init(self, spec, root)
+    )
+    plan = compile_directory(folder.root, introspect=True)
+    assert len([joint for joint in plan.joints if joint.schema]) == 60
+    assert 1 <= len(opened) <= 8
