@@ -183,6 +183,8 @@ class _Removal:
     def delete_manifests(self) -> None:
         """Delete the metadata files of these snapshots."""
         going = self.going
+        if not going:
+            return
         own, _ = self._manifests(going)
         self._delete([manifest.manifest_path for manifest in own])
         self._delete([snapshot.manifest_list for snapshot in going])
@@ -193,7 +195,7 @@ class _Removal:
         The lists of older snapshots, of which a table may have thousands, name none of either.
         """
         ids = {snapshot.snapshot_id for snapshot in going}
-        first = min((snapshot.sequence_number or 0 for snapshot in going), default=0)
+        first = min(snapshot.sequence_number or 0 for snapshot in going)
         since = [snapshot for snapshot in self.found.metadata.snapshots if (snapshot.sequence_number or 0) >= first]
         read = {
             snapshot.snapshot_id: {
