@@ -19,6 +19,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
+from datetime import date, timedelta
 from functools import partial
 from http.client import HTTPConnection
 from itertools import count
@@ -147,7 +148,7 @@ def arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
-PARTS = ("files", "versions", "tables", "landed")
+PARTS = ("files", "versions", "tables", "landed", "partitions")
 KEEPING = {"versions": {"type": "filesystem", "path": "versions", "versions": 1_000_000}}
 """The catalog ``filesystem`` of the tables with many versions."""
 
@@ -314,6 +315,29 @@ class Benchmark:
                     cursor[0] = sensor.evaluate_tick(context).cursor or cursor[0]
 
                 self.measure("tick of a files sensor, files that landed", size, tick)
+
+    def partitions(self) -> None:
+        """Compute a range of partitions in one run of Dagster, whose instance stores its events in SQLite."""
+        for size in self.sizes:
+            root = self.folder / f"partitions_{size}"
+            root.mkdir()
+            first = date(2000, 1, 1)
+            days = [str(first + timedelta(days=number)) for number in range(size)]
+            parts = {"type": "daily", "column": "day", "start": days[0], "end": str(first + timedelta(days=size))}
+            sinks = [
+                Joint(name="days", type="source", catalog="raw", table="days.parquet"),
+                Joint(name="report", type="sql", sql="SELECT * FROM days", catalog=RESULTS, partitions=parts),
+            ]
+            open_runtime(root, sinks)
+            (root / "data").mkdir(exist_ok=True)
+            columns = {f"c{number}": pa.array([1] * size) for number in range(30)}
+            pq.write_table(pa.table({"day": days, **columns}), root / "data/days.parquet")
+            definitions = load_definitions(root, joints=sinks, executor=dg.in_process_executor)
+            job = definitions.resolve_job_def("all_daily")
+            ends = {"dagster/asset_partition_range_start": days[0], "dagster/asset_partition_range_end": days[-1]}
+            with dg.instance_for_test(temp_dir=str(root / "data")) as instance:
+                action = partial(job.execute_in_process, instance=instance, tags=ends)
+                self.measure("backfill of a range in one run, partitions", size, action)
 
     def files_of_history(self, number: int) -> list[Path]:
         """Return files of ten rows each, whose ids follow each other."""

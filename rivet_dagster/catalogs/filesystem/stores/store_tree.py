@@ -101,10 +101,12 @@ class StoreTree(FileTree):
             self._copy(path, target)
         elif not self._is_copy(path, target, present, expected):
             raise FileExistsError(f"{self.shown(target)} exists already")
-        if self._status_now(path) == expected:
+        now = self._status_now(path)
+        if now == expected:
             self._delete(path)
-        else:  # another file has replaced it, which the copy may be of; or another run has moved it
+        elif now is not None and present is None:  # another file has replaced it, which the copy may be of
             self._delete(target)
+        # If it is gone, another run may have moved it, and this be the only copy of it.
 
     def move_all(self, moves: Iterable[Move]) -> Iterator[tuple[Move, OSError]]:
         """Move several files at the same time; where they go is listed, not asked for each of them."""
