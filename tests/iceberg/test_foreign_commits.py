@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pyiceberg.io.pyarrow import PyArrowFileIO
 from pyiceberg.table import Table
 from support.folders import ProjectFolder, sink, source
 from support.iceberg import PACKAGES, declared
@@ -19,7 +20,7 @@ from support.rows_between import NEW, ZONE, Shop
 
 from rivet_dagster.catalogs.iceberg.commits.committing import Changes, commit
 from rivet_dagster.catalogs.iceberg.commits.snapshots import SnapshotWriter, new_snapshot_id
-from rivet_dagster.catalogs.iceberg.commits.updates import MAIN, set_branch
+from rivet_dagster.catalogs.iceberg.commits.updates import MAIN, set_branch, set_properties
 from rivet_dagster.catalogs.iceberg.metadata import last_publication
 from rivet_dagster.catalogs.iceberg.opened import OpenedTable
 from rivet_dagster.catalogs.iceberg.settings.connection import connect_catalog
@@ -333,3 +334,25 @@ def test_a_damaged_old_snapshot_stops_only_what_needs_it(place, content):
     with pytest.raises(RivetError, match=file.name), place.catalog.restage(TABLE, first.version) as transaction:
         transaction.commit("back/orders")
     assert place.ids() == [1, 2, 3, 7, 8]
+
+
+@pytest.mark.parametrize("flag", ["true", "perhaps"])
+def test_old_metadata_files_that_cannot_be_removed_fail_no_commit(place, monkeypatch, flag):
+    place.publish(FIRST)
+    properties = {"write.metadata.previous-versions-max": "1", "write.metadata.delete-after-commit.enabled": flag}
+    location = place.table().location()
+    table = place.table()
+    changes = Changes(set_properties(properties))
+    commit(lambda: table.refresh(), lambda found: changes, TABLE)
+    delete, tried = PyArrowFileIO.delete, []
+
+    def refuses(io, path):
+        if str(path).endswith(".metadata.json") and location in str(path):
+            tried.append(path)
+            raise ValueError("not now")
+        delete(io, path)
+
+    monkeypatch.setattr(PyArrowFileIO, "delete", refuses)
+    published = place.publish(Work([7], 3, APPEND, identity="run-1/orders"), inputs={})
+    assert (published.statistics.rows, place.ids()) == (4, [1, 2, 3, 7])
+    assert bool(tried) == (flag == "true")

@@ -8,6 +8,7 @@ Sending the request of a commit, and what its failure says: that it was refused,
 
 from __future__ import annotations
 
+import logging
 import random
 import time
 from collections.abc import Callable, Sequence
@@ -32,6 +33,8 @@ _OVERTAKEN = "older than last sequence number"
 _LOOKS, _LOOKING = (0.0, 0.2, 0.5, 1.0, 2.0, 4.0, 8.0), 30.0
 """Seconds to wait before each look for a commit whose outcome is not known, and after which no other look begins."""
 
+
+_LOG = logging.getLogger(__name__)
 
 REMOVES_METADATA = "write.metadata.delete-after-commit.enabled"
 """The property of Iceberg by which each commit removes the metadata files that are too old for the metadata to name."""
@@ -156,7 +159,6 @@ def _commit_once(found: Table, wanted: Changes, load: Callable[[], Table], outco
     outcome.is_unknown = True
     try:
         answer = send(lambda: found.catalog.commit_table(found, (uuid, *wanted.requirements), wanted.updates))
-        _remove_old_metadata(found, answer.metadata)
     except CommitFailedException:
         raise  # whether it answers this request, or its repetition by a proxy, the table will show
     except Exception as error:
@@ -167,21 +169,30 @@ def _commit_once(found: Table, wanted: Changes, load: Callable[[], Table], outco
         if not wanted.writers:
             raise
         _settle(error, lambda: _is_there(load(), wanted.updates), outcome)
+        outcome.is_unknown = False
+        return
     outcome.is_unknown = False
+    _remove_old_metadata(found, answer.metadata)
 
 
 def _remove_old_metadata(before: Table, after: TableMetadata) -> None:
     """Remove the metadata files that a commit has dropped from the log, if the table's properties say so.
 
-    PyIceberg does the same after the commits that go by its own transactions.
+    PyIceberg does the same after the commits that go by its own transactions. The commit is made: what fails here only
+    leaves files.
     """
     from pyiceberg.catalog import METADATA, delete_files
-    from pyiceberg.utils.properties import property_as_bool
 
-    wanted = property_as_bool(after.properties, REMOVES_METADATA, False)
-    if wanted and property_as_bool(after.properties, "gc.enabled", True):
+    wanted, may = (
+        after.properties.get(name, default).lower() == "true"  # as Java reads them
+        for name, default in ((REMOVES_METADATA, "false"), ("gc.enabled", "true"))
+    )
+    if wanted and may:
         kept = {entry.metadata_file for entry in after.metadata_log}
-        delete_files(before.io, {entry.metadata_file for entry in before.metadata.metadata_log} - kept, METADATA)
+        try:
+            delete_files(before.io, {entry.metadata_file for entry in before.metadata.metadata_log} - kept, METADATA)
+        except Exception as error:  # of the storage's client; PyIceberg logs an OSError
+            _LOG.warning("old metadata files of %s stay: %r", ".".join(before.name()), error)
 
 
 def _settle(error: Exception, is_there: Callable[[], bool], outcome: Outcome) -> None:
