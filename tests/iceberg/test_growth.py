@@ -20,6 +20,7 @@ from support.iceberg_runs import APPEND, NAMESPACE, TABLE, UPSERT, Work, access_
 from support.torture import TORTURE
 
 from rivet_dagster.catalogs.iceberg.catalog import IcebergCatalog
+from rivet_dagster.model.storage import OLDER
 
 FEW, MANY = (1_000, 10_000) if TORTURE else (10, 60)
 WORK = Work([7], 3, APPEND)
@@ -98,11 +99,16 @@ class Grown:
         def work(**changes: Any) -> Work:
             return WORK.having(identity=f"run-{next(self.numbers)}/orders", **changes)
 
-        def environment() -> None:
+        def environment(end: Callable[[str], Any]) -> None:
             name = f"pr-{next(self.numbers)}"
             run_there(catalog, work(), root, name)
             assert len(catalog.built(name)) == 1
-            catalog.merge(name)
+            end(name)
+
+        def rollback() -> None:
+            older = next(version.name for version in catalog.versions(TABLE) if version.state == OLDER)
+            with catalog.restage(TABLE, older) as transaction:
+                transaction.commit(f"back-{next(self.numbers)}/orders")
 
         return {
             "append": lambda: run(catalog, work(), root),
@@ -113,7 +119,11 @@ class Grown:
             "published_by": lambda: catalog.published_by(TABLE, "first/orders"),
             "versions": lambda: catalog.versions(TABLE),
             "statistics": lambda: catalog.statistics(catalog.current(TABLE)),
-            "environment": environment,
+            "rollback": rollback,
+            "environment, merged": lambda: environment(catalog.merge),
+            "environment, dropped": lambda: environment(catalog.drop),
+            "errors": lambda: run(catalog, work(errors=["bad"]), root),
+            "errors_of": lambda: catalog.errors_of(catalog.current(TABLE)),
         }
 
     def costs(self, monkeypatch: pytest.MonkeyPatch) -> dict[str, Counter[str]]:
