@@ -11,7 +11,7 @@ from support.folders import MANIFEST, sink, source
 from support.sensors import Ticker, sensor_of
 from support.torture import examples
 
-TICKS = examples(60, 720)
+TICKS = examples(30, 720)
 """A month of hourly ticks in ``make torture``."""
 
 SENSORS = {

@@ -17,6 +17,7 @@ from support.torture import examples
 
 from rivet_dagster import compile_directory
 from rivet_dagster.catalogs.filesystem.sources.landing import FilesystemLandingZone
+from rivet_dagster.catalogs.filesystem.versions import manifest
 from rivet_dagster.catalogs.filesystem.writes.transaction import FilesystemTransaction
 from rivet_dagster.errors import RivetError
 from rivet_dagster.execution.quality.judging import check_source
@@ -374,3 +375,24 @@ def test_introspection_returns_the_columns_of_a_zone(project):
     put(drop, "a.csv", "id,name\n1,x\n")
     schema = compile_directory(drop.root, introspect=True).joint("out").schema
     assert [field.name for field in schema] == ["id", "name"]
+
+
+def test_a_run_parses_the_record_of_the_files_that_stay_a_few_times(project, monkeypatch):
+    """It lists all of them, and may be long: once for each version that is read, and the one that is written."""
+    folder = landing(project, zone(options={"schema": "id INT", "format": "csv"}))
+    parsed: list[str] = []
+    parse = manifest.manifest_from
+
+    def recorded(fields: dict[str, Any]) -> manifest.Manifest:
+        parsed.append(fields["version"])
+        return parse(fields)
+
+    monkeypatch.setattr(manifest, "manifest_from", recorded)
+    counts = []
+    for number in range(4):
+        put(folder, f"{number}.csv", f"id\n{number}\n")
+        parsed.clear()
+        folder.run("out")
+        counts.append(len(parsed))
+        assert all(parsed.count(version) <= 2 for version in parsed), parsed
+    assert 1 <= counts[-1] <= 2, counts
