@@ -8,7 +8,6 @@ commits is finished by its next attempt, which finds the published ones by the i
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 
 from rivet_dagster.catalogs.capabilities import capable
@@ -123,8 +122,9 @@ def _published(runtime: Runtime, commit: Sequence[Waiting]) -> Sequence[Publishe
 
 def _clean_up(catalog: StagesForRuns, table: StagedTable) -> None:
     """Remove what an attempt that died after it had published a table has left of it."""
-    with suppress(StagedRowsGone):
-        catalog.take_up_staged(table.table, table.version).abort()
+    left = catalog.staged_by(table.table, table.identity)  # an environment that is over takes nothing up
+    if left is not None:
+        catalog.take_up_staged(table.table, left.version).abort()
 
 
 def _outlive_this_process(runtime: Runtime, waiting: Sequence[Waiting]) -> None:

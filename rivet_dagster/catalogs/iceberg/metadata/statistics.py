@@ -70,7 +70,7 @@ def _after_deletes(written: Statistics, rows: int) -> Statistics:
 
 
 _KNOWN: dict[tuple[Any, ...], Statistics] = {}
-"""What is known of manifests, the one that was asked for last at the end."""
+"""Statistics of manifests; those of the one that was asked for last are at the end."""
 
 _MOST = 1_000
 """The manifests that are known at once: 40 MB of them for 200 columns."""

@@ -139,11 +139,11 @@ def branches_of_runs(
 
 
 _BUILT: dict[str, dict[str, tuple[str, str]]] = {}
-"""What branches of runs build, as this process has read it, by server and name: the branch on which the run publishes,
-and the table. A branch of that name never builds another one."""
+"""The branch on which a run publishes, and the table that it builds, as this process has read them, by the server and
+the name of the run's own branch. A branch of that name never builds another table."""
 
 _MOST = 10_000
-"""What is remembered of branches beyond this number is that of those which are there."""
+"""The number of branches beyond which those that do not exist any more are forgotten."""
 
 
 def remember(server: NessieServer, ref: str, record: RunRecord) -> None:

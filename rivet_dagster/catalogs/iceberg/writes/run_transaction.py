@@ -140,7 +140,7 @@ class NessieTransaction(IcebergTransaction):
         errors = self.beginning.errors
         for staged in (self._staged, errors.staged):
             if isinstance(staged, StagingTable):
-                staged.remove_files()
+                staged.remove_folder()
         self._staged = errors.staged = None
         super()._end()
         self.run.remove()

@@ -221,8 +221,8 @@ class StagingTable(RewritableVersion):
             self.exists = False
             remove_staging_table(self.table, self.place.of)
 
-    def remove_files(self) -> None:
-        """Remove the files that are not published, where the table itself goes with the branch that it is on."""
+    def remove_folder(self) -> None:
+        """Remove its own folder after its data files are published; the table goes with the branch that it is on."""
         found = self.table.load_if_any() if self.exists else None
         self.exists = False
         if found is not None:
