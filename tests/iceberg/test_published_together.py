@@ -9,6 +9,7 @@ from collections.abc import Iterator
 import pytest
 import requests
 from pyiceberg.table import StaticTable
+from support.iceberg import declared
 from support.iceberg_publications import (
     ERRORS,
     TABLES,
@@ -29,6 +30,7 @@ from rivet_dagster.catalogs.iceberg import opened
 from rivet_dagster.catalogs.iceberg.commits import committing
 from rivet_dagster.catalogs.iceberg.nessie.server import NessieServer
 from rivet_dagster.errors import RivetError
+from rivet_dagster.execution.results import StagedTable
 
 RUNS = examples(3, 50)
 OLD, NEW = {"orders": 1, "totals": 1}, {"orders": 2, "totals": 2}
@@ -404,3 +406,20 @@ def test_a_publication_that_fails_leaves_no_files(nessie_options, tmp_path, monk
 
 def files(root) -> set[str]:
     return {str(path) for path in root.rglob("*") if path.suffix in (".avro", ".json")}
+
+
+def test_a_last_step_that_is_tried_again_after_the_merge_of_its_environment_says_so(tmp_path):
+    run = runtime(declared("hadoop", tmp_path / "lake"), tmp_path, environment="pr-7")
+    base = run.base_catalog("lake")
+    base.use_environment("pr-7", "default")
+    staged = []
+    for table in TABLES:
+        identity = f"run/{table}"
+        with written(run.catalog("lake"), Work([1], 1, table=table, identity=identity), tmp_path) as transaction:
+            version = transaction.stage(identity)
+        staged.append(StagedTable(table, "lake", table, version.version, identity))
+    assert publish(run, staged).published.keys() == {*TABLES}
+    assert publish(run, staged).published.keys() == {*TABLES}
+    base.merge("pr-7")
+    with pytest.raises(RivetError, match="'pr-7' has been merged"):
+        publish(run, staged)
