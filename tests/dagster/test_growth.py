@@ -1,9 +1,7 @@
 """What a step of a run costs does not grow with the number of the run's tables: counted, not timed."""
 
-import os
-import sys
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import date, timedelta
 from pathlib import Path
@@ -13,49 +11,25 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import sqlalchemy
+from support.counting import counting_calls
 from support.folders import ProjectFolder
 from support.plugins import install
 
 from rivet_dagster import Joint, load_definitions
 from rivet_dagster.definitions.metadata.materialization_metadata import partition_counts
 
-COUNTED: Counter[str] = Counter()
-_COUNTING: list[bool] = []
-_QUIET = ("stat", "lstat", "readlink", "fsync")
-"""Calls of ``os`` that raise no audit event."""
-
-
-def _count(event: str, _: object) -> None:
-    if _COUNTING and event.startswith(("open", "os.")):
-        COUNTED["calls"] += 1
-
-
-sys.addaudithook(_count)
-
 
 @contextmanager
 def counting(monkeypatch: pytest.MonkeyPatch) -> Iterator[Counter[str]]:
     """Count calls of the operating system, and statements that are sent to Dagster's storage."""
 
-    def counted(name: str, call: Callable[..., object]) -> Callable[..., object]:
-        def call_and_count(*arguments: object, **options: object) -> object:
-            _count(f"os.{name}", arguments)
-            return call(*arguments, **options)
-
-        return call_and_count
-
     def sent(*_: object) -> None:
-        COUNTED["statements"] += 1
+        counted["statements"] += 1
 
-    COUNTED.clear()
-    sqlalchemy.event.listen(sqlalchemy.Engine, "before_cursor_execute", sent)
-    with monkeypatch.context() as patched:
-        for name in _QUIET:
-            patched.setattr(os, name, counted(name, getattr(os, name)))
-        _COUNTING.append(True)
-        yield COUNTED
-        _COUNTING.clear()
-    sqlalchemy.event.remove(sqlalchemy.Engine, "before_cursor_execute", sent)
+    with counting_calls(monkeypatch) as counted:
+        sqlalchemy.event.listen(sqlalchemy.Engine, "before_cursor_execute", sent)
+        yield counted
+        sqlalchemy.event.remove(sqlalchemy.Engine, "before_cursor_execute", sent)
 
 
 def costs(monkeypatch: pytest.MonkeyPatch, folder: Path, publish: str, tables: int) -> dict[str, float]:

@@ -79,8 +79,9 @@ def test_a_folder_without_a_heartbeat_belongs_to_a_dead_run(warehouse, home):
     for name in ("00000007-0badcafe", "00000008-0badcafe"):
         (home / name).mkdir()
     (home / "00000008-0badcafe.json").write_text("{}")
-    (home / "00000009-0badcafe.alive").touch()
-    os.utime(home / "00000009-0badcafe.alive", (0, 0))
+    for name in ("00000008-0badcafe", "00000009-0badcafe"):
+        (home / f"{name}.alive").touch()
+        os.utime(home / f"{name}.alive", (0, 0))
     (home / ".link-0badcafe").symlink_to("nowhere")
     os.utime(home / ".link-0badcafe", (0, 0), follow_symlinks=False)
     (home / ".link-1badcafe").symlink_to("nowhere")  # the one of a run that has just begun

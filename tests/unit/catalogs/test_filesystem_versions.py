@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import threading
+import time
 from datetime import timedelta
 from pathlib import Path
 
@@ -55,7 +56,14 @@ def test_a_version_is_found_by_the_run_that_published_it(warehouse, table, monke
         assert warehouse.published_by("orders", name) == expired
     assert warehouse.published_by("orders", "eight") is None
     remembered = table.parent / ".rivet/orders/publishers.jsonl"
-    assert [json.loads(line)["identity"] for line in remembered.open()] == ["one", "two", "three", "four"]
+    assert [json.loads(line)["identity"] for line in remembered.open()] == [
+        "one",
+        "two",
+        "three",
+        "four",
+        "five",
+        "six",
+    ]
     with remembered.open("a") as file:
         file.write('{"version": "0')  # of a killed process
     publish(warehouse, [5], run="eight")
@@ -63,7 +71,8 @@ def test_a_version_is_found_by_the_run_that_published_it(warehouse, table, monke
     monkeypatch.setattr(publishers, "REMEMBERED", timedelta(0))
     publish(warehouse, [6], run="nine")
     assert warehouse.published_by("orders", "one") is None
-    assert remembered.read_text() == ""
+    retained = ["six", "seven", "eight"]  # when it was written
+    assert [json.loads(line)["identity"] for line in remembered.open()] == retained
     assert warehouse.published_by("orders", "seven").rows_before == 1
 
 
@@ -370,17 +379,65 @@ def test_eviction_spares_a_newer_version(warehouse, table):
 
 
 def test_a_damaged_manifest_of_an_old_version_stops_no_run(tmp_path):
-    """The commands that read it name it."""
+    """The commands that read it name it, and it expires like any other."""
     lake = catalog(tmp_path, versions=3)
     first, second = publish(lake, [1], run="one"), publish(lake, [2], run="two")
-    (tmp_path / f"warehouse/.rivet/orders/{first.version}.json").write_text('{"version": ')
+    manifest = tmp_path / f"warehouse/.rivet/orders/{first.version}.json"
+    manifest.write_text('{"version": ')
     for number in range(3, 7):
+        if manifest.exists():
+            for command in (lambda: lake.versions("orders"), lambda: lake.examine_table("orders")):
+                error = refused(command)
+                assert error.code == "RVT-407"
+                assert manifest.name in str(error)
         assert publish(lake, [number], run=f"run{number}").rows_before == 1
+        assert manifest.exists() == (number < 4)
         assert lake.published_by("orders", f"run{number}").version == lake.current("orders").version
         assert lake.published_by("orders", "another") is None
     assert lake.published_by("orders", "two").version == second.version
     assert lake.sweep() == ()
-    for command in (lambda: lake.versions("orders"), lambda: lake.examine_table("orders")):
-        error = refused(command)
-        assert error.code == "RVT-407"
-        assert f"{first.version}.json" in str(error)
+    assert len(lake.versions("orders")) == 3
+
+
+@pytest.mark.parametrize("recorded", [0, 2, 5])
+def test_versions_of_an_earlier_release_are_recorded_with_the_next_publication(tmp_path, recorded):
+    """Such a release recorded a version when it expired; a killed writer has left a part of a line."""
+    lake = catalog(tmp_path, versions=6)
+    versions = [publish(lake, [number], run=f"run{number}") for number in range(6)]
+    record = tmp_path / "warehouse/.rivet/orders/publishers.jsonl"
+    lines = record.read_text().splitlines(keepends=True)
+    record.write_text("".join(lines[:recorded]) + (lines[recorded][:-20] if recorded < 5 else ""))
+    assert [lake.published_by("orders", f"run{number}") for number in range(6)] == versions
+    for number in range(6, 9):
+        versions.append(publish(lake, [number], run=f"run{number}"))
+    names = [json.loads(line)["version"] for line in record.open() if line.endswith("}\n")]
+    assert names == [version.version for version in versions[:-1]]
+    assert [version.name for version in lake.versions("orders")] == [v.version for v in versions[:2:-1]]
+    assert [lake.published_by("orders", f"run{number}").version for number in range(9)] == [
+        version.version for version in versions
+    ]
+
+
+def test_a_version_that_was_withheld_expires_in_the_order_of_publications(tmp_path):
+    """Though its name sorts before those of versions that were published before it."""
+    lake = catalog(tmp_path, versions=2)
+    publish(lake, [1])
+    withheld = fill(lake.begin("orders"), [2])
+    withheld.withhold("run")
+    third = publish(lake, [3])
+    with lake.take_up("orders", withheld.version) as transaction:
+        transaction.commit("by hand")
+    assert [version.name for version in lake.versions("orders")] == [withheld.version, third.version]
+    last = publish(lake, [4])
+    assert [version.name for version in lake.versions("orders")] == [last.version, withheld.version]
+
+
+def test_the_record_of_a_version_stays_as_long_as_the_version(tmp_path, monkeypatch):
+    """And that of an expired one for the time that runs are retried in."""
+    lake = catalog(tmp_path, versions=3)
+    monkeypatch.setattr(publishers, "REMEMBERED", timedelta(0))
+    for number in range(6):
+        publish(lake, [number], run=f"run{number}")
+        time.sleep(0.002)
+    found = [lake.published_by("orders", f"run{number}") for number in range(6)]
+    assert [published is not None for published in found] == [False, False, True, True, True, True]

@@ -79,7 +79,7 @@ def _take(base: TableLayout, version: str, environment: EnvironmentFolder) -> No
         sync(folder)
     error_tables.make_link(own, version)
     lifecycle.switch(own, version)
-    error_tables.remove_stale_links(own)
+    error_tables.remove_stale_links(own, own.versions())
 
 
 def _forget_others(environment: EnvironmentFolder, own: TableLayout, version: str | None) -> None:

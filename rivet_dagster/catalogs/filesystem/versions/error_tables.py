@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from rivet_dagster.catalogs.filesystem.files.file_status import (
@@ -95,11 +95,10 @@ def remove_link(table: TableLayout, name: str) -> None:
         link.unlink(missing_ok=True)
 
 
-def remove_links(table: TableLayout, but: str | None = None) -> None:
-    """Remove the links to the table's error tables, except for the one named ``but``. Raises OSError."""
-    for link in _links(table):
-        if link.name != but:
-            link.unlink(missing_ok=True)
+def remove_links(table: TableLayout) -> None:
+    """Remove the links to the table's error tables. Raises OSError."""
+    for link in _links(table, table.versions()):
+        link.unlink(missing_ok=True)
 
 
 def remove_replaced_link(table: TableLayout, version: str, before: str) -> None:
@@ -112,12 +111,19 @@ def remove_replaced_link(table: TableLayout, version: str, before: str) -> None:
         remove_link(table, name)
 
 
-def remove_stale_links(table: TableLayout) -> None:
-    """Remove the links to error tables that the published version does not have. Raises RVT-403, RVT-404, OSError."""
+def remove_stale_links(table: TableLayout, versions: Iterable[str]) -> None:
+    """Remove the links to error tables, of these versions and others, that the published version does not have.
+
+    Those of others are not found if they have the name of a table that is or was published on its own.
+    Raises RVT-403, RVT-404, OSError.
+    """
     if not table.has_link:
         return  # nor has an error table one
     version = table.published()
-    remove_links(table, but=error_table(table, version) if version is not None else None)
+    current = error_table(table, version) if version is not None else None
+    for link in _links(table, versions):
+        if link.name != current:
+            link.unlink(missing_ok=True)
 
 
 def table_of(folder: Path, name: str) -> str | None:
@@ -129,9 +135,12 @@ def table_of(folder: Path, name: str) -> str | None:
     return table if rest == f"../{_ERRORS}/{name}" else None
 
 
-def _links(table: TableLayout) -> Iterator[Path]:
-    """Yield the links to the table's error tables; those of other tables to their rows are not looked at."""
-    own = {error_table(table, version) for version in table.versions()}
+def _links(table: TableLayout, versions: Iterable[str]) -> Iterator[Path]:
+    """Yield the links to the table's error tables, which are those of ``versions``, or have not the name of a table.
+
+    Other tables' links to their rows are not looked at.
+    """
+    own = {error_table(table, version) for version in versions}
     tables = {*names_in(table.home.parent)} - own
     for entry in entries_of(table.folder):
         is_candidate = entry.is_symlink() and entry.name not in tables

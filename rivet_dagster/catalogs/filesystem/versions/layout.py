@@ -15,7 +15,7 @@
     <path>/.rivet/orders/00000004-e0a95c2f.kept  also beside a version that a run has staged
     <path>/.rivet/orders/00000001-1d0c52e9.removed/  being removed
     <path>/.rivet/orders/00000001-84a1be06.expired  beside a version that stays, since a person's link leads to it
-    <path>/.rivet/orders/publishers.jsonl  of expired versions
+    <path>/.rivet/orders/publishers.jsonl  of versions that others have replaced
     <path>/.rivet/orders/lock
 
 A version that is published with an error table (see ``error_tables``) has its files one folder deeper::
@@ -55,7 +55,7 @@ _VERSION = re.compile(r"\d{8,}-[0-9a-f]{8}")
 _WITH_ERRORS, _ROWS = ".with_errors", "rows"
 MANIFEST = ".json"
 """The end of the name of a version's manifest."""
-UNPUBLISHED = _ALIVE, _MARKED, _EXPIRED, _REMOVED = ".alive", ".kept", ".expired", ".removed"
+UNPUBLISHED = ALIVE, MARKED, EXPIRED, _REMOVED = ".alive", ".kept", ".expired", ".removed"
 """The ends of the names of what lies beside a version that is not published yet, or not any more."""
 _SUFFIXES = (MANIFEST, *UNPUBLISHED, ".watermark", _WITH_ERRORS)
 
@@ -86,6 +86,15 @@ def versions_in(names: Iterable[str]) -> set[str]:
     """
     bare = (name.partition(".")[0] if name.endswith(_SUFFIXES) else name for name in names)
     return {name for name in bare if _VERSION.fullmatch(name)}
+
+
+def versions_with(names: Iterable[str], *ends: str) -> set[str]:
+    """Return the versions beside which lies a file or folder with one of these ends, such as ``MANIFEST``.
+
+    >>> versions_with(["00000001-5be2f7c3.json", "00000002-9c41d0aa", "00000002-9c41d0aa.alive"], ALIVE)
+    {'00000002-9c41d0aa'}
+    """
+    return versions_in(name for name in names if name.endswith(ends))
 
 
 @dataclass(frozen=True)
@@ -151,7 +160,7 @@ class TableLayout:
 
     def alive(self, version: str) -> Path:
         """Return the heartbeat file of a version that is being built."""
-        return self._of(version, _ALIVE)
+        return self._of(version, ALIVE)
 
     def files(self, version: str) -> Path:
         """Return the file that caches the footers of a version's files."""
@@ -159,7 +168,7 @@ class TableLayout:
 
     def withheld(self, version: str) -> Path:
         """Return the file that marks a version as withheld."""
-        return self._of(version, _MARKED)
+        return self._of(version, MARKED)
 
     def watermark(self, version: str) -> Path:
         """Return the file with the value that a person set in place of the watermark of a version."""
@@ -167,7 +176,7 @@ class TableLayout:
 
     def expired(self, version: str) -> Path:
         """Return the file that marks a version as expired, which stays as long as a person's link leads to it."""
-        return self._of(version, _EXPIRED)
+        return self._of(version, EXPIRED)
 
     def folders(self, version: str) -> tuple[Path, Path]:
         """Return the folders in which the files of a version may be, of which both exist while it is being built."""

@@ -9,7 +9,7 @@ import os
 import secrets
 import shutil
 import time
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from itertools import takewhile
@@ -21,7 +21,13 @@ from rivet_dagster.catalogs.filesystem.files.footers import is_data, parquet_fil
 from rivet_dagster.catalogs.filesystem.versions import publishers
 from rivet_dagster.catalogs.filesystem.versions.error_tables import errors_folder, make_errors_folder
 from rivet_dagster.catalogs.filesystem.versions.heartbeat import FileHeartbeat
-from rivet_dagster.catalogs.filesystem.versions.layout import TableLayout, find_unlinked, versions_in
+from rivet_dagster.catalogs.filesystem.versions.layout import (
+    MANIFEST,
+    MARKED,
+    TableLayout,
+    find_unlinked,
+    versions_with,
+)
 from rivet_dagster.catalogs.filesystem.versions.manifest import Manifest, read_manifest
 from rivet_dagster.errors import NotWritable, RivetError
 from rivet_dagster.file_replacement import sync
@@ -139,10 +145,30 @@ def _chain(table: TableLayout) -> Iterator[tuple[str, Manifest | None]]:
         version = manifest.base if manifest else None
 
 
+def find_published(table: TableLayout, versions: Collection[str]) -> set[str]:
+    """Return which of ``versions`` are published; no manifests are read but those up to the last of them.
+
+    Raises RVT-407 for a damaged one.
+    """
+    found = set[str]()
+    chain = _chain(table) if versions else iter(())
+    while len(found) < len(versions) and (following := next(chain, None)) is not None:
+        found |= {following[0]} & set(versions)
+    return found
+
+
+def list_marked(table: TableLayout) -> list[str]:
+    """Return the versions with a mark, those that are withheld and those that are staged, that are not published."""
+    names = names_in(table.home)
+    marked = versions_with(names, MARKED)
+    return sorted(marked - find_published(table, marked & versions_with(names, MANIFEST)))
+
+
 def may_be_read(table: TableLayout, version: str) -> bool:
-    """Return whether a version is or may be published, or a person's link leads to it."""
+    """Return whether a version of this process is or may be published, or a person's link leads to it."""
     try:
-        if version in history(table):
+        has_manifest = exists(table.manifest(version))
+        if table.published() == version or (has_manifest and find_published(table, [version])):
             return True
     except RivetError as error:
         # Another file at the table's path means that it is not published; other errors leave that open.
@@ -193,17 +219,24 @@ def published_by(table: TableLayout, identity: str) -> Manifest | None:
     version = table.published()
     if version is None:
         return None
-    written = json.dumps(identity).encode()
-    if any(written in content for content in _contents(table)):
+    written, recorded = json.dumps(identity).encode(), publishers.read(table)
+    unrecorded = versions_with(names_in(table.home), MANIFEST).difference(recorded.versions)
+    if any(written in content for content in _contents(table, unrecorded)):
         for _, manifest in _chain(table):
             if manifest is not None and identity in manifest.publishers:
                 return replace(manifest, identity=identity)
-    newest, expired = read_manifest(table.manifest(version)), publishers.find(table, identity)
-    return replace(expired, columns=newest.columns) if newest is not None and expired is not None else None
+    found = recorded.find(identity)
+    if found is None:
+        return None
+    manifest = read_manifest(table.manifest(found.version))
+    if manifest is not None:
+        return replace(manifest, identity=identity)
+    newest = read_manifest(table.manifest(version))
+    return replace(found, columns=newest.columns) if newest is not None else None
 
 
-def _contents(table: TableLayout) -> Iterator[bytes]:
-    for version in versions_in(names_in(table.home)):
+def _contents(table: TableLayout, versions: Iterable[str]) -> Iterator[bytes]:
+    for version in versions:
         with suppress(FileNotFoundError):
             yield table.manifest(version).read_bytes()
 
@@ -213,21 +246,37 @@ def expire(table: TableLayout, keep: int) -> list[str]:
 
     These are set aside; those to which a link leads stay, marked. The record of their publishers is kept.
     """
-    if len(table.versions()) <= keep:
-        return []
-    chain = list(_chain(table))[keep:]
-    expired = [version for version, _ in chain]
-    publishers.remember(table, (manifest for _, manifest in chain if manifest is not None))
-    if expired:
-        sync(table.home)  # before the versions are removed, whose manifests are the only other record
+    names = names_in(table.home)
+    replaced = versions_with(names, MANIFEST) - {table.published()}
+    recorded = publishers.read(table).versions
+    if unrecorded := replaced.difference(recorded):
+        recorded = (*recorded, *_record(table, unrecorded))
+    retained = [version for version in recorded if version in replaced]
+    expired = retained[: max(len(retained) + 1 - keep, 0)]
     # The oldest first: an interrupt must not break the chain of manifests to versions that are still to be removed.
-    unlinked = find_unlinked(table, expired)[::-1]
+    unlinked = find_unlinked(table, expired)
     for version in unlinked:
         set_aside(table, version)
     for version in expired:
         if version not in unlinked:
             table.expired(version).touch()
     return unlinked
+
+
+def _record(table: TableLayout, versions: set[str]) -> list[str]:
+    """Record the publishers of those of the ``versions`` that have been published, and return these, the oldest first.
+
+    It is one, that which was replaced last, unless the others are of an earlier release.
+    """
+    left, manifests = set(versions), list[Manifest]()
+    for version, manifest in _chain(table):
+        if version in left and manifest is not None:
+            left.remove(version)
+            manifests.insert(0, manifest)
+        if not left:
+            break
+    publishers.remember(table, manifests)
+    return [manifest.version for manifest in manifests]
 
 
 def set_aside(table: TableLayout, version: str) -> None:

@@ -1,22 +1,57 @@
-"""A record of the runs that published versions that have expired, so that a retry of a run finds its version.
+"""A record of the runs that published versions that others have replaced, so that a retry of a run finds its version.
 
-``publishers.jsonl`` beside the versions has a line for each, added before the version is removed, so that at any time
-either the version or its line exists. Lines of versions that were published more than 30 days ago are removed from time
-to time: nobody retries a run after so long.
+``publishers.jsonl`` beside the versions has a line for each, in the order of their publication. It is added once
+another version is published, before the version can expire, so that at any time either the version or its line exists.
+Lines of versions that have expired and were published more than 30 days ago are removed from time to time: nobody
+retries a run after so long. Earlier releases added a line when a version expired.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from rivet_dagster.catalogs.capabilities.upkeep import REMEMBERED
-from rivet_dagster.catalogs.filesystem.versions.layout import TableLayout
+from rivet_dagster.catalogs.filesystem.files.file_status import names_in
+from rivet_dagster.catalogs.filesystem.versions.layout import EXPIRED, MANIFEST, TableLayout, versions_with
 from rivet_dagster.catalogs.filesystem.versions.manifest import Manifest, manifest_from, summary
 from rivet_dagster.file_replacement import replace_file
+
+_VERSION = re.compile(rb'"version": "([^"\n]+)".*"\}\n')
+"""The version of a whole line: that of a writer who was killed has no end, and no version."""
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """The content of the record."""
+
+    content: bytes
+
+    @property
+    def versions(self) -> tuple[str, ...]:
+        """The recorded versions, the oldest first. The lines are not parsed, of which there may be many thousands."""
+        return tuple(dict.fromkeys(version.decode() for version in _VERSION.findall(self.content)))
+
+    def find(self, identity: str) -> Manifest | None:
+        """Return the manifest, without columns, of the version that ``identity`` published."""
+        written = json.dumps(identity).encode()
+        for line in self.content.splitlines() if written in self.content else ():
+            manifest = _read(line) if written in line else None
+            if manifest is not None and identity in manifest.publishers:
+                return replace(manifest, identity=identity)
+        return None
+
+
+def read(table: TableLayout) -> Recorded:
+    """Return the record. Raises OSError."""
+    try:
+        return Recorded(table.publishers.read_bytes())
+    except FileNotFoundError:
+        return Recorded(b"")
 
 
 def remember(table: TableLayout, manifests: Iterable[Manifest]) -> None:
@@ -35,18 +70,8 @@ def remember(table: TableLayout, manifests: Iterable[Manifest]) -> None:
         file.seek(0)
         oldest = _read(file.readline())
     now = datetime.now(UTC)
-    if oldest is None or oldest.published_at < _text(now - 2 * REMEMBERED):
+    if oldest is None or (oldest.published_at < _text(now - 2 * REMEMBERED) and oldest.version not in _retained(table)):
         _forget_before(table, _text(now - REMEMBERED))
-
-
-def find(table: TableLayout, identity: str) -> Manifest | None:
-    """Return the manifest, without columns, of the expired version that ``identity`` published. Raises OSError."""
-    written = json.dumps(identity).encode()
-    for line in _lines(table):
-        manifest = _read(line) if written in line else None
-        if manifest is not None and identity in manifest.publishers:
-            return replace(manifest, identity=identity)
-    return None
 
 
 def forget(table: TableLayout) -> None:
@@ -55,15 +80,15 @@ def forget(table: TableLayout) -> None:
 
 
 def _forget_before(table: TableLayout, oldest: str) -> None:
-    recent = [line for line in _lines(table) if (manifest := _read(line)) and manifest.published_at >= oldest]
-    replace_file(table.publishers, b"".join(recent), table.publishers.with_suffix(".new"))
+    retained, lines = _retained(table), read(table).content.splitlines(keepends=True)
+    manifests = [(line, manifest) for line in lines if (manifest := _read(line))]
+    kept = [line for line, found in manifests if found.published_at >= oldest or found.version in retained]
+    replace_file(table.publishers, b"".join(kept), table.publishers.with_suffix(".new"))
 
 
-def _lines(table: TableLayout) -> list[bytes]:
-    try:
-        return table.publishers.read_bytes().splitlines(keepends=True)
-    except FileNotFoundError:
-        return []
+def _retained(table: TableLayout) -> set[str]:
+    names = names_in(table.home)
+    return versions_with(names, MANIFEST) - versions_with(names, EXPIRED)
 
 
 def _read(line: bytes) -> Manifest | None:

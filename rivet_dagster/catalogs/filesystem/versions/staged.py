@@ -40,9 +40,8 @@ def staged_manifest(table: TableLayout, version: str) -> Manifest:
 
 def staged_by(table: TableLayout, identity: str) -> str | None:
     """Return the version that was staged under ``identity`` and is not published; None if there is none."""
-    published = lifecycle.history(table)
-    for version in sorted(table.versions(), reverse=True):
-        if is_staged(table, version) and version not in published and _maker(table, version) == identity:
+    for version in reversed(lifecycle.list_marked(table)):
+        if is_staged(table, version) and _maker(table, version) == identity:
             return version
     return None
 

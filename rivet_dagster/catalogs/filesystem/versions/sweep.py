@@ -5,16 +5,20 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
-from rivet_dagster.catalogs.filesystem.files.file_status import exists, is_folder, names_in, status
+from rivet_dagster.catalogs.filesystem.files.file_status import is_folder, names_in, status
 from rivet_dagster.catalogs.filesystem.versions import error_tables, lifecycle
 from rivet_dagster.catalogs.filesystem.versions.heartbeat import FileHeartbeat, now
 from rivet_dagster.catalogs.filesystem.versions.layout import (
+    ALIVE,
     MANIFEST,
+    MARKED,
     UNPUBLISHED,
     TableLayout,
     find_unlinked,
     versions_in,
+    versions_with,
 )
+from rivet_dagster.catalogs.filesystem.versions.manifest import read_manifest
 from rivet_dagster.catalogs.filesystem.versions.withheld_mark import is_staged
 from rivet_dagster.catalogs.heartbeat import DEAD_AFTER
 
@@ -23,7 +27,7 @@ _PROBE = re.compile(r"\.(link|clock|kept|watermark)-[0-9a-f]{8}")
 
 def list_building(table: TableLayout) -> list[str]:
     """Return the table's versions that a live run may still be building."""
-    return sorted(version for version in table.versions() if exists(table.alive(version)))
+    return sorted(versions_with(names_in(table.home), ALIVE))
 
 
 def leftovers_of(table: TableLayout) -> list[str]:
@@ -31,9 +35,11 @@ def leftovers_of(table: TableLayout) -> list[str]:
     if not is_folder(table.home):
         return []
     with lifecycle.hold_lock(table):
-        if _has_published_alone(table, names_in(table.home)):
+        names = names_in(table.home)
+        if _has_published_alone(table, names):
             return []
-        return find_unlinked(table, _dead(table, {*lifecycle.history(table), *_withheld(table)}))
+        suspects = _suspects(table, names, _withheld(table, names))
+        return find_unlinked(table, sorted(suspects - lifecycle.find_published(table, suspects)))
 
 
 def sweep(table: TableLayout) -> list[str]:
@@ -42,7 +48,7 @@ def sweep(table: TableLayout) -> list[str]:
         return []
     with lifecycle.hold_lock(table):
         names = names_in(table.home)
-        leftovers = [] if _has_published_alone(table, names) else _sweep(table)
+        leftovers = [] if _has_published_alone(table, names) else _sweep(table, names)
         _remove_probes(table, names)
     lifecycle.delete(table, leftovers)
     return [version for version in leftovers if lifecycle.is_removed(table, version)]
@@ -55,26 +61,28 @@ def _has_published_alone(table: TableLayout, names: Sequence[str]) -> bool:
     """
     if any(name.endswith(UNPUBLISHED) for name in names) or table.published() is None:
         return False
-    manifests = {name.removesuffix(MANIFEST) for name in names if name.endswith(MANIFEST)}
-    return versions_in(names) <= manifests
+    return versions_in(names) <= versions_with(names, MANIFEST)
 
 
-def _sweep(table: TableLayout) -> list[str]:
+def _sweep(table: TableLayout, names: Sequence[str]) -> list[str]:
     """Set the leftovers aside and return them; remove what runs that have died left beside other versions."""
-    published, marked, withheld = set(lifecycle.history(table)), _marked(table), _withheld(table)
-    dead = _dead(table, published | withheld)
+    withheld = _withheld(table, names)
+    suspects = _suspects(table, names, withheld)
+    beating, marked = versions_with(names, ALIVE), versions_with(names, MARKED)
+    published = lifecycle.find_published(table, suspects | ((beating | marked) & versions_with(names, MANIFEST)))
+    dead = sorted(suspects - published)
     leftovers = find_unlinked(table, dead)
     for version in dead:
         lifecycle.set_aside(table, version) if version in leftovers else table.expired(version).touch()
-    for version in published:  # their runs may have died right after publishing
+    for version in published & beating:  # their runs may have died right after publishing
         FileHeartbeat(table, version).end()
     for version in published & marked:
         table.withheld(version).unlink(missing_ok=True)
-    for version in withheld - published:  # the process that reopened it may have died
+    for version in (withheld - published) & beating:  # the process that reopened it may have died
         heartbeat = FileHeartbeat(table, version)
         if not heartbeat.is_alive():
             heartbeat.end()
-    error_tables.remove_stale_links(table)
+    error_tables.remove_stale_links(table, _unsettled(table, names) | _replaced(table))
     return leftovers
 
 
@@ -88,17 +96,26 @@ def _remove_probes(table: TableLayout, names: Iterable[str]) -> None:
             path.unlink(missing_ok=True)
 
 
-def _marked(table: TableLayout) -> set[str]:
-    """Return the versions with a mark: withheld ones, and those that runs have staged."""
-    return {version for version in table.versions() if exists(table.withheld(version))}
-
-
-def _withheld(table: TableLayout) -> set[str]:
+def _withheld(table: TableLayout, names: Sequence[str]) -> set[str]:
     """Return the versions with a mark that they are withheld; staged ones need the heartbeat of their run."""
-    return {version for version in _marked(table) if not is_staged(table, version)}
+    return {version for version in versions_with(names, MARKED) if not is_staged(table, version)}
 
 
-def _dead(table: TableLayout, needed: set[str]) -> list[str]:
-    """Return the versions that are not ``needed``, and whose run counts as dead."""
-    unneeded = sorted(version for version in table.versions() if version not in needed)
-    return [version for version in unneeded if not FileHeartbeat(table, version).is_alive()]
+def _unsettled(table: TableLayout, names: Sequence[str]) -> set[str]:
+    """Return the versions that ``names`` in the folder of the versions do not show to be published."""
+    if table.published() is None:
+        return versions_in(names)
+    return versions_with(names, *UNPUBLISHED) | versions_in(names) - versions_with(names, MANIFEST)
+
+
+def _replaced(table: TableLayout) -> set[str]:
+    """Return the version that the published one has replaced."""
+    version = table.published()
+    manifest = read_manifest(table.manifest(version)) if version is not None else None
+    return {manifest.base} if manifest is not None and manifest.base is not None else set()
+
+
+def _suspects(table: TableLayout, names: Sequence[str], withheld: set[str]) -> set[str]:
+    """Return the versions that are dead unless they are published: not withheld, and without a heartbeat."""
+    unsettled = _unsettled(table, names) - withheld
+    return {version for version in unsettled if not FileHeartbeat(table, version).is_alive()}

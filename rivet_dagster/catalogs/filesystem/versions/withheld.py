@@ -18,7 +18,7 @@ def all_versions(table: TableLayout) -> tuple[Version, ...]:
     """Return the published versions, the newest first, then the withheld ones, then those that runs have staged."""
     current = table.published()
     published = [_published(table, name, current) for name in lifecycle.history(table) if is_folder(table.data(name))]
-    marked = _marked(table)
+    marked = lifecycle.list_marked(table)
     staged = [name for name in marked if is_staged(table, name)]
     return (
         *published,
@@ -62,7 +62,7 @@ def restage(table: TableLayout, version: str) -> tuple[str, Provenance]:
 
     Raises RVT-402, RVT-404, RVT-408.
     """
-    if version not in _named(table, OLDER):
+    if not _is_older(table, version):
         raise _unknown(table, version, OLDER)
     manifest = read_manifest(table.manifest(version))
     new = lifecycle.begin(table)
@@ -90,6 +90,13 @@ def evict(table: TableLayout, version: str) -> None:
                 lifecycle.remove(table, name)
 
 
+def _is_older(table: TableLayout, version: str) -> bool:
+    """Return whether a version is published, and another one has replaced it; no other is looked at."""
+    if version not in table.versions() or version == table.published() or not is_folder(table.data(version)):
+        return False
+    return version in publishers.read(table).versions or bool(lifecycle.find_published(table, [version]))
+
+
 def _published(table: TableLayout, name: str, current: str | None) -> Version:
     manifest = read_manifest(table.manifest(name))
     state = CURRENT if name == current else OLDER
@@ -109,14 +116,7 @@ def _rows(table: TableLayout, name: str) -> int | None:
 
 
 def _withheld(table: TableLayout) -> list[str]:
-    return [name for name in _marked(table) if not is_staged(table, name)]
-
-
-def _marked(table: TableLayout) -> list[str]:
-    """Return the versions with a mark that are not published."""
-    marked = [name for name in sorted(table.versions()) if exists(table.withheld(name))]
-    published = lifecycle.history(table) if marked else []
-    return [name for name in marked if name not in published]
+    return [name for name in lifecycle.list_marked(table) if not is_staged(table, name)]
 
 
 def _named(table: TableLayout, state: str) -> list[str]:
