@@ -3,6 +3,7 @@
 import os
 import shutil
 from pathlib import Path
+from unittest.mock import patch
 
 import duckdb
 import pandas as pd
@@ -14,7 +15,7 @@ from support.error_tables import ERRORS, SCHEMA, Writer, errors, messages, publi
 from support.tables import catalog, fill, ids, recorded_syncs, refused, tree
 
 from rivet_dagster.catalogs.filesystem import FilesystemCatalog
-from rivet_dagster.catalogs.filesystem.versions import lifecycle
+from rivet_dagster.catalogs.filesystem.versions import error_tables, lifecycle
 from rivet_dagster.errors import RivetError
 
 
@@ -406,3 +407,14 @@ def test_who_is_overtaken_publishes_no_errors(warehouse, lake):
         slow.commit("slow")
     slow.abort()
     assert (ids(lake / "orders"), messages(lake / ERRORS)) == ([2], ["fast"])
+
+
+def test_a_link_that_a_dead_run_left_is_removed_even_if_a_table_had_its_name(lake, warehouse):
+    """The run died after it had switched readers to a version without errors."""
+    warehouse.evict(fill(warehouse.begin(ERRORS), [1]).commit("run"))
+    publish(warehouse, [1], ["bad"])
+    with patch.object(error_tables, "remove_replaced_link", side_effect=OSError):
+        publish(warehouse, [2], None)
+    assert (lake / ERRORS).is_symlink()
+    assert warehouse.sweep() == ()
+    assert not (lake / ERRORS).is_symlink()

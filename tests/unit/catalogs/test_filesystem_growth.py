@@ -32,13 +32,13 @@ class Grown:
         self.root = root
         self.catalog = catalog(root, "lake", versions=1_000_000)
         self.numbers = count()
-        self.first = publish(self.catalog, [1], run="first")
+        self.oldest = publish(self.catalog, [1], run="first").version
 
     def add_versions(self, number: int) -> None:
         """Add versions that were published before, with the same file: what is stored for each, without its history."""
         home = self.root / "lake/.rivet/orders"
-        (data,) = (home / self.first.version).iterdir()
-        manifest = home / f"{self.first.version}.json"
+        (data,) = (home / self.oldest).iterdir()
+        manifest = home / f"{self.oldest}.json"
         fields = json.loads(manifest.read_text())
         names = [f"00000000-{n:08x}" for n in range(number)]
         with (home / "publishers.jsonl").open("w") as record:
@@ -50,6 +50,7 @@ class Grown:
                 record.write(json.dumps({key: older[key] for key in older if key not in ("columns", "landed")}) + "\n")
         manifest.write_text(json.dumps(fields | {"base": names[-1]}))
         assert len(self.catalog.versions("orders")) == number + 1
+        self.oldest = names[0]
 
     def add_tables(self, number: int) -> None:
         """Publish other tables."""
@@ -83,7 +84,7 @@ class Grown:
             end(made)
 
         def rollback() -> None:
-            with lake.restage("orders", self.first.version) as transaction:
+            with lake.restage("orders", self.oldest) as transaction:
                 transaction.commit(name())
 
         return {
