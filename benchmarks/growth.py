@@ -44,6 +44,7 @@ from rivet_dagster.execution.clean_up import sweep
 from rivet_dagster.execution.results import StagedTable
 from rivet_dagster.execution.runtime import Runtime
 from rivet_dagster.execution.writing.publish_run import publish_run
+from rivet_dagster.model.write_plan import ReplaceAll
 
 HERE = Path(__file__).resolve().parent
 RESULTS, LAKE = "results", "lake"
@@ -56,6 +57,9 @@ MODES: Mapping[str, Mapping[str, Any]] = {
 }
 GATES = {"gated_append": [{"type": "not_null", "columns": ["id", "part"]}, {"type": "row_count", "min": 1}]}
 """The checks of the modes that have some: such as the files' own statistics answer."""
+
+QUIET = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
+"""The configuration of a run that does not print Dagster's events, of which each partition has some."""
 
 BATCH = 10
 """Rows of the batch of each run, and of each file of a history."""
@@ -131,7 +135,7 @@ def main() -> None:
         catalogs = {LAKE: lake, **KEEPING, **expiring(options.sizes)}
         runtime = open_runtime(folder, joints(options.sizes), catalogs)
         benchmark = Benchmark(runtime, folder, counter, options.sizes, figures)
-        if {"files", "versions"} & set(options.parts):
+        if {"files", "versions", "tables"} & set(options.parts):
             spark = start_spark(runtime)
             counter.jvm = int(spark._jvm.java.lang.ProcessHandle.current().pid())
         print(f"- sizes {', '.join(f'{size:,}' for size in options.sizes)}; load average before: {load()}", flush=True)
@@ -258,6 +262,7 @@ class Benchmark:
             add_tables(lake, made, size)
             made = size
             self.measure("sweep, tables of a catalog Iceberg", size, lambda: sweep([lake]))
+            self.measure("environment of one table in Iceberg, diff and merge", size, partial(self.environment, lake))
         for size in self.sizes:
             root = self.folder / f"tables_{size}"
             root.mkdir()
@@ -273,15 +278,18 @@ class Benchmark:
             self.measure(
                 "publish one table, tables of a catalog filesystem", size, partial(publish, catalog, "t0", self.folder)
             )
-            self.measure("environment of one table, diff and merge", size, partial(self.environment, catalog))
+            self.measure("environment of one table in filesystem, diff and merge", size, partial(self.environment, catalog))
             self.measure("stage and publish a run of all tables", size, partial(self.publish_run, runtime, size))
             self.measure("load definitions, tables", size, partial(load_definitions, root, joints=sinks))
 
-    def environment(self, catalog: FilesystemCatalog) -> None:
+    def environment(self, catalog: Any) -> None:
         """Make an environment, publish a table there, look at what was built, and merge it."""
         name = f"pr-{next(self.numbers)}"  # a merged environment is over
         catalog.use_environment(name, "default")
-        publish(catalog.in_environment(name), "t0", self.folder)
+        with closing(self.runtime.engine(ENGINE).session()) as session:
+            with catalog.in_environment(name).begin("t0", session) as transaction:
+                transaction.write(ReplaceAll(), session.from_value(rows(range(BATCH))))
+                transaction.commit("history")
         assert len(catalog.built(name)) == 1
         catalog.merge(name)
 
@@ -336,7 +344,7 @@ class Benchmark:
             job = definitions.resolve_job_def("all_daily")
             ends = {"dagster/asset_partition_range_start": days[0], "dagster/asset_partition_range_end": days[-1]}
             with dg.instance_for_test(temp_dir=str(root / "data")) as instance:
-                action = partial(job.execute_in_process, instance=instance, tags=ends)
+                action = partial(job.execute_in_process, instance=instance, tags=ends, run_config=QUIET)
                 self.measure("backfill of a range in one run, partitions", size, action)
 
     def files_of_history(self, number: int) -> list[Path]:
