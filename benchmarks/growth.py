@@ -34,7 +34,7 @@ from one_session import ENGINE, load, open_runtime, start_spark
 from orders import run
 
 from rivet_dagster import Joint
-from rivet_dagster.catalogs.filesystem import FilesystemCatalog
+from rivet_dagster.catalogs.filesystem.versions.layout import TableLayout
 from rivet_dagster.catalogs.iceberg import IcebergCatalog
 from rivet_dagster.definitions.load import load_definitions
 from rivet_dagster.definitions.project import RivetProject
@@ -278,7 +278,9 @@ class Benchmark:
             self.measure(
                 "publish one table, tables of a catalog filesystem", size, partial(publish, catalog, "t0", self.folder)
             )
-            self.measure("environment of one table in filesystem, diff and merge", size, partial(self.environment, catalog))
+            self.measure(
+                "environment of one table in filesystem, diff and merge", size, partial(self.environment, catalog)
+            )
             self.measure("stage and publish a run of all tables", size, partial(self.publish_run, runtime, size))
             self.measure("load definitions, tables", size, partial(load_definitions, root, joints=sinks))
 
@@ -286,10 +288,10 @@ class Benchmark:
         """Make an environment, publish a table there, look at what was built, and merge it."""
         name = f"pr-{next(self.numbers)}"  # a merged environment is over
         catalog.use_environment(name, "default")
-        with closing(self.runtime.engine(ENGINE).session()) as session:
-            with catalog.in_environment(name).begin("t0", session) as transaction:
-                transaction.write(ReplaceAll(), session.from_value(rows(range(BATCH))))
-                transaction.commit("history")
+        engine = self.runtime.engine(ENGINE)
+        with closing(engine.session()) as session, catalog.in_environment(name).begin("t0", session) as transaction:
+            transaction.write(ReplaceAll(), session.from_value(rows(range(BATCH))))
+            transaction.commit("history")
         assert len(catalog.built(name)) == 1
         catalog.merge(name)
 
@@ -398,18 +400,18 @@ def add_tables(catalog: Any, first: int, end: int) -> None:
         table.append(rows(range(BATCH)))
 
 
-def publish(catalog: Any, table: str, folder: Path, identity: str = "history") -> None:
-    """Publish a table of one file."""
+def publish(catalog: Any, table: str, folder: Path) -> str:
+    """Publish a table of one file, and return the version."""
     with catalog.begin(table) as transaction:
         os.link(folder / "data/batch.parquet", Path(transaction.target.paths[0]) / "part.parquet")
-        transaction.commit(identity)
+        version: str = transaction.commit("history").version
+    return version
 
 
 def add_versions(catalog: Any, table: str, number: int, folder: Path) -> None:
-    """Publish a table so many times, on Iceberg all in one commit."""
+    """Add versions that runs published before, as their catalog stores them, on Iceberg all in one commit."""
     if not isinstance(catalog, IcebergCatalog):
-        for n in range(number):
-            publish(catalog, table, folder, f"history {n}")
+        add_version_folders(catalog.layout(table), publish(catalog, table, folder), number)
         return
     from pyiceberg.table import update
 
@@ -429,6 +431,22 @@ def add_versions(catalog: Any, table: str, number: int, folder: Path) -> None:
         updates.append(update.AddSnapshotUpdate.model_validate({"snapshot": snapshot}))
         updates.append(update.SetSnapshotRefUpdate.model_validate(reference))
     found.catalog.commit_table(found, (), tuple(updates))
+
+
+def add_version_folders(table: TableLayout, published: str, number: int) -> None:
+    """Add versions before the ``published`` one: a folder with its file, a manifest and a line of the record each."""
+    (file,) = table.data(published).iterdir()
+    fields = json.loads(table.manifest(published).read_text())
+    names = [f"00000000-{n:08x}" for n in range(number)]
+    lines = []
+    for n, (name, base) in enumerate(zip(names, [None, *names], strict=False)):
+        older = fields | {"version": name, "base": base, "identity": f"history {n}"}
+        table.data(name).mkdir()
+        os.link(file, table.data(name) / file.name)
+        table.manifest(name).write_text(json.dumps(older))
+        lines.append(json.dumps({key: older[key] for key in older if key not in ("columns", "landed")}) + "\n")
+    table.publishers.write_text("".join(lines))
+    table.manifest(published).write_text(json.dumps(fields | {"base": names[-1]}))
 
 
 def report(figures: Mapping[str, Mapping[int, Cost]], sizes: Sequence[int]) -> str:

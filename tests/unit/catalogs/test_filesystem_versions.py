@@ -432,6 +432,22 @@ def test_a_version_that_was_withheld_expires_in_the_order_of_publications(tmp_pa
     assert [version.name for version in lake.versions("orders")] == [last.version, withheld.version]
 
 
+def test_what_was_published_after_a_version_that_a_person_brings_back_expires(table, tmp_path):
+    lake = catalog(tmp_path, versions=3)
+    first, second, third = (publish(lake, [number]) for number in range(3))
+    table.unlink()
+    table.symlink_to(f".rivet/orders/{first.version}")
+    assert lake.current("orders") == first
+    last = publish(lake, [3])
+    assert [version.name for version in lake.versions("orders")] == [last.version, first.version]
+    home = tmp_path / "warehouse/.rivet/orders"
+    assert not (home / third.version).exists()
+    publish(lake, [4])
+    assert not (home / f"{first.version}.json").exists()
+    publish(lake, [5])
+    assert not (home / f"{second.version}.json").exists()
+
+
 def test_the_record_of_a_version_stays_as_long_as_the_version(tmp_path, monkeypatch):
     """And that of an expired one for the time that runs are retried in."""
     lake = catalog(tmp_path, versions=3)

@@ -252,7 +252,8 @@ def expire(table: TableLayout, keep: int) -> list[str]:
     if unrecorded := replaced.difference(recorded):
         recorded = (*recorded, *_record(table, unrecorded))
     retained = [version for version in recorded if version in replaced]
-    expired = retained[: max(len(retained) + 1 - keep, 0)]
+    unknown = sorted(replaced.difference(recorded))  # a person has brought an older version back since
+    expired = [*unknown, *retained[: max(len(retained) + 1 - keep, 0)]]
     # The oldest first: an interrupt must not break the chain of manifests to versions that are still to be removed.
     unlinked = find_unlinked(table, expired)
     for version in unlinked:
