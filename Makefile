@@ -21,7 +21,7 @@ QUICK_TESTS := tests/unit rivet_dagster
 PARALLEL := -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help demo dev check test torture test-oldest lint lock release try-wheel dist clean
+.PHONY: help demo dev check test nightly torture test-oldest lint lock release try-wheel dist clean
 .DEFAULT_GOAL := help
 
 help:
@@ -33,6 +33,7 @@ help:
 	@echo '             (PROFILE=default: each run starts a Spark of its own)'
 	@echo 'make check   after each change: lint, then the tests that need no JVM'
 	@echo 'make test    everything that CI checks: lint, then all tests'
+	@echo 'make nightly the tests that make test leaves out (half an hour)'
 	@echo 'make torture tests at length: every kill, many random cases (hours; TORTURE_TESTS=... for a part)'
 	@echo 'make docs    the site of docs/, in build/docs'
 	@echo 'make test-oldest   the tests of the Dagster side on the oldest Dagster that is supported'
@@ -68,11 +69,15 @@ dev: $(UI) $(if $(filter iceberg,$(PROFILE)),$(ICEBERG)) .dagster/dagster.yaml
 
 check: lint
 	@echo '==> pytest $(QUICK_TESTS), $(WORKERS) at once'
-	@$(BIN)/pytest $(PARALLEL) $(QUICK_TESTS)
+	@$(BIN)/pytest $(PARALLEL) -m 'not nightly' $(QUICK_TESTS)
 
 test: lint
 	@echo '==> pytest, $(WORKERS) at once'
-	@$(BIN)/pytest $(PARALLEL)
+	@$(BIN)/pytest $(PARALLEL) -m 'not nightly'
+
+nightly: $(TOOLS)
+	@echo '==> pytest, what make test leaves out, $(WORKERS) at once'
+	@$(BIN)/pytest $(PARALLEL) -m nightly
 
 torture: export RIVET_TORTURE := 1
 torture: $(TOOLS)
@@ -81,7 +86,7 @@ torture: $(TOOLS)
 
 test-oldest: $(OLDEST)/.ready
 	@echo '==> pytest, on the oldest Dagster'
-	@$(OLDEST)/bin/python -m pytest $(PARALLEL) $(OLDEST_TESTS)
+	@$(OLDEST)/bin/python -m pytest $(PARALLEL) -m 'not nightly' $(OLDEST_TESTS)
 
 # The cache of lint-imports keeps answering for modules that have been added or removed since.
 lint: $(TOOLS)

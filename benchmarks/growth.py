@@ -24,6 +24,7 @@ from functools import partial
 from http.client import HTTPConnection
 from itertools import count
 from pathlib import Path
+from shutil import copyfile
 from typing import Any
 
 import dagster as dg
@@ -302,7 +303,7 @@ class Benchmark:
         for number in range(size):
             table, identity = f"t{number}", f"{run_id}/t{number}"
             with catalog.begin(table) as transaction:
-                os.link(self.folder / "data/batch.parquet", Path(transaction.target.paths[0]) / "part.parquet")
+                copyfile(self.folder / "data/batch.parquet", Path(transaction.target.paths[0]) / "part.parquet")
                 version = transaction.stage(identity)
             staged.append(StagedTable(table, RESULTS, table, version.version, identity))
         assert len(publish_run(runtime, staged).published) == size

@@ -27,7 +27,7 @@ from support.spark import (
     where,
     without_unused_defaults,
 )
-from support.torture import TORTURE
+from support.torture import TORTURE, spread
 
 from rivet_dagster.engines.pyspark import PySparkEngine
 from rivet_dagster.engines.pyspark.class_archive.store import VARIABLE
@@ -118,19 +118,38 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     return Scheduling(config, log)
 
 
+@pytest.hookimpl(tryfirst=True)  # before pytest chooses tests by their marks
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Shuffle whole files, so that module fixtures are set up once."""
+    """Settle what is nightly, and shuffle."""
+    mark_nightly(items)
     seed = config.getoption("--shuffle")
     if seed is not None:
-        chance = random.Random(seed)
-        files: dict[Path, list[pytest.Item]] = {}
-        for item in items:
-            files.setdefault(item.path, []).append(item)
-        order = list(files.values())
-        chance.shuffle(order)
-        for tests in order:
-            chance.shuffle(tests)
-        items[:] = [item for tests in order for item in tests]
+        shuffle(items, random.Random(seed))
+
+
+def mark_nightly(items: list[pytest.Item]) -> None:
+    """Take the mark ``nightly(but=N)`` from N cases of a test, spread evenly, which ``make test`` tries."""
+    cases: dict[tuple[Path, str], list[pytest.Item]] = {}
+    for item in items:
+        mark = item.get_closest_marker("nightly")
+        if mark is not None and "but" in mark.kwargs:
+            cases.setdefault((item.path, item.nodeid.partition("[")[0]), []).append(item)
+    for found in cases.values():
+        few: int = found[0].get_closest_marker("nightly").kwargs["but"]  # type: ignore[union-attr]
+        for item in spread(found, few):
+            item.own_markers = [mark for mark in item.own_markers if mark.name != "nightly"]
+
+
+def shuffle(items: list[pytest.Item], chance: random.Random) -> None:
+    """Shuffle whole files, so that module fixtures are set up once, and the tests of each."""
+    files: dict[Path, list[pytest.Item]] = {}
+    for item in items:
+        files.setdefault(item.path, []).append(item)
+    order = list(files.values())
+    chance.shuffle(order)
+    for tests in order:
+        chance.shuffle(tests)
+    items[:] = [item for tests in order for item in tests]
 
 
 @pytest.fixture(scope="session")

@@ -42,6 +42,7 @@ def materialized(browser, address, everything):
     return page
 
 
+@pytest.mark.nightly
 def test_assets_are_materialized_from_the_page(materialized, everything, project, example_run, visit, picture):
     expect(materialized.get_by_text("Success", exact=True)).to_be_visible()
     expect(materialized.get_by_text("Errored (0)")).to_be_visible()
@@ -59,6 +60,7 @@ def test_assets_are_materialized_from_the_page(materialized, everything, project
     picture(graph, "asset_graph")
 
 
+@pytest.mark.nightly
 def test_checks_pass_and_one_warns(materialized, visit, picture):
     page = visit("/assets/route_map?view=checks")
     expect(page.get_by_text("Checks (3)")).to_be_visible()
@@ -68,6 +70,7 @@ def test_checks_pass_and_one_warns(materialized, visit, picture):
     picture(page, "asset_check")
 
 
+@pytest.mark.nightly
 def test_an_asset_shows_its_columns_and_their_lineage(materialized, visit, picture):
     page = visit("/assets/route_map", height=1900)
     expect(page.get_by_text("Row count")).to_be_visible()

@@ -140,6 +140,7 @@ def with_partitions(partitions):
     }
 
 
+@pytest.mark.nightly
 def test_a_joint_reads_all_partitions_or_its_own_if_definitions_are_equal(project, instance):
     shop = project(JOINTS)
     asset = daily()

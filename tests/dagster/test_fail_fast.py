@@ -97,6 +97,7 @@ def test_the_steps_that_were_not_started_are_those_of_a_re_execution_from_failur
     )
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(("files", "expected"), some([({}, STOPPED), (GOES_ON, CONTINUED)], 1))
 def test_a_run_of_dagster_in_several_processes_does_as_the_manifest_says(
     folder, tmp_path, monkeypatch, files, expected

@@ -47,6 +47,7 @@ def costs(monkeypatch: pytest.MonkeyPatch, folder: Path, publish: str, tables: i
         return {what: counted[what] / tables for what in ("calls", "statements")}
 
 
+@pytest.mark.nightly(but=1)
 @pytest.mark.parametrize("publish", ["group", "run"])
 def test_a_step_costs_the_same_in_a_run_of_many_tables(tmp_path, monkeypatch, publish):
     install(monkeypatch, tmp_path / "site", engines={"duckdb": "support.duckdb_engine:DuckDBEngine"})

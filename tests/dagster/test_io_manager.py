@@ -10,6 +10,7 @@ import dagster as dg
 import pandas as pd
 import polars as pl
 import pyarrow as pa
+import pytest
 from pyspark.sql import DataFrame
 from support.folders import GOES_ON, MANIFEST, sink, source
 
@@ -159,6 +160,7 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.nightly
 def test_another_process_reads_a_joint_and_stores_an_asset_without_starting_spark(project, instance, tmp_path):
     sales = project(SALES)
     run(sales.root, instance)

@@ -48,6 +48,7 @@ def kept(root: Path, ticker: Ticker) -> dict[str, int]:
     }
 
 
+@pytest.mark.nightly(but=1)
 @pytest.mark.parametrize("name", SENSORS)
 def test_what_a_sensor_keeps_does_not_grow(root, name):
     sensor = sensor_of(root, name)

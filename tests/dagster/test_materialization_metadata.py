@@ -77,6 +77,7 @@ def test_an_exit_has_metadata_of_its_table_and_an_inner_joint_does_not(project, 
     assert metadata(result, "big") == metadata(result, "named") == {}
 
 
+@pytest.mark.nightly(but=1)
 @pytest.mark.parametrize("mode", ["merge", "delete_insert"])
 def test_bytes_written_counts_only_new_files(project, instance, mode):
     strategy = {"mode": mode, "key_columns": ["id"]} if mode == "merge" else {"mode": mode, "partition_by": ["id"]}
@@ -334,6 +335,7 @@ PROGRESS = re.compile(r"report: \d+ of \d+ stages, ")
 NOISE = re.compile(r"\b(INFO|WARN|DEBUG|TRACE) \w*(Spark|Task|Dag|Block|Memory|Code|File|Native|Utils)|log4j", re.I)
 
 
+@pytest.mark.nightly
 def test_a_run_in_its_own_process_logs_nothing_from_spark(folder, tmp_path):
     engine = PROFILES["default"]["engines"][0]
     config = engine["config"] | {"spark.ui.enabled": True, "spark.ui.port": 0, "spark.driver.memory": "768m"}

@@ -87,6 +87,7 @@ def checks(results) -> dict[str, dict]:
     return {one.check_name: one.metadata for one in evaluations}
 
 
+@pytest.mark.nightly
 def test_no_event_contains_a_value_of_a_row(run_and_log):
     text, results = run_and_log(row_values=False)
     assert ANN not in text

@@ -15,6 +15,7 @@ from rivet_dagster.execution.results import StagedTable
 ERRORS = (OSError("timeout"), RivetError("RVT-404", "no"), KeyError("of a client"))
 
 
+@pytest.mark.nightly(but=1)
 @pytest.mark.parametrize("error", ERRORS, ids=repr)
 def test_heartbeats_go_on_after_an_error_of_storage_until_the_run_has_ended(tmp_path, monkeypatch, error):
     lake = catalog(tmp_path, "lake")

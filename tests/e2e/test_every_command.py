@@ -234,6 +234,7 @@ def finished(rivet_dagster, tmp_path_factory) -> Path:
     return root
 
 
+@pytest.mark.nightly(but=4)
 @pytest.mark.parametrize("path", COMMANDS, ids=named)
 def test_a_stdout_that_is_closed_or_that_nobody_reads_is_no_traceback(
     path, rivet_dagster: Executable, finished, tmp_path
@@ -250,6 +251,7 @@ def test_a_stdout_that_is_closed_or_that_nobody_reads_is_no_traceback(
     assert ended[UNREAD].code == (1 if ended[READ].out else ended[READ].code)
 
 
+@pytest.mark.nightly(but=3)
 @pytest.mark.parametrize("path", COMMANDS, ids=named)
 def test_an_interrupt_ends_with_130_wherever_it_comes(path, rivet_dagster: Executable, finished):
     moments = ["open rivet.yaml"] if path in OF_PROJECTS else []

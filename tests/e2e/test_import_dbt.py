@@ -90,6 +90,7 @@ def names_at(names):
     return sorted(range(len(names)), key=names.__getitem__)
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(("project", "build"), BUILDS)
 def test_the_tables_are_those_of_dbt(runs, project, build):
     dbt, ours = recorded(project)[build]["tables"], runs[project]["runs"][build]["tables"]

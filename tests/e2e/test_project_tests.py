@@ -133,6 +133,7 @@ def test_watching_runs_what_a_saved_file_touches_until_an_interrupt(run, project
 PLUGIN = "rivet_dagster.pytest_plugin"
 
 
+@pytest.mark.nightly
 def test_pytest_collects_and_runs_the_same_files(project):
     (project / "tests/failing.test.yaml").write_text(FAILING)
     (project / "tests/test_python.py").write_text("def test_python():\n    pass\n")

@@ -34,6 +34,7 @@ def staged_others(folder) -> list:
     return list((folder.root / WORKSPACE / ".rivet/others").rglob("part-*"))
 
 
+@pytest.mark.nightly
 @pytest.mark.filterwarnings("ignore:Using variable_values:DeprecationWarning")
 def test_a_terminated_run_is_canceled_within_seconds(published, start, tmp_path):
     engine = {**PROFILES["default"]["engines"][0], "concurrency_limit": 2}

@@ -46,6 +46,7 @@ def assert_table(folder: ProjectFolder, rows: list[dict]) -> None:
     assert duckdb.sql(f"SELECT id FROM '{files}' ORDER BY id").fetchall() == [(row["id"],) for row in rows]
 
 
+@pytest.mark.nightly
 def test_a_kill_in_the_middle_of_a_write_leaves_the_old_table_and_the_next_run_publishes(published, start):
     published.write({"joints/numbers.sql": ENDLESS})
     before = published.bytes_of("out")

@@ -59,6 +59,7 @@ def expire_heartbeats(root: Path) -> None:
             os.utime(path, (0, 0), follow_symlinks=False)
 
 
+@pytest.mark.nightly
 def test_a_kill_while_a_table_is_first_written_there(tmp_path):
     """The base stays the same, and the next run builds upon the base's rows: nothing half is taken for its version."""
     old = tmp_path / "old"

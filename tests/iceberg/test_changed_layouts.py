@@ -73,6 +73,7 @@ def write(iceberg_session: Callable[..., EngineSession], tmp_path: Path) -> Call
     return write
 
 
+@pytest.mark.nightly
 def test_rows_of_an_older_layout_are_replaced_as_well(write):
     """By each statement: in the run that changes the layout, in the next, and where some files have the new one."""
     strategies = {"delete_insert": DeleteInsert(columns=("day",)), "snapshot": ReplacePartitions(column="day")}

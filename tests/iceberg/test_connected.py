@@ -8,6 +8,7 @@ from rivet_dagster.errors import RivetError
 from rivet_dagster.model.relations import CatalogTable
 
 
+@pytest.mark.nightly(but=2)
 def test_what_spark_writes_pyiceberg_reads(each_kind, iceberg_session, tmp_path):
     session = iceberg_session(lake=each_kind)
     spark = session.spark

@@ -55,6 +55,7 @@ def test_keys_are_distinct_if_a_plain_count_says_so(tmp_path, keys):
     catalog.close()
 
 
+@pytest.mark.nightly
 def test_a_merge_of_distinct_keys_asks_spark_for_no_rows(iceberg_session, tmp_path, monkeypatch):
     options = declared("hadoop", tmp_path / "lake")
     catalog, session = lake(options, tmp_path), iceberg_session(lake=options)

@@ -107,6 +107,7 @@ def rows(table: Any, **state: Any) -> list[Mapping[str, Any]]:
     return in_order(table.scan(**state).to_arrow().to_pylist())
 
 
+@pytest.mark.nightly
 def test_the_tables_hold_what_the_payments_say(has_run, lake):
     assert sorted(lake.list_tables("sales")) == [("sales", "paid_orders"), ("sales", "paid_orders__errors")]
     orders = rows(lake.load_table("sales.paid_orders"))
@@ -204,6 +205,7 @@ def test_a_source_reads_the_state_that_its_options_name(has_run, lake, place, va
     assert catalog.data_version(source["table"], {"as_of": "2126-03-31"}) == str(newest.snapshot_id)
 
 
+@pytest.mark.nightly
 def test_upkeep_leaves_the_rows_as_they_are(has_run, lake, cli):
     before = rows(lake.load_table("sales.paid_orders"))
     assert "upkeep" in COMMANDS

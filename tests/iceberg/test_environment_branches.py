@@ -76,6 +76,7 @@ def place(tmp_path: Path) -> Lake:
     return Lake(tmp_path)
 
 
+@pytest.mark.nightly(but=5)
 @pytest.mark.parametrize(
     ("kind", "case"),
     [*(("hadoop", case) for case in CASES), *(("rest", case) for case in ("layout and columns", "other errors"))],
@@ -168,6 +169,7 @@ def test_two_environments_of_one_table(place):
     assert rows(place.table()) == [(3, 2, 2), (4, 2, 2)]
 
 
+@pytest.mark.nightly(but=1)
 @pytest.mark.parametrize("kind", ["hadoop", "sqlite"])
 def test_a_drop_removes_branches_snapshots_and_files(tmp_path, kind):
     place = Lake(tmp_path, kind)

@@ -195,6 +195,7 @@ def test_a_heartbeat_that_is_old_is_noticed_though_nobody_swept(place, work):
 # Cancelled runs
 
 
+@pytest.mark.nightly(but=4)
 @pytest.mark.parametrize("patience", [0.1, 5.0])
 @pytest.mark.parametrize("errors", [None, ["bad"]])
 @pytest.mark.parametrize("work", [APPENDED, ADDED, FIRST])

@@ -264,6 +264,7 @@ def test_rows_of_a_stored_joint_are_appended_once_when_another_engine_deletes_ro
     assert ids() == [6]
 
 
+@pytest.mark.nightly
 def test_a_project_reads_no_file_twice_when_another_engine_deletes_rows_and_expires_snapshots(
     tmp_path, capfd, iceberg_session
 ):

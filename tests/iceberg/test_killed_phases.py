@@ -26,6 +26,7 @@ def ids(options, root) -> list[int]:
     return found
 
 
+@pytest.mark.nightly(but=1)
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_kill_after_each_phase(kind, iceberg_options, tmp_path):
     """The next runs succeed, while the killed one may be alive yet and after it, and nothing of it is left then."""

@@ -274,6 +274,7 @@ CONFLICTS = {
 }
 
 
+@pytest.mark.nightly(but=1)
 @pytest.mark.parametrize("what", CONFLICTS)
 def test_a_merge_names_what_both_sides_have_changed(nessie, tmp_path, what):
     """And what to do; nothing is published, and the environment stays open."""
@@ -293,6 +294,7 @@ def test_a_merge_names_what_both_sides_have_changed(nessie, tmp_path, what):
     assert [environment.name for environment in catalog.environments()] == [NAME]
 
 
+@pytest.mark.nightly
 def test_a_kill_before_each_change_of_a_merge(nessie, tmp_path):
     """Readers of the base see all tables or none, and the same command finishes it."""
 

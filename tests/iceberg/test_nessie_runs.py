@@ -92,6 +92,7 @@ def shop(nessie, iceberg_options, tmp_path) -> Lake:
     return Lake(nessie, iceberg_options("nessie"), tmp_path)
 
 
+@pytest.mark.nightly(but=2)
 @pytest.mark.parametrize("name", WORKS)
 def test_what_is_published_is_one_commit_and_what_is_not_none(shop, name):
     work = WORKS[name]
@@ -134,6 +135,7 @@ def test_a_rollback_is_one_commit(shop):
     ]
 
 
+@pytest.mark.nightly(but=1)
 @pytest.mark.parametrize("name", some(["merge", "columns", "errors"], 2))
 def test_a_version_that_is_withheld_stays_on_its_branch(shop, name):
     """No sweep removes it, and it is published upon what others have published since, by one commit, or dropped."""
@@ -185,6 +187,7 @@ def _row(number: int) -> pa.Table:
     return pa.table({"id": pa.array([number], pa.int64()), "net": pa.array([number], pa.int64())})
 
 
+@pytest.mark.nightly(but=2)
 @pytest.mark.parametrize("name", some(["merge", "columns"], 1))
 @pytest.mark.parametrize("change", FOREIGN)
 def test_another_tool_changes_the_table_meanwhile(shop, name, change):
@@ -269,6 +272,7 @@ def test_a_run_that_was_swept_publishes_nothing(shop):
     assert (shop.log(), shop.branches(), heartbeats(shop.root)) == (before, [], [])
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("name", some(["errors", "first"], 1))
 def test_a_kill_before_each_step(nessie, tmp_path, name):
     """The branch has no commit, or the one of the publication; a sweep removes the run's."""

@@ -189,6 +189,7 @@ def test_readers_of_two_tables_never_see_one_without_the_other(nessie_options, t
     assert same <= set(range(RUNS + 1))
 
 
+@pytest.mark.nightly(but=1)
 @pytest.mark.parametrize("kind", ["nessie", "hadoop"])
 def test_a_kill_before_each_step_of_the_last_step(iceberg_options, request, tmp_path, kind):
     """Readers see all or nothing on Nessie; anywhere the next attempt finishes it, and a sweep removes what is left."""

@@ -43,6 +43,7 @@ def publish_appended(options, root, numbers, failures) -> None:
                 failures.append(error.code)
 
 
+@pytest.mark.nightly(but=2)
 @pytest.mark.parametrize("kind", ["hadoop", "sqlite", "postgres", "rest"])
 def test_of_two_writers_at_once_none_is_lost(iceberg_options, tmp_path, kind):
     options = iceberg_options(kind)

@@ -77,6 +77,7 @@ def publishes(plain) -> None:
     plain.load_table(NAME).append(OLD.rows)
 
 
+@pytest.mark.nightly(but=2)
 @pytest.mark.parametrize(
     ("interferes", "work", "code", "words"),
     [

@@ -71,6 +71,7 @@ def versions(request: pytest.FixtureRequest, tmp_path: Path) -> Versions:
     return Versions(tmp_path, declared(kind, tmp_path / "lake", **needed))
 
 
+@pytest.mark.nightly(but=1)
 def test_a_rollback_brings_back_the_columns_and_the_layout_of_the_version(versions):
     first = versions.write({"id": [1, 2], "price": ["10", "20"], "note": ["a", "b"]}, options=OLD)
     before = versions.layout(), versions.rows()

@@ -74,6 +74,7 @@ def test_appended_errors_share_the_files_of_the_earlier_ones(tmp_path, applicati
     assert (first < second == third, told[1:]) == (True, [0, 3])
 
 
+@pytest.mark.nightly
 def test_old_errors_are_removed_and_younger_ones_shared(tmp_path, application, monkeypatch):
     """Those of an earlier release, which lack the time, stay, and are written again once, with it."""
     need_iceberg()
@@ -114,6 +115,7 @@ def test_old_errors_are_removed_and_younger_ones_shared(tmp_path, application, m
     assert folder.state("out__errors")[0].keys() == {"main"}
 
 
+@pytest.mark.nightly(but=2)
 @pytest.mark.parametrize("end", ["commit", "abort", "withhold", "dropped", "stage", "merge"])
 def test_an_error_table_of_an_earlier_release_gets_its_columns_with_a_version(tmp_path, end):
     """Which is staged in a table of its own, and not seen before: neither its errors nor its columns."""

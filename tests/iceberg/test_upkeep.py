@@ -236,6 +236,7 @@ def test_files_of_runs_and_of_withheld_versions_are_no_orphans(lake, monkeypatch
     assert lake.ids() == [2, 3]
 
 
+@pytest.mark.nightly
 def test_a_table_whose_metadata_a_server_keeps(tmp_path, iceberg_session, iceberg_options, monkeypatch):
     lake = Lake(tmp_path, iceberg_session, iceberg_options("rest"))
     *_, previous, current = [lake.publish(number) for number in range(3)]
@@ -259,6 +260,7 @@ def test_a_table_whose_metadata_a_server_keeps(tmp_path, iceberg_session, iceber
     assert expiring.published_by("orders", "run0/orders").identity == "run0/orders"
 
 
+@pytest.mark.nightly
 def test_the_command_treats_the_tables_of_the_project_and_no_others(lake, application, capsys):
     raw = {"path": "data", "type": "filesystem", "format": "csv"}
     catalogs = {"raw": raw, "lake": {"type": "iceberg", **lake.options, "upkeep": EVERYTHING}}
@@ -295,6 +297,7 @@ def test_the_command_treats_the_tables_of_the_project_and_no_others(lake, applic
     assert lake.loaded("others").metadata == others
 
 
+@pytest.mark.nightly
 def test_what_environments_have_built_stays(lake, monkeypatch):
     """Their branches, the versions of the base that they build upon, and the tables that they alone have."""
     first = lake.publish(1)

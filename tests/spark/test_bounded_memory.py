@@ -68,6 +68,7 @@ def test_many_batches_are_read_with_little_memory(session, peak):
     assert peak.peak() < 200 * MEGABYTES < SIZE / 3
 
 
+@pytest.mark.nightly
 def test_many_rows_are_returned_in_batches_with_little_memory(session, peak):
     frame = session.query(f"SELECT id, concat('{PADDING}', id) AS text FROM range(0, {BATCHES * ROWS}, 1, 16)")
     rows = 0

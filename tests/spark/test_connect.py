@@ -39,6 +39,7 @@ def server(tmp_path_factory):
         yield address
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("part", ["conformance", *(["results"] if TORTURE else [])])
 def test_everything_is_the_same_on_a_server(server, part):
     files = [connect.__file__] if part == "conformance" else selected()

@@ -108,6 +108,7 @@ def test_corrupt_records_are_errors_of_the_source(project, name, text, expected,
     assert sorted(sample["record"] for sample in site.samples) == others
 
 
+@pytest.mark.nightly(but=3)
 @pytest.mark.parametrize(("name", "text", "expected"), FORMATS)
 @pytest.mark.parametrize(
     ("query", "answer"),
@@ -151,6 +152,7 @@ def test_a_corrected_file_retracts_its_errors(project):
     assert (folder.rows("out__errors"), result.errors.count, result.errors.total) == ([], 0, 0)
 
 
+@pytest.mark.nightly(but=1)
 @pytest.mark.parametrize(
     ("strategy", "expected"),
     [

@@ -34,6 +34,7 @@ def shop(project) -> ProjectFolder:
     )
 
 
+@pytest.mark.nightly
 def test_the_tables_hold_what_the_page_says(shop):
     (result,) = shop.run_all().values()
     rows = shop.rows("monthly_rates")
@@ -47,6 +48,7 @@ def test_the_tables_hold_what_the_page_says(shop):
     assert SITE["message"].endswith(f": {site.message}")
 
 
+@pytest.mark.nightly
 def test_corrected_rows_retract_their_errors(shop):
     shop.run_all()
     data = shop.root / "data/payments.csv"

@@ -178,6 +178,7 @@ def test_a_table_that_the_base_lacks_and_the_named_joints_alone(project, diff):
     ]
 
 
+@pytest.mark.nightly
 def test_the_base_is_the_version_that_the_environment_was_made_from(project, diff):
     shop = project(SHOP)
     run_in(shop)
@@ -210,6 +211,7 @@ def test_no_values_of_rows_by_the_profile(project, diff):
     assert all(table["samples"] == NO_SAMPLES for table in diff(shop).values())
 
 
+@pytest.mark.nightly
 def test_merge_keys_come_before_unique_checks(project, diff):
     merge = {"mode": "merge", "key_columns": ["customer"]}
     shop = project(SHOP | {"sinks/out.yaml": sink("out", "rich", assertions=[UNIQUE_ID], write_strategy=merge)})

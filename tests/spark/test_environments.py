@@ -61,6 +61,7 @@ def tables(folder: ProjectFolder) -> dict[str, list[dict]]:
     return rows
 
 
+@pytest.mark.nightly
 def test_a_merge_equals_the_runs_on_the_base(project, tmp_path):
     base = project(FILES)
     run_all(base)

@@ -69,6 +69,7 @@ def test_appended_errors_share_the_files_of_the_earlier_ones(project, monkeypatc
     assert [row["id"] for row in folder.rows("out")] == [1, 3]
 
 
+@pytest.mark.nightly(but=1)
 @pytest.mark.parametrize("strategy", ["append", {"mode": "merge", "key_columns": ["id"]}], ids=["append", "merge"])
 def test_old_errors_are_removed_and_younger_ones_shared(project, monkeypatch, strategy):
     """Those of an earlier release, which lack the time, stay, and are written again once, with it.

@@ -88,6 +88,7 @@ def allowed(session: PySparkSession, text: str, rows: str) -> bool:
         return False
 
 
+@pytest.mark.nightly
 def test_casts(tables: PySparkSession) -> None:
     all_casts = [f"CAST(c{i} AS {to})" for i in range(len(VALUES)) for to in TARGETS]
     texts = [text for text in all_casts if fallible(ExpressionText(text, 1)) and allowed(tables, text, "t")]
@@ -102,6 +103,7 @@ def test_casts(tables: PySparkSession) -> None:
         assert [attempts[text] for text, *same in zip(some, *rows, strict=True) if not all(same)] == []
 
 
+@pytest.mark.nightly(but=2)
 @pytest.mark.parametrize("symbol", "+-*/%")
 def test_arithmetic(tables: PySparkSession, symbol: str) -> None:
     numbers = [list(VALUES).index(name) for name in NUMBERS]

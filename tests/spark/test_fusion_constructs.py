@@ -196,6 +196,7 @@ CASES = {
 }
 
 
+@pytest.mark.nightly(but=12)
 @pytest.mark.parametrize("case", CASES)
 def test_a_construct_means_the_same_in_one_query(both: Both, case: str) -> None:
     if case in ("recursive", "variant paths") and minor(pyspark.__version__) < (4, 1):
@@ -284,6 +285,7 @@ READERS = {
 }
 
 
+@pytest.mark.nightly(but=6)
 @pytest.mark.parametrize("reader", READERS)
 @pytest.mark.parametrize("chance", CHANCE)
 def test_a_non_deterministic_joint_read_twice_is_evaluated_once(both: Both, chance: str, reader: str) -> None:
@@ -308,6 +310,7 @@ def test_a_non_deterministic_joint_with_two_readers_is_evaluated_once(both: Both
     assert all(x == y for x, y in both.values(both.fused(plan, {})["pairs"]))
 
 
+@pytest.mark.nightly
 def test_spark_accepts_every_keyword_as_the_name_of_a_joint(both: Both) -> None:
     """Names of CTEs are quoted if Spark does not accept them unquoted."""
     spark = both.spark

@@ -51,12 +51,14 @@ def expected(text: str) -> list[tuple]:
 FILES = {"data/rows.csv": CLEAN, "sources/rows.yaml": source("rows", "id INT, code STRING, net DECIMAL(5, 2)")}
 
 
+@pytest.mark.nightly(but=1)
 @pytest.mark.parametrize(("kinds", "phase"), SETS, ids=lambda kinds: kinds if isinstance(kinds, str) else len(kinds))
 def test_the_gate_reads_the_batch_and_not_the_published_rows(project, kinds, phase):
     folder = project({**FILES, "sinks/out.yaml": gated(kinds, phase)})
     assert_the_gate_reads_the_batch(folder, kinds, phase, lambda: tree(folder.root / "lake"))
 
 
+@pytest.mark.nightly(but=1)
 @pytest.mark.parametrize("phase", ["assertions", "audits"])
 def test_readers_of_an_iceberg_table_do_not_see_the_branch_that_a_gate_reads(application, tmp_path, monkeypatch, phase):
     need_iceberg()
@@ -79,6 +81,7 @@ def test_readers_of_an_iceberg_table_do_not_see_the_branch_that_a_gate_reads(app
     assert [key for key in properties if key.startswith("rivet.")] == ["rivet.last-publication"]
 
 
+@pytest.mark.nightly
 def test_each_kind_alone_judges_the_branch_of_an_iceberg_table(application, sql_executions, tmp_path):
     need_iceberg()
     clean = "SELECT *, id AS parent, now() AS at FROM rows"

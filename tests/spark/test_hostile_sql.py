@@ -26,6 +26,7 @@ _KINDS = {
 Found = list[tuple[str, int]]
 
 
+@pytest.mark.nightly
 def test_the_lexer_agrees_with_that_of_spark(session: Any) -> None:
     chance = random.Random(4)
     texts = [*UNBALANCED, *BALANCED, "2*/* c */3", "/* a /*/ b */ c */ d", "/* a /*+ b */ c", "a1e-5r'\\' x"]

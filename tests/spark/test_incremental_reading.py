@@ -60,6 +60,7 @@ def failure(call, *arguments, **options) -> RivetError:
     return caught.value
 
 
+@pytest.mark.nightly(but=4)
 @pytest.mark.parametrize("type_", KINDS)
 def test_the_watermark_has_its_columns_type(project, type_):
     values, key = KINDS[type_]
@@ -96,6 +97,7 @@ def test_everything_is_read_without_a_target_or_a_watermark(project):
     assert batch(folder) == [4]
 
 
+@pytest.mark.nightly(but=2)
 @pytest.mark.parametrize(
     ("type_", "values", "lookback", "expected"),
     [

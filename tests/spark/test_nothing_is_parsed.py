@@ -63,6 +63,7 @@ def test_the_detector_notices_every_way_of_parsing():
                 parse("id > 1")
 
 
+@pytest.mark.nightly
 def test_nothing_is_parsed_while_groups_run(project):
     folder = project(FILES)
     plan = folder.assembly

@@ -148,6 +148,7 @@ def test_scd2_has_no_partitions(make):
     assert [error.code for error in caught.value.diagnostics] == ["RVT-325"]
 
 
+@pytest.mark.nightly(but=1)
 @pytest.mark.parametrize("kind", ["TIMESTAMP", "TIMESTAMP_NTZ", "STRING"])
 def test_days_of_another_time_zone(make, kind):
     """The session's time zone is Berlin; the days are in New York's."""
@@ -196,6 +197,7 @@ def test_a_stored_joint_before_the_sink_retains_its_other_partitions(make):
         assert [row["day"] for row in out.folder.rows(table, catalog)] == [FIRST, SECOND]
 
 
+@pytest.mark.nightly
 def test_hundreds_of_partitions_in_one_run(make):
     """More partitions than are written to separate files at once."""
     hours = 500

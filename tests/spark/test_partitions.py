@@ -75,6 +75,7 @@ def counted(engine, folder, declared: dict, kind: str, chosen: Window) -> dict[s
 
 
 # Daylight saving time begins on the tenth of March and ends on the third of November.
+@pytest.mark.nightly(but=3)
 @pytest.mark.parametrize("begin", [datetime(2024, 3, 8, tzinfo=UTC), datetime(2024, 11, 1, tzinfo=UTC)])
 @pytest.mark.parametrize("column", ["at", "clock", "day", "text", "iso"])
 def test_a_range_of_days_reads_its_own_rows_by_a_column_of_any_type(project, application, begin, column):

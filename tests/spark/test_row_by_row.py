@@ -107,6 +107,7 @@ def chain(seed: int) -> GroupQuery:
     return group(*texts)
 
 
+@pytest.mark.nightly
 def test_random_chains(tables: PySparkSession) -> None:
     for name, value in QUICK.items():
         tables.spark.conf.set(name, value)

@@ -351,6 +351,7 @@ def computed(spark: SparkSession) -> dict[str, tuple[str | None, str | None]]:
     return results
 
 
+@pytest.mark.nightly(but=40)
 @pytest.mark.parametrize("line", RAISING)
 def test_condition(line: str, spark: SparkSession, computed: dict[str, tuple[str | None, str | None]]) -> None:
     """The condition is Spark's, and the node may raise by its guard."""

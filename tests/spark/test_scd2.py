@@ -30,6 +30,7 @@ def spans(rows: list[Row]) -> list[tuple[Any, ...]]:
     return sorted((row["id"], row["valid_from"], row["valid_to"]) for row in rows)
 
 
+@pytest.mark.nightly(but=1)
 @pytest.mark.parametrize(
     ("type_", "at"), [("DATE", date(2026, 7, 1)), ("TIMESTAMP_NTZ", datetime(2026, 7, 1))]
 )  # fmt: skip
@@ -42,6 +43,7 @@ def test_dates_and_naive_times_are_in_the_session_time_zone(session: PySparkSess
     assert spans(later.updated) == [(1, row["valid_from"], row["valid_from"] + timedelta(days=1))]
 
 
+@pytest.mark.nightly
 def test_columns_may_have_internal_names_and_any_letter_case(session: PySparkSession) -> None:
     taken = ("ROW", "at", "is_new", "until", "bound", "begin", "end", "number", "first", "key_0", "found", "target")
     types = {"place": "INT", **dict.fromkeys(taken, "INT"), "present": "TIMESTAMP"}
@@ -84,6 +86,7 @@ def test_a_map_is_rejected_before_anything_runs(session: PySparkSession) -> None
     assert caught.value.code == "RVT-503"
 
 
+@pytest.mark.nightly
 def test_a_batch_with_many_columns(session: PySparkSession) -> None:
     types = {"id": "INT", **{f"c{n}": "INT" for n in range(150)}}
     wide = runs(session, types)

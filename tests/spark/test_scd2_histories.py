@@ -18,6 +18,7 @@ KEYS = 150
 """Keys in each run; they are independent of each other and together cost Spark as much as one."""
 
 
+@pytest.mark.nightly
 def test_each_run_gives_the_rows_of_the_model(session: PySparkSession, pytestconfig: pytest.Config) -> None:
     examples = pytestconfig.getoption("--examples")
     seen: set[str] = set()

@@ -252,6 +252,7 @@ def test_schemas_of_tables_equal_those_of_spark(spark):
         assert parse_ddl(ddl) == tuple(Field(*column) for column in spark.table(name).dtypes)
 
 
+@pytest.mark.nightly(but=1)
 @pytest.mark.parametrize("ansi", ["true", "false"])
 def test_types_of_expressions(spark, ansi):
     spark.conf.set("spark.sql.ansi.enabled", ansi)

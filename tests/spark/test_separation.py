@@ -56,6 +56,7 @@ def test_good_rows_and_errors_are_what_spark_makes_of_each_row_alone(tables: PyS
     assert compared(tables, range(first, first + 10)) >= 4
 
 
+@pytest.mark.nightly
 def test_they_are_the_same_where_spark_compiles_the_queries(usual_tables: PySparkSession) -> None:
     assert compared(usual_tables, range(60, 63)) >= 2
 
@@ -320,6 +321,7 @@ CASES = {
 }
 
 
+@pytest.mark.nightly(but=12)
 @pytest.mark.parametrize("case", CASES)
 def test_rules(tables: PySparkSession, case: str) -> None:
     if case == "variant paths" and minor(pyspark.__version__) < (4, 1):

@@ -1,6 +1,7 @@
 """A write that leaves many small files is written once more, in few, before anything is judged or published."""
 
 import duckdb
+import pytest
 from support.folders import sink
 
 MANY, FEW = 40, 16
@@ -23,6 +24,7 @@ def rows_of(project, table: str) -> list[tuple]:
     return sorted(duckdb.sql(query).fetchall(), key=str)
 
 
+@pytest.mark.nightly
 def test_many_small_files_become_one_and_few_stay(project):
     made = project(
         {

@@ -60,6 +60,7 @@ HELD_BY_THE_METASTORE = (  # what its keeper decides, and the columns
 )
 
 
+@pytest.mark.nightly
 @with_one_plan
 @only(HELD_BY_THE_METASTORE, TESTS)
 class TestHive(CatalogConformance):
@@ -163,6 +164,7 @@ def test_a_project_is_run_and_a_failed_gate_publishes_nothing(shop, hive, rows, 
     assert rows() == first
 
 
+@pytest.mark.nightly
 def test_partitions_are_replaced_and_appended(shop, rows):
     daily = {"type": "daily", "column": "day", "start": "2024-01-01"}
 
@@ -182,6 +184,7 @@ def test_partitions_are_replaced_and_appended(shop, rows):
     assert rows("days") == [first, second, (second[0], ("n", 4))]
 
 
+@pytest.mark.nightly
 def test_plain_readers_see_one_version_wholly_while_columns_change(hive, session, catalog, rows):
     catalog.keep = 20
     versions = [
@@ -230,6 +233,7 @@ def test_of_two_writers_that_begin_a_table_one_publishes(hive, session, tmp_path
     assert rows() == [(("id", 2),)]
 
 
+@pytest.mark.nightly
 def test_a_killed_run_has_published_all_or_nothing(hive, session, catalog, rows, tmp_path):
     def kill(text: str, moment: str) -> None:
         publish_in_a_killed_process(hive, tmp_path, text, moment)

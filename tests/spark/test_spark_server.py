@@ -165,6 +165,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
     assert main(["spark", "stop", "-p", str(root)]) == 0
 
 
+@pytest.mark.nightly
 def test_clients_share_a_server_and_see_nothing_of_each_other(project):
     with project.client("owner") as owner:
         assert told(owner) == {"rows": [{"v": 2}]}
@@ -199,6 +200,7 @@ def test_the_times_that_a_server_starts_with_keep_the_promise():
     assert sum(int(own[key].removesuffix("s")) for key in SOONER) < SECONDS
 
 
+@pytest.mark.nightly
 def test_what_catalogs_need_of_a_start_is_there_and_no_session_is_left(project):
     jars(ICEBERG)
     others = project.sessions()

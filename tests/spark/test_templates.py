@@ -72,6 +72,7 @@ def test_analysis_and_tests_bind_variables_too(shop, capsys):
     assert code == 0, capsys.readouterr()
 
 
+@pytest.mark.nightly
 def test_lines_of_sparks_errors_are_those_of_the_files(shop):
     macros = FILES["macros/sums.sql"].replace("END)", "END) + no_such(1)")
     shop.write({"macros/sums.sql": macros})

@@ -65,6 +65,7 @@ def test_an_overtaken_run_computes_again(folder):
     assert {name.partition(".")[0] for name in folder.versions("out")} - {"publishers"} == set(names)
 
 
+@pytest.mark.nightly(but=1)
 @pytest.mark.parametrize(
     ("strategy", "rows"),
     [

@@ -235,6 +235,7 @@ def test_queries_that_spark_runs_are_never_rejected(spark):
     assert [(query, found) for query in [*queries, *lines(QUERIES)] if (found := ours(query))] == []
 
 
+@pytest.mark.nightly
 def test_rejected_queries_are_rejected_by_spark_too(spark):
     assert [query for query in lines(REFUSED) if not ours(query)] == []
     conditions = {query: condition(spark, query) or "" for query in lines(REFUSED)}

@@ -58,6 +58,7 @@ def histories(draw: st.DrawFn) -> tuple[bool, dict[str, Any], list[tuple[list[st
     return draw(st.booleans()), strategy, [(*batch, draw(refreshes)) for batch in incoming + again]
 
 
+@pytest.mark.nightly
 def test_random_batches_give_the_rows_of_the_model(tmp_path_factory, application, request):
     chosen = request.config.getoption("--examples")
 

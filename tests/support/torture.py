@@ -1,6 +1,7 @@
 """What is tried at length by ``make torture`` alone: more random cases, and a kill at every place.
 
-The tests of ``make test`` try some of them, so that nothing is left without a test.
+The tests of ``make test`` try some of them, so that nothing is left without a test. Between the two stand the tests
+with the mark ``nightly``, and all cases but N of one with ``nightly(but=N)``, which ``make nightly`` tries.
 """
 
 from __future__ import annotations
@@ -31,7 +32,12 @@ def some(cases: Sequence[T], few: int) -> Sequence[T]:
     >>> some("abcdefg", 3)
     ['a', 'd', 'g']
     """
-    if TORTURE or len(cases) <= few:
+    return list(cases) if TORTURE else spread(cases, few)
+
+
+def spread(cases: Sequence[T], few: int) -> Sequence[T]:
+    """Return ``few`` of ``cases`` that are spread evenly, with the first and the last."""
+    if len(cases) <= few:
         return list(cases)
     if few == 1:
         return [cases[0]]

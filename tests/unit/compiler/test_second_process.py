@@ -171,6 +171,7 @@ def test_errors_and_their_order_are_those_of_one_process(
 WORK = "from rivet_dagster.compiler.second_process import main; main()"
 
 
+@pytest.mark.nightly(but=2)
 @pytest.mark.parametrize("answers", [0, 1])
 @pytest.mark.parametrize("sent", [signal.SIGKILL, signal.SIGSTOP])
 def test_a_process_that_is_killed_or_stopped_only_costs_time(
