@@ -114,7 +114,8 @@ class ProjectFolder:
     def versions(self, name: str, catalog: str = "lake") -> list[str]:
         """Return all folders and manifests of a table, published or not."""
         home = self.root / catalog / ".rivet" / name
-        return sorted(path.name for path in home.iterdir() if path.name != "lock") if home.is_dir() else []
+        names = [path.name for path in home.iterdir()] if home.is_dir() else []
+        return sorted(name for name in names if name not in ("lock", "publishers.jsonl"))
 
 
 def in_order(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:

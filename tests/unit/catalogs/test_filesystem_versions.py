@@ -432,6 +432,17 @@ def test_a_version_that_was_withheld_expires_in_the_order_of_publications(tmp_pa
     assert [version.name for version in lake.versions("orders")] == [last.version, withheld.version]
 
 
+def test_a_version_whose_manifest_a_person_removed_is_retained(tmp_path):
+    """Its statistics lie beside it in a file whose name ends like that of a manifest."""
+    lake = catalog(tmp_path, versions=2)
+    first = publish(lake, [1])
+    (tmp_path / f"warehouse/.rivet/orders/{first.version}.json").unlink()
+    publish(lake, [2])
+    assert ids(lake.read(first).paths[0]) == [1]
+    assert lake.sweep() == ()
+    assert ids(lake.read(first).paths[0]) == [1]
+
+
 def test_what_was_published_after_a_version_that_a_person_brings_back_expires(table, tmp_path):
     lake = catalog(tmp_path, versions=3)
     first, second, third = (publish(lake, [number]) for number in range(3))

@@ -91,10 +91,12 @@ def versions_in(names: Iterable[str]) -> set[str]:
 def versions_with(names: Iterable[str], *ends: str) -> set[str]:
     """Return the versions beside which lies a file or folder with one of these ends, such as ``MANIFEST``.
 
-    >>> versions_with(["00000001-5be2f7c3.json", "00000002-9c41d0aa", "00000002-9c41d0aa.alive"], ALIVE)
+    >>> names = ["00000001-5be2f7c3.files.json", "00000002-9c41d0aa", "00000002-9c41d0aa.json", "lock"]
+    >>> versions_with(names, MANIFEST)
     {'00000002-9c41d0aa'}
     """
-    return versions_in(name for name in names if name.endswith(ends))
+    bare = (name.removesuffix(end).removesuffix(_WITH_ERRORS) for name in names for end in ends if name.endswith(end))
+    return {name for name in bare if _VERSION.fullmatch(name)}
 
 
 @dataclass(frozen=True)
