@@ -103,6 +103,7 @@ def test_the_tables_are_those_of_dbt(runs, project, build):
             assert [column for column in ours[table]["columns"] if column[0] != "dbt_is_current"] == types, table
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(("project", "build"), BUILDS)
 def test_the_verdicts_are_those_of_dbt(runs, project, build):
     dbt, ours = recorded(project)[build]["tests"], runs[project]["runs"][build]["checks"]
@@ -116,6 +117,7 @@ def test_the_verdicts_are_those_of_dbt(runs, project, build):
     assert {dbt[test] for test in told} <= {"warn"}
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("project", ["shop", "history"])
 def test_what_is_left_out(runs, project):
     left_out = {
@@ -128,6 +130,7 @@ def test_what_is_left_out(runs, project):
     assert runs[project]["import"] == 2
 
 
+@pytest.mark.nightly
 @at_length
 @pytest.mark.parametrize("number", TRIED)
 def test_random_projects(runs, number):

@@ -117,6 +117,7 @@ def test_the_tables_hold_what_the_payments_say(has_run, lake):
     assert [(row["customer"], str(row["revenue"])) for row in revenue] == [("ann", "5.00"), ("bob", "20.00")]
 
 
+@pytest.mark.nightly
 def test_corrected_payments_have_no_errors_any_more(has_run, lake):
     published = lake.load_table("sales.paid_orders")
     errors = lake.load_table("sales.paid_orders__errors")
@@ -132,6 +133,7 @@ def told(snapshot: Any) -> bool:
     return "rivet.identity" in snapshot.summary.additional_properties
 
 
+@pytest.mark.nightly
 def test_the_layout_is_the_declared_one_and_all_files_are_in_s3(has_run, lake):
     orders = lake.load_table("sales.paid_orders")
     assert [(field.name, str(field.transform)) for field in orders.spec().fields] == [
@@ -147,6 +149,7 @@ def test_the_layout_is_the_declared_one_and_all_files_are_in_s3(has_run, lake):
     assert all(path.startswith(f"{orders.location()}/data/") and path.startswith("s3://") for path in files)
 
 
+@pytest.mark.nightly
 def test_a_snapshot_tells_who_published_it_and_from_what(has_run, lake):
     orders = lake.load_table("sales.paid_orders")
     assert set(orders.refs()) == {"main"}
@@ -166,6 +169,7 @@ def test_a_snapshot_tells_who_published_it_and_from_what(has_run, lake):
     assert {name for name in orders.properties if name.startswith("rivet.")} <= marks
 
 
+@pytest.mark.nightly
 def test_a_rollback_publishes_the_rows_of_an_older_snapshot(has_run, lake, cli):
     assert VERSION_COMMANDS[0].startswith("versions rollback paid_orders VERSION")
     orders = lake.load_table("sales.paid_orders")
@@ -184,6 +188,7 @@ def test_a_rollback_publishes_the_rows_of_an_older_snapshot(has_run, lake, cli):
             cli(command.replace("VERSION", str(newest)))
 
 
+@pytest.mark.nightly
 def test_a_source_reads_the_state_that_its_options_name(has_run, lake, place, variables):
     (declared,) = [spec for spec in compile_directory(place).catalogs if spec.name == "lake"]
     catalog = open_catalog(declared, place, os.environ)

@@ -210,6 +210,7 @@ def test_what_catalogs_need_of_a_start_is_there_and_no_session_is_left(project):
     assert project.sessions() == others
 
 
+@pytest.mark.nightly
 def test_sessions_that_nothing_closes_end_with_their_process(project):
     assert main(["spark", "start", "-p", str(project.root)]) == 0
     others = project.sessions()
