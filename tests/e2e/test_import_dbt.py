@@ -130,7 +130,6 @@ def test_what_is_left_out(runs, project):
     assert runs[project]["import"] == 2
 
 
-@pytest.mark.nightly
 @at_length
 @pytest.mark.parametrize("number", TRIED)
 def test_random_projects(runs, number):
