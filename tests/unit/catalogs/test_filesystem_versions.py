@@ -9,6 +9,7 @@ import threading
 import time
 from datetime import timedelta
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 from support.tables import catalog, fill, ids, publish, recorded_syncs, refused, tree
@@ -19,7 +20,7 @@ from rivet_dagster.catalogs.filesystem.files.data_files import share
 from rivet_dagster.catalogs.filesystem.versions import lifecycle, publishers
 from rivet_dagster.catalogs.filesystem.versions.heartbeat import FileHeartbeat
 from rivet_dagster.catalogs.filesystem.writes.transaction import FilesystemTransaction
-from rivet_dagster.model.storage import Record
+from rivet_dagster.model.storage import WITHHELD, Record
 
 
 @pytest.fixture
@@ -441,6 +442,27 @@ def test_a_version_whose_manifest_a_person_removed_is_retained(tmp_path):
     assert ids(lake.read(first).paths[0]) == [1]
     assert lake.sweep() == ()
     assert ids(lake.read(first).paths[0]) == [1]
+
+
+def test_a_withheld_version_stays_whose_publication_is_killed_before_readers_are_switched(tmp_path, monkeypatch):
+    lake = catalog(tmp_path, versions=1)
+    publish(lake, [1])
+    kept = fill(lake.begin("orders"), [2])
+    kept.withhold("run")
+    with monkeypatch.context() as patched:
+        patched.setattr(lifecycle, "switch", Mock(side_effect=KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            lake.take_up("orders", kept.version).commit("by hand")
+    home = tmp_path / "warehouse/.rivet/orders"
+    assert (home / f"{kept.version}.json").exists()
+    for number in range(3):
+        publish(lake, [number])  # its heartbeat may still count
+        if number == 0:
+            os.utime(home / f"{kept.version}.alive", (0, 0))
+    assert [version.name for version in lake.versions("orders") if version.state == WITHHELD] == [kept.version]
+    with lake.take_up("orders", kept.version) as transaction:
+        transaction.commit("by hand")
+    assert ids(tmp_path / "warehouse/orders") == [2]
 
 
 def test_what_was_published_after_a_version_that_a_person_brings_back_expires(table, tmp_path):

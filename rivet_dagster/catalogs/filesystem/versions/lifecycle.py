@@ -22,6 +22,7 @@ from rivet_dagster.catalogs.filesystem.versions import publishers
 from rivet_dagster.catalogs.filesystem.versions.error_tables import errors_folder, make_errors_folder
 from rivet_dagster.catalogs.filesystem.versions.heartbeat import FileHeartbeat
 from rivet_dagster.catalogs.filesystem.versions.layout import (
+    ALIVE,
     MANIFEST,
     MARKED,
     TableLayout,
@@ -247,7 +248,9 @@ def expire(table: TableLayout, keep: int) -> list[str]:
     These are set aside; those to which a link leads stay, marked. The record of their publishers is kept.
     """
     names = names_in(table.home)
-    replaced = versions_with(names, MANIFEST) - {table.published()}
+    # Such as a withheld version whose publication was killed after it had written the manifest.
+    unsettled = versions_with(names, ALIVE, MARKED)
+    replaced = versions_with(names, MANIFEST) - unsettled - {table.published()}
     recorded = publishers.read(table).versions
     if unrecorded := replaced.difference(recorded):
         recorded = (*recorded, *_record(table, unrecorded))
