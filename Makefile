@@ -33,7 +33,7 @@ help:
 	@echo '             (PROFILE=default: each run starts a Spark of its own)'
 	@echo 'make check   after each change: lint, then the tests that need no JVM'
 	@echo 'make test    everything that CI checks: lint, then all tests'
-	@echo 'make nightly the tests that make test leaves out (half an hour)'
+	@echo 'make nightly the tests that make test leaves out'
 	@echo 'make torture tests at length: every kill, many random cases (hours; TORTURE_TESTS=... for a part)'
 	@echo 'make docs    the site of docs/, in build/docs'
 	@echo 'make test-oldest   the tests of the Dagster side on the oldest Dagster that is supported'
