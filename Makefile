@@ -32,7 +32,7 @@ help:
 	@echo 'make dev     the example project in the Dagster UI, on a Spark server that stays for the next run'
 	@echo '             (PROFILE=default: each run starts a Spark of its own)'
 	@echo 'make check   after each change: lint, then the tests that need no JVM'
-	@echo 'make test    everything that CI checks: lint, then all tests'
+	@echo 'make test    what CI checks first: lint, then all tests but the nightly ones'
 	@echo 'make nightly the tests that make test leaves out'
 	@echo 'make torture tests at length: every kill, many random cases (hours; TORTURE_TESTS=... for a part)'
 	@echo 'make docs    the site of docs/, in build/docs'
