@@ -44,6 +44,7 @@ def statuses(findings) -> dict[str, str]:
 # a whole instance
 
 
+@pytest.mark.nightly
 def test_the_example_of_a_dagster_yaml_meets_all_needs_of_a_project(home):
     shutil.copy(EXAMPLE, home)
     with dg.DagsterInstance.get() as opened:

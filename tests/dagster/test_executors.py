@@ -184,6 +184,7 @@ def test_a_step_that_is_tried_again_has_not_failed_and_goes_on_after_a_failure(r
     assert (of_kind(events, "STEP_RESTARTED"), of_kind(events, "STEP_SUCCESS")) == (["again"], ["again"])
 
 
+@pytest.mark.nightly
 def test_the_pool_of_a_step_is_heeded_and_freed(recorder, tmp_path):
     with dg.instance_for_test(temp_dir=str(tmp_path)) as instance:
         instance.event_log_storage.set_concurrency_slots("small", 1)

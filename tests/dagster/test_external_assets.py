@@ -167,6 +167,7 @@ def test_any_asset_key_has_a_table_in_the_workspace(project, instance, key):
     }  # fmt: skip
 
 
+@pytest.mark.nightly
 def test_transforms_of_the_source_and_checks_on_it_work(project, instance):
     shop = project({
         **READS,

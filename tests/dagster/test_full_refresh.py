@@ -149,6 +149,7 @@ def project_job() -> dg.JobDefinition:
     return definitions.resolve_job_def("all")
 
 
+@pytest.mark.nightly
 def test_re_executions(shop, monkeypatch):
     """From failure: publishes nothing twice, and what was refreshed before counts. With another tag: a new run."""
     monkeypatch.setenv("RIVET_TEST_PROJECT", str(shop.root))

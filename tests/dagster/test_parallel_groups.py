@@ -87,6 +87,7 @@ def begun_jobs(context) -> int:
     return 1 + max((found.apply(position).jobId() for position in range(found.size())), default=-1)
 
 
+@pytest.mark.nightly(but=1)
 @pytest.mark.parametrize(("limit", "count", "at_once"), [(1, 2, 1), (4, 4, 4)])
 def test_as_many_groups_as_the_limit_allows_run_at_once(spans, context, limit, count, at_once):
     since = begun_jobs(context)
@@ -98,12 +99,14 @@ def test_as_many_groups_as_the_limit_allows_run_at_once(spans, context, limit, c
     assert (most_at_once(running) > 1) is (at_once > 1)
 
 
+@pytest.mark.nightly
 def test_each_engine_has_a_limit_of_its_own(spans):
     found = spans({"profiles.yaml": engines(spark=2, other=1), **groups("spark", 3), **groups("other", 2)})
     assert {name: most_at_once(times) for name, times in found.items()} == {"spark": 2, "other": 1}
     assert most_at_once(found["spark"] + found["other"]) == 3
 
 
+@pytest.mark.nightly
 def test_a_short_query_does_not_wait_for_all_tasks_of_a_long_one(application, context):
     tracker = context.statusTracker()
     many = 60

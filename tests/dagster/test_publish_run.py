@@ -229,6 +229,7 @@ def test_a_job_of_the_user_publishes_too(shop, instance):
     assert seen(shop) == {"orders": [1, 2], "totals": [3]}
 
 
+@pytest.mark.nightly
 def test_dagsters_own_command_publishes_too(shop, tmp_path):
     given(shop, 1, 2)
     (tmp_path / "defs.py").write_text(

@@ -57,6 +57,7 @@ def test_a_query_beyond_the_timeout_is_stopped_and_leaves_nothing(project, insta
     assert result.get_asset_materialization_events() == []
 
 
+@pytest.mark.nightly(but=1)
 @pytest.mark.parametrize("severity", ["warn", "error"])
 def test_the_timeout_also_stops_a_check(project, instance, active_jobs, severity):
     query = f"SELECT slept FROM kept CROSS JOIN ({ENDLESS}) WHERE slept IS NOT NULL"

@@ -261,6 +261,7 @@ def test_an_interrupt_ends_with_130_wherever_it_comes(path, rivet_dagster: Execu
         assert ended.out == "" or path == ("doctor",)  # which prints each finding at once
 
 
+@pytest.mark.nightly(but=2)
 @pytest.mark.parametrize(("path", "format_"), [case for case in JSON if case[0] in OF_PROJECTS], ids=str)
 def test_an_interrupted_command_of_json_prints_a_document(path, format_, rivet_dagster: Executable, finished):
     ended = rivet_dagster(finished, *call(path), "--format", format_, interrupted="open rivet.yaml")

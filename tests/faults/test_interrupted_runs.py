@@ -72,6 +72,7 @@ def assert_canceled(process, interrupted: float) -> None:
     assert (report["success"], report["errors"]) == (False, [])
 
 
+@pytest.mark.nightly
 def test_ctrl_c_stops_all_groups_that_run_at_once_and_discards_their_staged_versions(published, start):
     engine = {**PROFILES["default"]["engines"][0], "master": "local[4]", "concurrency_limit": 4}
     names = [f"out_{n}" for n in range(1, 4)]

@@ -39,6 +39,7 @@ def expire_heartbeats(root: Path) -> None:
             os.utime(path, (0, 0), follow_symlinks=False)
 
 
+@pytest.mark.nightly(but=1)
 @pytest.mark.parametrize(
     ("old", "new"),
     [(None, True), (False, True), (True, True), (True, False)],

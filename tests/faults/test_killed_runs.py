@@ -167,6 +167,7 @@ def test_a_kill_within_the_manifest_leaves_the_old_table(published, tmp_path):
     assert_next_runs_succeed(root)
 
 
+@pytest.mark.nightly(but=1)
 @pytest.mark.parametrize(
     ("first", "gate", "begin"),
     [(False, "passes", "out"), (True, "passes", "out"), (False, "fails", "_SUCCESS")],

@@ -157,7 +157,7 @@ def test_a_retry_after_an_attempt_that_was_killed_with_errors_staged(place):
     assert heartbeats(place.root) == []
 
 
-@pytest.mark.nightly(but=2)
+@pytest.mark.nightly(but=1)
 @pytest.mark.parametrize("work", WORKS)
 def test_the_manifest_lists_that_a_run_reads_do_not_grow_with_the_snapshots_of_the_table(place, monkeypatch, work):
     read: list[str] = []

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.conformance import COMMITS, READ_BY_ENGINES, ROWS, TESTS, only, with_one_plan
+from support.conformance import COMMITS, READ_BY_ENGINES, ROWS, TESTS, only, with_few_cases_by_day, with_one_plan
 from support.iceberg import declared
 from support.iceberg_duckdb import session as duckdb_session
 from support.joint_by_joint import QUICK
@@ -127,6 +127,7 @@ class OfKind:
         self.options = iceberg_options(kind) | {"default-namespace": "shop"}
 
 
+@with_few_cases_by_day
 @only([*ROWS, *READ_BY_ENGINES], TESTS)
 class TestFolders(InFolders, OnSpark, CatalogConformance):
     """All that writes rows, and the states of a table that Spark reads."""

@@ -51,7 +51,7 @@ def merging(iceberg_session, tmp_path) -> MergingLake:
     return MergingLake(iceberg_session, tmp_path)
 
 
-@pytest.mark.nightly(but=2)
+@pytest.mark.nightly(but=1)
 @pytest.mark.parametrize("case", CHANGING, ids=lambda case: type(case.plan).__name__)
 def test_what_changes_rows_writes_delete_files(merging, case):
     merging.make(case)

@@ -231,6 +231,7 @@ def test_a_last_step_that_is_killed_is_finished_by_a_re_execution(shop_on, tmp_p
         assert not [name for name in shop.contents() if "__rivet_" in name]
 
 
+@pytest.mark.nightly
 def test_a_run_that_was_overtaken_is_refused_whole(shop, instance):
     shop.give(1, 2)
     assert shop.execute(instance).success

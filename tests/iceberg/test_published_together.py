@@ -274,6 +274,7 @@ def test_of_two_runs_that_overlap_in_one_table_one_is_refused_whole(nessie_optio
     assert seen(nessie_options, tmp_path) == {"orders": 2, "totals": 3}
 
 
+@pytest.mark.nightly
 def test_last_steps_at_the_same_moment(nessie, nessie_options, tmp_path):
     """Of two that publish the same tables one wins; what others stage, or publish beside, is no conflict."""
     run = runtime(nessie_options, tmp_path, "orders", "totals", "other")
@@ -384,6 +385,7 @@ def test_a_commit_that_nobody_knows_of_is_told_and_its_next_attempt_publishes(ne
         assert seen(nessie_options, tmp_path) == dict.fromkeys(TABLES, number)
 
 
+@pytest.mark.nightly
 def test_a_publication_that_fails_leaves_no_files(nessie_options, tmp_path, monkeypatch):
     """Of what it had prepared for its commit."""
     run = runtime(nessie_options, tmp_path)

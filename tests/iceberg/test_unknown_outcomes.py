@@ -191,7 +191,7 @@ IN_CI = [(path, FAULTS[number % len(FAULTS)]) for number, path in enumerate(PATH
 IN_CI += [("first version", "504 after"), ("staging table", "twice"), ("branch", "twice"), ("staging table", "late")]
 
 
-@pytest.mark.nightly(but=5)
+@pytest.mark.nightly(but=1)
 @pytest.mark.parametrize(("name", "fault"), CELLS if TORTURE else sorted({*IN_CI}))
 def test_a_commit_with_an_answer_that_says_nothing(place, monkeypatch, name, fault):
     """Readers see the old version or the new one, whole, whatever is swept; a retry publishes it once."""

@@ -7,7 +7,7 @@ Spark, too.
 from pathlib import Path
 
 import pytest
-from support.conformance import READ_BY_ENGINES, ROWS, TESTS, only
+from support.conformance import READ_BY_ENGINES, ROWS, TESTS, only, with_few_cases_by_day
 from support.torture import some
 
 from rivet_dagster.catalogs.capabilities import capable
@@ -27,6 +27,7 @@ def session(quick_session):
     return quick_session
 
 
+@with_few_cases_by_day
 @only([*ROWS, *READ_BY_ENGINES], TESTS)
 class TestFilesystem(CatalogConformance):
     """The filesystem catalog, whose versions share files."""

@@ -79,6 +79,7 @@ def test_a_schema_check_reads_no_row(project, sql_executions):
     assert folder.versions("out") == []
 
 
+@pytest.mark.nightly(but=3)
 @pytest.mark.parametrize(
     ("query", "fresh"),
     [

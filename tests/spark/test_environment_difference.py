@@ -66,6 +66,7 @@ NO_ROWS = {"added": 0, "removed": 0, "changed": 0}
 NO_SAMPLES: dict[str, list[Any]] = {"added": [], "removed": [], "changed": []}
 
 
+@pytest.mark.nightly
 def test_the_same_logic_on_the_same_data(project, diff):
     shop = project(SHOP)
     run_in(shop)

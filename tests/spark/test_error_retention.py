@@ -146,6 +146,7 @@ def parsed(key: str) -> tuple:
     return tuple(json.loads(key).values())
 
 
+@pytest.mark.nightly(but=2)
 @pytest.mark.parametrize("field", ["joint", "code", "expression", "file", "row"])
 def test_an_error_without_a_key_is_outdated_by_the_same_error_alone(session, field):
     base, plan = [error(None, "old", file="a.sql")], Upsert(keys=("id",))

@@ -220,6 +220,7 @@ def test_rows_of_parquet_files_and_a_union_of_sources(project):
     }  # fmt: skip
 
 
+@pytest.mark.nightly(but=1)
 @pytest.mark.parametrize("key", ["id", "day"])
 def test_a_key_that_fails_is_told_where_another_condition_leaves_its_row_out(project, key):
     """A first run by the author's query succeeds: Spark filters the rows before it casts their keys."""

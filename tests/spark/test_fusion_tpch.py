@@ -67,7 +67,7 @@ def plan_of(number: int) -> CompiledAssembly:
     return compiled([*sources, *joints])
 
 
-@pytest.mark.nightly(but=4)
+@pytest.mark.nightly(but=1)
 @pytest.mark.parametrize("number", some([*QUERIES], 11))
 def test_the_joints_are_one_query_with_the_rows_and_the_plan_of_the_hand_written_one(
     both: Both, data: Path, answers: duckdb.DuckDBPyConnection, number: int

@@ -342,6 +342,7 @@ def test_published_rows_can_be_checked_again_and_are_not_changed(project):
 # queries that fail
 
 
+@pytest.mark.nightly(but=2)
 @pytest.mark.parametrize(
     ("text", "word"),
     [

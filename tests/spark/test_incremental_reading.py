@@ -60,7 +60,7 @@ def failure(call, *arguments, **options) -> RivetError:
     return caught.value
 
 
-@pytest.mark.nightly(but=4)
+@pytest.mark.nightly(but=1)
 @pytest.mark.parametrize("type_", KINDS)
 def test_the_watermark_has_its_columns_type(project, type_):
     values, key = KINDS[type_]
@@ -120,6 +120,7 @@ def test_lookback_is_subtracted_from_the_targets_watermark(project, capsys, type
     assert batch(folder) == []
 
 
+@pytest.mark.nightly(but=2)
 @pytest.mark.parametrize(
     ("type_", "strategy", "words"),
     [
@@ -158,6 +159,7 @@ def test_a_target_without_the_watermark_column(project):
     assert "the target has no column 'at'; known: id" in str(error)
 
 
+@pytest.mark.nightly
 def test_nan_is_no_watermark(project):
     folder = project(reading("DOUBLE", ["1.0", "NaN"]))
     batch(folder)

@@ -98,6 +98,7 @@ HISTORY = (
 )
 
 
+@pytest.mark.nightly
 def test_readers_of_a_history_see_its_own_columns(shop, capsys):
     shop.write({
         "joints/orders.sql": HISTORY,
@@ -159,6 +160,7 @@ def test_its_versions_and_watermark_are_those_of_its_table(shop, capsys):
         assert words in capsys.readouterr().out
 
 
+@pytest.mark.nightly
 def test_what_reads_a_table_finds_what_a_first_run_would_publish(shop, capfd):
     """Without a run: rows that are shown, and those of a test over several joints."""
     shop.write({

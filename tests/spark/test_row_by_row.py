@@ -63,6 +63,7 @@ def scans(session: PySparkSession, query: FusedQuery | None) -> int:
     return plan.count("LocalRelation")
 
 
+@pytest.mark.nightly
 def test_errors_travel_with_their_rows(tables: PySparkSession) -> None:
     query = group(
         "SELECT o.id, o.s, o.b, CAST(o.ds AS DATE) AS day FROM t AS o",

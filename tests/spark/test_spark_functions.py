@@ -160,7 +160,7 @@ def test_every_function_is_known(spark: SparkSession) -> None:
 FEW = "element_at from_utc_timestamp parse_url to_date to_number".split()
 
 
-@pytest.mark.nightly(but=2)
+@pytest.mark.nightly(but=1)
 @pytest.mark.parametrize("name", sorted(spark_functions() - NON_DETERMINISTIC) if TORTURE else FEW)
 def test_errors_are_those_of_each_row(name: str, spark: SparkSession, compiled: SparkSession) -> None:
     """A row has an error if Spark raises one for it alone, with that condition; no other row has one."""

@@ -260,6 +260,7 @@ def test_the_query_of_a_dead_client_ends_and_that_of_a_slow_one_does_not(project
         assert go_on(slow) == {"rows": server_clients.ROWS}
 
 
+@pytest.mark.nightly
 def test_a_server_that_dies_fails_what_runs_on_it_and_the_next_run_starts_another(project):
     run = project.run("+slow")
     until(lambda: project.server and project.jobs(), STARTED)

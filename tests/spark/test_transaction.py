@@ -83,6 +83,7 @@ def test_an_overtaken_run_writes_on_top_of_the_other_version(folder, strategy, r
     assert result.rows.total == len(rows)
 
 
+@pytest.mark.nightly(but=1)
 @pytest.mark.parametrize(
     ("strategy", "rows", "counts"),
     [

@@ -71,6 +71,17 @@ def _limited(suite: Suite, choose: Callable[[str, Sequence[Any]], Sequence[Any]]
     return suite
 
 
+def with_few_cases_by_day(suite: Suite) -> Suite:
+    """Mark all cases but ``MOST`` of each test as nightly: what they mean is tried on another catalog."""
+    for name in dir(suite):
+        test: Any = getattr(suite, name)
+        if name.startswith("test_") and test is not None and len(marks(test)) == 1:
+            (mark,) = marks(test)
+            marked = pytest.mark.parametrize(*mark.args, **mark.kwargs)(copy_of(test))
+            setattr(suite, name, pytest.mark.nightly(but=MOST)(marked))
+    return suite
+
+
 def marks(test: Any) -> list[pytest.Mark]:
     """Return the tables of cases of a test."""
     return [mark for mark in getattr(test, "pytestmark", ()) if mark.name == "parametrize"]

@@ -461,6 +461,7 @@ HOSTILE = [
 ]
 
 
+@pytest.mark.nightly(but=3)
 @pytest.mark.parametrize("text", HOSTILE, ids=range(len(HOSTILE)))
 def test_what_would_take_too_long_or_too_much_is_an_error(text):
     message = wrong(text, variables={"long": [[]] * 1000}).message
