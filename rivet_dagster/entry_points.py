@@ -23,6 +23,7 @@ _WORDS = {CATALOGS: "catalog", ENGINES: "engine", CHECKS: "check"}
 _BUILT_IN = {
     CATALOGS: {
         "filesystem": "rivet_dagster.catalogs.filesystem:FilesystemCatalog",
+        "jdbc": "rivet_dagster.catalogs.jdbc:JdbcCatalog",
         "spark": "rivet_dagster.catalogs.spark:SparkCatalog",
     },
     ENGINES: {"pyspark": "rivet_dagster.engines.pyspark:PySparkEngine"},

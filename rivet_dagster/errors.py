@@ -136,6 +136,7 @@ REMEDIATIONS: dict[str, str] = {
     "RVT-420": "Run it with `--full-refresh`. Or, if that snapshot came after the last publication, and no rollback "
     "lies between, set the table's property `rivet.continues` to its id, and run it again.",
     "RVT-421": "Run the tables first that have not published these rows.",
+    "RVT-422": "Have the database cast the column to a type that Spark has, by `casts` of the source's `options`.",
     # 5xx: engines and runs
     "RVT-501": "Give `concurrency_limit` a whole number of at least 1, or leave it out.",
     "RVT-502": "Read the engine's own message above; correct its `config`.",

@@ -11,6 +11,7 @@ from typing import Any
 
 from rivet_dagster.model.inputs import (
     ConsumedFiles,
+    DatabasePosition,
     FilesPosition,
     Inputs,
     LandedFile,
@@ -25,6 +26,7 @@ _KINDS: dict[str, type[Any]] = {
     "data": FilesPosition,
     "version": VersionPosition,
     "snapshot": SnapshotPosition,
+    "database": DatabasePosition,
     "target": TargetPosition,
     "unknown": UnknownPosition,
 }

@@ -14,6 +14,7 @@ from rivet_dagster.execution.clean_up import archive_read_files
 from rivet_dagster.execution.progress import BRANCH, CLEAN_UP, PhaseClock
 from rivet_dagster.execution.quality.judging import check_source, judge_source
 from rivet_dagster.execution.reading.refs import MaterializedRef
+from rivet_dagster.execution.reading.snapshots import Snapshots
 from rivet_dagster.execution.results import CheckResult, GroupResult
 from rivet_dagster.execution.row_error import locating_errors
 from rivet_dagster.execution.runtime import Runtime
@@ -45,16 +46,19 @@ def run_group(
     group = runtime.assembly.group(group_name)
     clock = PhaseClock(partial(runtime.enter_phase, group.name))
     one_session = OneSession(runtime.engine(group.engine), runtime.assembly.joint(group.exit).step.config)
-    run = ThisRun(runtime, group, given or {}, clock, datetime.now(UTC), one_session, identity, window, full_refresh)
-    with closing(one_session):
-        return _run(run, set(selected), unjudged_sources)
-
-
-def _run(run: ThisRun, selected: set[str], unjudged_sources: Iterable[str]) -> GroupResult:
-    runtime, group, clock = run.runtime, run.group, run.clock
-    exit_names = exits(runtime, group, selected)
+    exit_names = exits(runtime, group, set(selected))
     read = reads(runtime.assembly, group, exit_names)
-    _judge_sources(run, [name for name in unjudged_sources if name in read])
+    snapshots = Snapshots(runtime, {*read, *group.joints})
+    given = {**(given or {}), **snapshots.refs}
+    started = datetime.now(UTC)
+    run = ThisRun(runtime, group, given, clock, started, one_session, snapshots, identity, window, full_refresh)
+    with closing(one_session), snapshots.held():
+        _judge_sources(run, [name for name in unjudged_sources if name in read])
+        return _run(run, exit_names)
+
+
+def _run(run: ThisRun, exit_names: Iterable[str]) -> GroupResult:
+    runtime, group, clock = run.runtime, run.group, run.clock
     counted: dict[str, int] = {}
     result = GroupResult(group.name, clock.seconds)
     for exit_name in exit_names:
@@ -125,4 +129,4 @@ def _judge_sources(run: ThisRun, names: Iterable[str]) -> None:
 def _source_results(run: ThisRun, name: str) -> tuple[CheckResult, ...]:
     if run.runtime.assembly.joint(name).engine != run.group.engine:
         return check_source(run.runtime, name)
-    return judge_source(run.runtime, name, run.session)
+    return judge_source(run.runtime, name, run.session, ref=run.given.get(name))

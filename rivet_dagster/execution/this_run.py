@@ -10,6 +10,7 @@ from rivet_dagster.compiler.plan import FusedGroup
 from rivet_dagster.engines.contract import Engine, EngineSession, QueryPlan
 from rivet_dagster.execution.progress import PhaseClock
 from rivet_dagster.execution.reading.refs import MaterializedRef
+from rivet_dagster.execution.reading.snapshots import Snapshots
 from rivet_dagster.execution.runtime import Runtime
 from rivet_dagster.model.inputs import Position
 from rivet_dagster.model.partitions import Window
@@ -45,7 +46,8 @@ class ThisRun:
     ``given`` are handles on joints of other groups; ``started`` is the time when it began, in UTC; ``window`` holds the
     partitions that it covers, if the group has partitions. With ``full_refresh`` it reads and replaces what a first run
     would, and what is published does not count. ``plans`` collects the query plans of the joints that were
-    written, and ``inputs`` the positions of the joints and sources that were read.
+    written, and ``inputs`` the positions of the joints and sources that were read. ``snapshots`` are those of the
+    databases that it reads.
     """
 
     runtime: Runtime
@@ -54,6 +56,7 @@ class ThisRun:
     clock: PhaseClock
     started: datetime
     one_session: OneSession
+    snapshots: Snapshots
     identity: str = ""
     window: Window | None = None
     full_refresh: bool = False

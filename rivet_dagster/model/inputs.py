@@ -81,6 +81,18 @@ class SnapshotPosition:
 
 
 @dataclass(frozen=True)
+class DatabasePosition:
+    """A snapshot of a database at which a table was read, as the database names it."""
+
+    catalog: str
+    table: str
+    snapshot: str
+
+    def __str__(self) -> str:
+        return f"snapshot {self.snapshot}"
+
+
+@dataclass(frozen=True)
 class TargetPosition:
     """The version of a table downstream that rows were computed upon, by its watermark or its rows.
 
@@ -102,7 +114,15 @@ class UnknownPosition:
         return "unknown"
 
 
-Position = ConsumedFiles | FilesPosition | VersionPosition | SnapshotPosition | TargetPosition | UnknownPosition
+Position = (
+    ConsumedFiles
+    | FilesPosition
+    | VersionPosition
+    | SnapshotPosition
+    | DatabasePosition
+    | TargetPosition
+    | UnknownPosition
+)
 """The position of one input: its state when it was read."""
 
 Inputs = Mapping[str, Position]

@@ -46,12 +46,32 @@ class CatalogTable:
 
 
 @dataclass(frozen=True)
+class Unreadable:
+    """Why a column of a table cannot be read, the end of a sentence that begins with it, and what helps."""
+
+    reason: str
+    remedy: str
+
+
+@dataclass(frozen=True)
 class JdbcTable:
-    """A table of a database behind a JDBC driver; ``properties`` are passed to the driver and may hold secrets."""
+    """A table of a database behind a JDBC driver; ``properties`` are passed to the driver and may hold secrets.
+
+    ``table`` is a name, or a query in parentheses with an alias, in the database's own SQL. Each connection executes
+    ``before_reading`` before its query, in the same transaction. ``conditions`` on the rows share them out: the rows of
+    each are read by a query of its own, and each row fulfills one; without conditions there is one query. Columns that
+    are ``hidden`` are for the conditions alone. ``takes_limit`` says that the database knows LIMIT. ``unreadable`` are
+    columns that the table has beside those that can be read: for each, why it cannot be, and what helps.
+    """
 
     url: str
     table: str
     properties: Mapping[str, str] = field(default_factory=dict, repr=False)
+    before_reading: str = ""
+    conditions: tuple[str, ...] = ()
+    hidden: tuple[str, ...] = ()
+    takes_limit: bool = False
+    unreadable: Mapping[str, Unreadable] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, eq=False)

@@ -73,6 +73,19 @@ def underscored_columns(columns: Sequence[tuple[str, str | None]], filter: str |
     return list(found)
 
 
+def used_columns(columns: Sequence[tuple[str, str | None]], filter: str | None) -> list[str]:
+    """Return the columns of the table that columns and the filter of a source use, in lower case.
+
+    >>> used_columns([("id", None), ("total", "Net + t.tax")], "id > 0")
+    ['id', 'net', 't', 'tax']
+    """
+    found = {alias.lower(): None for alias, text in columns if text is None}
+    texts = [text for _, text in columns if text is not None] + ([] if filter is None else [filter])
+    for tree in map(parse_expression, texts):
+        found |= {part.name.lower(): None for column in tree.find_all(exp.Column) for part in column.parts}
+    return list(found)
+
+
 def check_source_expression(sql: str, cache: CompileCache) -> None:
     """Raise SqlError unless ``sql`` depends on one row only: no subquery, aggregate, window or non-determinism."""
     if cache.get("expression", sql) is None:

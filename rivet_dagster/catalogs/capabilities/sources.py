@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from rivet_dagster.catalogs.contract import Catalog
-from rivet_dagster.model.inputs import LandedFile
-from rivet_dagster.model.relations import Files
+from rivet_dagster.errors import RivetError
+from rivet_dagster.model.inputs import LandedFile, Position
+from rivet_dagster.model.relations import Files, Relation
 from rivet_dagster.model.target import Location
 
 
@@ -91,6 +92,37 @@ class HasLandingZones(Catalog):
     @abstractmethod
     def landing_zone(self, table: str, options: Mapping[str, Any]) -> LandingZone:
         """Return the landing zone ``table`` without accessing storage."""
+
+
+class Snapshot(ABC):
+    """The tables of a catalog as they were at one moment, as long as it is open."""
+
+    id: str
+    """The moment as the catalog names it."""
+
+    @abstractmethod
+    def relation(self, table: str, options: Mapping[str, Any]) -> Relation:
+        """Return the data that ``table`` had at the moment. Raises RVT-403 if there is none."""
+
+    @abstractmethod
+    def position(self, table: str) -> Position:
+        """Return what versions record that are made of this data of ``table``."""
+
+    @abstractmethod
+    def lost(self) -> RivetError | None:
+        """Return why the snapshot cannot be read any more, although nobody has closed it; None if it can."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """End the snapshot; it can be called more than once."""
+
+
+class HasSnapshots(Catalog):
+    """reads several tables as they were at one moment."""
+
+    @abstractmethod
+    def snapshot(self, tables: int) -> Snapshot:
+        """Return the tables as they are now, of which ``tables`` will be read. Raises RVT-403."""
 
 
 class TellsLocations(Catalog):

@@ -16,7 +16,6 @@ from rivet_dagster.execution.quality.row_errors import is_errors_check, publishe
 from rivet_dagster.execution.quality.verdicts import judge, proven
 from rivet_dagster.execution.reading.inputs import passed_to_group, published_reference, reference
 from rivet_dagster.execution.reading.refs import MaterializedRef
-from rivet_dagster.execution.reading.sources import source_frame
 from rivet_dagster.execution.results import CheckResult
 from rivet_dagster.execution.row_error import locating_errors, text_without_values
 from rivet_dagster.execution.runtime import Runtime
@@ -35,16 +34,21 @@ def check_source(runtime: Runtime, name: str, checks: Container[str] | None = No
 
 
 def judge_source(
-    runtime: Runtime, name: str, session: EngineSession, checks: Container[str] | None = None
+    runtime: Runtime,
+    name: str,
+    session: EngineSession,
+    checks: Container[str] | None = None,
+    ref: MaterializedRef | None = None,
 ) -> tuple[CheckResult, ...]:
     """Judge a gated source as ``check_source`` does, in an open session.
 
-    If a reader quarantines rows that cannot be evaluated, the others are judged.
+    If a reader quarantines rows that cannot be evaluated, the others are judged. The rows are those of ``ref``, by
+    default the current ones.
     """
     joint = runtime.assembly.source(name)
     held = rows_are_held(runtime.assembly, joint)
     with session.views(), session.separating_errors() if held else nullcontext():
-        session.register(name, held_source_frame(runtime, joint, session))
+        session.register(name, held_source_frame(runtime, joint, session, ref))
         wanted = [check for check in joint.checks if checks is None or check.name in checks]
         return _shown(joint, judge(name, wanted, session, None, _others(runtime, joint, session, {})))
 
@@ -142,14 +146,17 @@ def rows_are_held(assembly: CompiledAssembly, source: SourceJoint) -> bool:
     return any(True for _ in _readers(assembly, source))
 
 
-def held_source_frame(runtime: Runtime, source: SourceJoint, session: EngineSession) -> Frame:
+def held_source_frame(
+    runtime: Runtime, source: SourceJoint, session: EngineSession, ref: MaterializedRef | None = None
+) -> Frame:
     """Return the source's rows as ``source_frame`` does, without those that its readers quarantine, if they do.
 
-    These are corrupt records, and rows for which an expression of the source cannot be evaluated.
+    These are corrupt records, and rows for which an expression of the source cannot be evaluated. The rows are those of
+    ``ref``, by default the current ones.
     """
+    ref = ref or reference(runtime, source.name)
     if not rows_are_held(runtime.assembly, source):
-        return source_frame(runtime, source, session)
-    ref = reference(runtime, source.name)
+        return ref.frame_in(session)
     ctes = [cte for group in _readers(runtime.assembly, source) for cte in group.ctes if cte.joint == source.name]
     if not ctes or ref.untransformed is None:
         return _without_records(ref, session)

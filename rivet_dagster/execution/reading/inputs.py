@@ -5,8 +5,8 @@ A window of partitions when reading: the rows in it, and the values of the parti
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Mapping, Sequence
-from functools import cache
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from functools import cache, partial
 from typing import Any
 
 from rivet_dagster.compiler.group_query import FusedQuery
@@ -28,6 +28,7 @@ from rivet_dagster.execution.row_error import locate_in_query
 from rivet_dagster.execution.runtime import Runtime
 from rivet_dagster.model.inputs import Position, combine_positions, passed_on
 from rivet_dagster.model.partitions import Partitions, Window
+from rivet_dagster.model.relations import Relation
 from rivet_dagster.model.storage import Published
 from rivet_dagster.model.target import Target
 from rivet_dagster.sql.parsing.embedding import in_parentheses
@@ -55,23 +56,36 @@ def _whole(runtime: Runtime, joint: CompiledJoint, window: Window | None) -> Mat
     if isinstance(joint, SourceJoint):
         # Determined once, so that the position is that of the snapshot that is read.
         relation = cache(lambda: current_relation(runtime, joint))
-
-        def handle(untransformed: bool) -> MaterializedRef:
-            return MaterializedRef(
-                joint.name,
-                engine.session,
-                lambda session: source_frame(runtime, joint, session, window, relation, untransformed),
-                position=lambda: source_position(runtime, joint, window, relation),
-                separated=lambda session: source_frames_apart(runtime, joint, session, relation, untransformed),
-                untransformed=None if untransformed else handle(True),
-            )
-
-        return handle(False)
+        position = partial(source_position, runtime, joint, window, relation)
+        return source_reference(runtime, joint, relation, position, window)
     published = runtime.version_read(joint.name)
     if published is None:
         target = runtime.assembly.target(joint.name)
         return MaterializedRef(joint.name, engine.session, lambda session: _refuse_missing(joint.name, target))
     return published_reference(runtime, joint.name, published)
+
+
+def source_reference(
+    runtime: Runtime,
+    source: SourceJoint,
+    relation: Callable[[], Relation],
+    position: Callable[[], Position],
+    window: Window | None = None,
+) -> MaterializedRef:
+    """Return a handle on the rows of a source, which are those of ``relation``, and its ``position``."""
+    open_session = runtime.engine(source.engine).session
+
+    def handle(untransformed: bool) -> MaterializedRef:
+        return MaterializedRef(
+            source.name,
+            open_session,
+            lambda session: source_frame(runtime, source, session, window, relation, untransformed),
+            position=position,
+            separated=lambda session: source_frames_apart(runtime, source, session, relation, untransformed),
+            untransformed=None if untransformed else handle(True),
+        )
+
+    return handle(False)
 
 
 def published_reference(runtime: Runtime, name: str, published: Published) -> MaterializedRef:

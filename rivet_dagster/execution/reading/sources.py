@@ -15,7 +15,7 @@ from rivet_dagster.catalogs.parquet_rows import needs_no_engine, schema
 from rivet_dagster.catalogs.rewriting.error_retention import loaded_errors
 from rivet_dagster.compiler.joints import SourceJoint
 from rivet_dagster.engines.contract import EngineSession, Frame
-from rivet_dagster.errors import RivetError
+from rivet_dagster.errors import Diagnostic, RivetError
 from rivet_dagster.execution.reading.landing import all_files, landing_zone, version_of
 from rivet_dagster.execution.reading.refs import MaterializedRef
 from rivet_dagster.execution.row_error import locating_errors
@@ -30,10 +30,10 @@ from rivet_dagster.model.inputs import (
     VersionPosition,
 )
 from rivet_dagster.model.partitions import Window
-from rivet_dagster.model.relations import CatalogTable, Relation
+from rivet_dagster.model.relations import CatalogTable, JdbcTable, Relation
 from rivet_dagster.model.row_errors import ERROR_COLUMNS, SUFFIX
 from rivet_dagster.model.storage import Projection, Published
-from rivet_dagster.sql.source_query import underscored_columns
+from rivet_dagster.sql.source_query import underscored_columns, used_columns
 from rivet_dagster.sql.write_strategies.alignment import projection
 
 _PART = "rivet_part"
@@ -58,8 +58,34 @@ def source_frame(
             rows = runtime.external_assets.source(joint.table, _asset_window(joint, window))
             return _external_source_frame(session, rows, joint, untransformed)
         current = relation() if relation is not None else current_relation(runtime, joint)
+        refuse_unreadable(joint, current)
         applied = no_transforms(joint, session, current) if untransformed else transforms(joint)
         return session.load(current, applied)
+
+
+def refuse_unreadable(source: SourceJoint, relation: Relation) -> None:
+    """Raise RVT-422 for the columns that the source reads, and no engine can."""
+    unreadable = relation.unreadable if isinstance(relation, JdbcTable) else {}
+    if not unreadable:
+        return
+    lines = dict.fromkeys(unreadable, source.line)
+    if source.columns:
+        used = {f"columns.{alias}": used_columns([(alias, text)], None) for alias, text in source.columns}
+        used["filter"] = used_columns([], source.filter)
+        keys = {name: key for key, names in reversed(used.items()) for name in names}
+        lines = {name: source.lines.get(keys[name.lower()], source.line) for name in unreadable if name.lower() in keys}
+    if lines:
+        raise RivetError.of(
+            Diagnostic(
+                "RVT-422",
+                f"the column '{name}' of {source.table} {unreadable[name].reason}",
+                source.name,
+                source.file,
+                line,
+                f"{unreadable[name].remedy} Or leave it out of `columns`.",
+            )
+            for name, line in lines.items()
+        )
 
 
 def load_separated(

@@ -32,10 +32,10 @@ def read(adapter: SparkAdapter, relation: Relation, projection: Projection | Non
     match relation:
         case Files():
             return read_files(adapter.spark, relation, projection)
+        case JdbcTable():
+            return read_jdbc_table(adapter.spark, relation, projection)
         case CatalogTable():
             frame = read_catalog_table(adapter.spark, relation)
-        case JdbcTable():
-            frame = read_jdbc_table(adapter.spark, relation)
         case ArrowRows():
             frame = read_arrow_rows(adapter, relation, spool)
         case _:

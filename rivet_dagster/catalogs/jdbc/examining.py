@@ -1,0 +1,78 @@
+"""Findings of whether a database can be reached, and read at one snapshot, for the doctor."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from rivet_dagster.catalogs.jdbc.postgres.connection import Database, first_line
+from rivet_dagster.errors import RivetError
+from rivet_dagster.machine import refusals
+from rivet_dagster.model.finding import Finding, broken, doubtful, in_order
+
+if TYPE_CHECKING:
+    import psycopg
+
+OLDEST = 150_000
+"""PostgreSQL 15, the oldest version that is tried."""
+
+_SECONDS = 60
+"""By how many seconds two clocks may differ."""
+
+_REMEDY = "Start it, or correct the catalog's `url`."
+_FACTS = "SELECT current_setting('server_version'), current_setting('server_version_num')::int, now(), current_user"
+_SNAPSHOT = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
+_DIRECT = "Name the port of the database itself in the catalog's `url`, or have the pooler hold sessions."
+_SERVER = "Name a server in the catalog's `url` that can, or read each table by one query: without `partitions`."
+
+
+def examine(subject: str, database: Database) -> Iterator[Finding]:
+    """Yield findings of reaching the database, its version and clock, and a snapshot of it."""
+    servers = database.servers
+    unreached = refusals(servers)
+    if len(unreached) == len(servers):
+        for server, why in unreached.items():
+            message = f"no database answers at {server}: {why}"
+            yield from broken(subject, RivetError("RVT-403", message, remediation=_REMEDY))
+        return
+    try:
+        with database.connect() as connection:
+            yield from _facts(subject, database, connection)
+            yield from _snapshots(subject, database, connection)
+    except RivetError as error:
+        yield from broken(subject, error)
+
+
+def _facts(subject: str, database: Database, connection: psycopg.Connection[Any]) -> Iterator[Finding]:
+    row = connection.execute(_FACTS).fetchone()
+    assert row is not None
+    version, number, now, user = row
+    yield in_order(subject, f"PostgreSQL {version} answers at {database.uri}, and {user} may log in")
+    if number < OLDEST:
+        yield doubtful(subject, f"PostgreSQL {version} is older than 15, and was not tried", "Update the database.")
+    apart = abs((datetime.now(UTC) - now).total_seconds())
+    if apart > _SECONDS:
+        text = f"its clock and that of this machine differ by {apart:.0f} seconds"
+        yield doubtful(subject, text, "Have both set their clocks by a time server.")
+
+
+def _snapshots(subject: str, database: Database, connection: psycopg.Connection[Any]) -> Iterator[Finding]:
+    """Yield findings of what hinders several connections from reading one snapshot."""
+    import psycopg
+
+    (one,) = connection.execute("SELECT pg_backend_pid()").fetchone() or (0,)
+    with database.connect() as second:
+        second.execute(_SNAPSHOT)
+        (other,) = second.execute("SELECT pg_backend_pid()").fetchone() or (0,)
+        try:
+            second.execute("SELECT pg_export_snapshot()")
+        except psycopg.Error as error:
+            yield doubtful(
+                subject, f"it exports no snapshot that several connections can read: {first_line(error)}", _SERVER
+            )
+            return
+    if one == other:
+        yield doubtful(subject, "a pooler before it gives each transaction another session of the database", _DIRECT)
+    else:
+        yield in_order(subject, "several connections can read one snapshot of it")

@@ -1,0 +1,121 @@
+"""The options of a catalog of the type ``jdbc``, and those of its sources."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from rivet_dagster.entry_points import is_unexpanded
+from rivet_dagster.errors import nearest
+from rivet_dagster.model.convert import show
+from rivet_dagster.model.plugins import Wrong
+from rivet_dagster.model.step_options import STEP_OPTIONS
+
+POSTGRES = "jdbc:postgresql:"
+
+TLS = ("sslmode", "sslrootcert", "sslcert", "sslkey")
+"""Options that both the JDBC driver and libpq know by these names."""
+
+OPTIONS = frozenset({"url", "user", "password", "driver", "schema", "connections", *TLS})
+
+CONNECTIONS = 8
+"""How many connections a run of a group opens at most, unless the catalog says."""
+
+FETCHED = 5_000
+"""How many rows a connection has in memory at a time, unless the source says."""
+
+_MODES = ("disable", "allow", "prefer", "require", "verify-ca", "verify-full")
+
+SOURCE_OPTIONS = ("partition_by", "partitions", "casts", "fetch_size", "version_by")
+
+_TYPE = re.compile(r"[A-Za-z_][\w.]*( [A-Za-z_]\w*)*( ?\( ?\d+( ?, ?-?\d+)? ?\))?( [A-Za-z_]\w*)*(\[\])?")
+
+
+def wrong_options(options: Mapping[str, Any]) -> dict[str, str]:
+    """Return what is wrong with the values of ``options``: a sentence by key.
+
+    >>> wrong_options({"url": "jdbc:postgresql://db/shop", "connections": 1})
+    {'connections': 'must be a whole number of at least 2, not 1'}
+    """
+    wrong: dict[str, str] = {}
+    url = options.get("url")
+    if url is None:
+        wrong["url"] = "is missing"
+    elif not is_unexpanded(url) and not (isinstance(url, str) and url.startswith(POSTGRES)):
+        wrong["url"] = (
+            f"must be the JDBC URL of a PostgreSQL database, like {POSTGRES}//host:5432/shop, not {show(url)}"
+        )
+    for key in ("user", "password", "driver", "schema", *TLS):
+        value = options.get(key, "a")
+        if not is_unexpanded(value) and (isinstance(value, bool) or not isinstance(value, str | int) or value == ""):
+            wrong[key] = "must be a text"
+    mode = options.get("sslmode", "prefer")
+    if not is_unexpanded(mode) and mode not in _MODES:
+        wrong["sslmode"] = f"must be one of {', '.join(_MODES)}, not {show(mode)}{nearest(str(mode), _MODES)}"
+    connections = options.get("connections", CONNECTIONS)
+    if not is_unexpanded(connections) and not _is_whole(connections, 2):
+        wrong["connections"] = f"must be a whole number of at least 2, not {show(connections)}"
+    return wrong
+
+
+def wrong_source(own: Mapping[str, Any]) -> Iterator[Wrong]:
+    """Yield the errors of a source's options.
+
+    >>> [problem.message for problem in wrong_source({"partition_by": "id", "casts": {"amount": "numeric(38, 9)"}})]
+    ['`partition_by` needs `partitions`: the number of queries among which the rows are shared out']
+    """
+    for key, value in own.items():
+        if key not in SOURCE_OPTIONS:
+            known = (*SOURCE_OPTIONS, *STEP_OPTIONS)
+            hint = nearest(key, known, listed=False) or f"; known: {', '.join(SOURCE_OPTIONS)}"
+            yield Wrong("RVT-203", f"options.{key}", f"unknown option '{key}'{hint}")
+        elif not is_unexpanded(value) and (why := _wrong_value(key, value)) is not None:
+            yield Wrong("RVT-204", f"options.{key}", f"`{key}` {why}")
+    if "partition_by" in own and "partitions" not in own:
+        message = "`partition_by` needs `partitions`: the number of queries among which the rows are shared out"
+        yield Wrong("RVT-204", "options.partition_by", message)
+
+
+@dataclass(frozen=True)
+class SourceOptions:
+    """The options of a source, with their types.
+
+    ``partitions`` is the number of queries among which its rows are shared out, by the values of ``partition_by``, or
+    by where they are stored. ``casts`` are types of the database by column. ``version_by`` is the column whose max
+    tells that the data has changed.
+    """
+
+    partition_by: str | None = None
+    partitions: int = 1
+    casts: Mapping[str, str] = field(default_factory=dict)
+    fetch_size: int = FETCHED
+    version_by: str | None = None
+
+    @classmethod
+    def of(cls, own: Mapping[str, Any]) -> SourceOptions:
+        """Return the options of a joint, which are valid."""
+        return cls(
+            own.get("partition_by"),
+            int(own.get("partitions", 1)),
+            own.get("casts", {}),
+            int(own.get("fetch_size", FETCHED)),
+            own.get("version_by"),
+        )
+
+
+def _wrong_value(key: str, value: Any) -> str | None:
+    if key in ("partitions", "fetch_size"):
+        return None if _is_whole(value, 1) else f"must be a whole number of at least 1, not {show(value)}"
+    if key != "casts":
+        return None if isinstance(value, str) and value else f"must name a column, not {show(value)}"
+    if not isinstance(value, Mapping):
+        return f"must be types by column, like {{amount: 'numeric(38, 9)'}}, not {show(value)}"
+    wrong = [str(column) for column, type_ in value.items() if not (isinstance(type_, str) and _TYPE.fullmatch(type_))]
+    return f"must have a type of the database for each column, and has none for {', '.join(wrong)}" if wrong else None
+
+
+def _is_whole(value: Any, least: int) -> bool:
+    # An expanded variable is always a text.
+    return not isinstance(value, bool) and str(value).isdecimal() and int(value) >= least

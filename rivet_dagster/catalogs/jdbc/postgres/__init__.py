@@ -1,0 +1,1 @@
+"""PostgreSQL: connections, columns, snapshots, and how rows are shared out."""

@@ -1,0 +1,155 @@
+"""Tables of PostgreSQL as relations that an engine reads, at one snapshot of the database or at that of each query."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Any
+
+from rivet_dagster.catalogs.capabilities.sources import Snapshot
+from rivet_dagster.catalogs.jdbc.options import SourceOptions
+from rivet_dagster.catalogs.jdbc.postgres.columns import DIALECT, Column, ReadColumn, read_columns, table_columns
+from rivet_dagster.catalogs.jdbc.postgres.connection import Database, first_line
+from rivet_dagster.catalogs.jdbc.postgres.sharing import Shares, share_rows
+from rivet_dagster.catalogs.jdbc.postgres.table import Table, find_table, table_name
+from rivet_dagster.errors import RivetError
+from rivet_dagster.model.inputs import DatabasePosition, Position
+from rivet_dagster.model.relations import JdbcTable, Unreadable
+from rivet_dagster.sql.database_table import PART, table_query
+
+if TYPE_CHECKING:
+    import psycopg
+
+PACKAGE = "org.postgresql:postgresql:42.7.14"
+DRIVER = "org.postgresql.Driver"
+
+_SETTINGS = "SET LOCAL TimeZone = 'UTC'; SET LOCAL IntervalStyle = 'iso_8601'"
+"""What the text of a range of times, and of an interval, depends on."""
+_AT_SNAPSHOT = "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY; SET TRANSACTION SNAPSHOT '{}'; "
+_BEGIN = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
+_EXPORT = "SELECT pg_export_snapshot(), pg_current_snapshot()::text"
+_STAYS_IDLE = "SET LOCAL idle_in_transaction_session_timeout = 0"
+
+
+class Reader:
+    """Reads the tables of a database; ``driver`` is the class of the JDBC driver."""
+
+    def __init__(self, database: Database, schema: str, driver: str) -> None:
+        self.database = database
+        self.schema = schema
+        self.driver = driver
+
+    def columns(self, table: str, options: Mapping[str, Any]) -> tuple[list[ReadColumn], dict[str, Unreadable]]:
+        """Return the columns that can be read, and the others. Raises RVT-403."""
+        with self.database.connect(f"the table {table}") as connection:
+            found = find_table(connection, table_name(table, self.schema))
+            return _read(connection, found, SourceOptions.of(options))[1:]
+
+    def relation(
+        self, connection: psycopg.Connection[Any], table: str, options: Mapping[str, Any], snapshot: str, parts: int
+    ) -> JdbcTable:
+        """Return the relation of a table, read by at most ``parts`` queries at a snapshot; empty for none.
+
+        Raises RVT-204, RVT-403.
+        """
+        own = SourceOptions.of(options)
+        found = find_table(connection, table_name(table, self.schema))
+        columns, readable, unreadable = _read(connection, found, own)
+        shares = share_rows(connection, found, columns, own.partition_by, min(own.partitions, parts))
+        by = shares or Shares("", ())
+        selected = [column.selected for column in readable]
+        return JdbcTable(
+            self.database.url,
+            table_query(found.parts, selected, DIALECT, by.by or None),
+            {
+                **self.database.properties,
+                "driver": self.driver,
+                "fetchsize": str(own.fetch_size),
+                "preferTimestampNTZ": "true",
+            },
+            before_reading=(_AT_SNAPSHOT.format(snapshot) if snapshot else "") + _SETTINGS,
+            conditions=by.conditions,
+            hidden=(PART,) if by.by else (),
+            takes_limit=True,
+            unreadable=unreadable,
+        )
+
+
+def _read(
+    connection: psycopg.Connection[Any], table: Table, own: SourceOptions
+) -> tuple[list[Column], list[ReadColumn], dict[str, Unreadable]]:
+    columns = table_columns(connection, table.number)
+    digits = _money_digits(connection) if any(column.base == "money" for column in columns) else 0
+    return (columns, *read_columns(columns, own.casts, str(table), digits))
+
+
+def _money_digits(connection: psycopg.Connection[Any]) -> int:
+    (digits,) = connection.execute("SELECT scale(0::money::numeric)").fetchone() or (2,)
+    return int(digits)
+
+
+class PostgresSnapshot(Snapshot):
+    """A transaction that holds a snapshot of the database, which the transactions of the engine's connections share.
+
+    ``tables`` tables are read at it, by at most ``connections`` connections altogether, this one included.
+    """
+
+    def __init__(self, reader: Reader, tables: int, connections: int) -> None:
+        self._reader = reader
+        self._parts = max(1, (connections - 1) // max(1, tables))
+        self._relations: dict[tuple[str, str], JdbcTable] = {}
+        self._end: str | None = None
+        database = reader.database
+        with database.translate_errors("its snapshot"):
+            self._connection = database.open()
+            try:
+                self._connection.execute(_BEGIN)
+                self._connection.execute(_STAYS_IDLE)
+                row = self._connection.execute(_EXPORT).fetchone()
+            except BaseException:
+                self._connection.close()
+                raise
+        assert row is not None
+        self._exported, self.id = row
+
+    def relation(self, table: str, options: Mapping[str, Any]) -> JdbcTable:
+        """Return the table at the snapshot."""
+        key = (table, repr(sorted(options.items())))
+        if key not in self._relations:
+            with self._reader.database.translate_errors(f"the table {table}"), self._remembered_end():
+                self._relations[key] = self._reader.relation(
+                    self._connection, table, options, self._exported, self._parts
+                )
+        return self._relations[key]
+
+    def position(self, table: str) -> Position:
+        """Return the snapshot."""
+        schema, name = table_name(table, self._reader.schema)
+        return DatabasePosition(self._reader.database.catalog, f"{schema}.{name}", self.id)
+
+    def lost(self) -> RivetError | None:
+        """Return RVT-510 if the transaction has ended before it was closed, which says why."""
+        import psycopg
+
+        with suppress(psycopg.Error), self._remembered_end():
+            self._connection.execute("SELECT 1")
+        if self._end is None:
+            return None
+        message = f"the transaction that held the snapshot of {self._reader.database.uri} has ended: {self._end}"
+        return RivetError("RVT-510", message)
+
+    def close(self) -> None:
+        """End the transaction; readers that have begun keep the snapshot."""
+        self._connection.close()
+
+    @contextmanager
+    def _remembered_end(self) -> Iterator[None]:
+        """Remember why the connection ends in the block, if it does: only the first error tells it."""
+        import psycopg
+
+        try:
+            yield
+        except psycopg.Error as error:
+            if self._connection.closed:
+                self._end = self._end or first_line(error)
+            raise

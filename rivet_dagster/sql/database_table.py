@@ -1,0 +1,97 @@
+"""The query with which the rows of a database's table are read, in the database's own SQL, and shared out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from sqlglot import exp, parse_one
+
+PART = "rivet_part"
+"""The column by whose values rows are shared out among queries."""
+
+_VALUE = "value"
+
+
+@dataclass(frozen=True)
+class SelectedColumn:
+    """A column of a table that is read, through a ``cast`` to a type of the database if there is one.
+
+    ``only_if`` is a condition on its ``value``. Of a value for which it is false the database raises an error with the
+    text ``otherwise``: where no value of the column's type has this text.
+    """
+
+    name: str
+    type: str
+    cast: str | None = None
+    only_if: str | None = None
+    otherwise: str = ""
+
+
+def table_query(
+    table: tuple[str, str], columns: Sequence[SelectedColumn], dialect: str, shared_out_by: str | None = None
+) -> str:
+    """Return the query of the columns of a ``table``, its schema and name, in parentheses, with an alias.
+
+    It has PART, too, if the rows are ``shared_out_by`` a column.
+
+    >>> columns = [SelectedColumn("id", "integer"), SelectedColumn("key", "uuid", cast="text")]
+    >>> print(table_query(("shop", "Orders"), columns, "postgres", "id"))
+    (SELECT "id" AS "id", CAST("key" AS text) AS "key", "id" AS "rivet_part" FROM "shop"."Orders") rivet_source
+    """
+    items = [exp.alias_(_read(column, dialect), column.name, quoted=True) for column in columns]
+    if shared_out_by is not None:
+        items.append(exp.alias_(_column(shared_out_by), PART, quoted=True))
+    schema, name = (exp.to_identifier(part, quoted=True) for part in table)
+    rows = exp.Select(expressions=items, from_=exp.From(this=exp.Table(this=name, db=schema)))
+    return f"({rows.sql(dialect=dialect)}) rivet_source"
+
+
+def share_conditions(bounds: Sequence[str], type_: str, dialect: str) -> tuple[str, ...]:
+    """Return the conditions on PART that share out rows at ``bounds``, texts of values in order; one more than these.
+
+    Each row fulfills exactly one of them; NULL is in the first part.
+
+    >>> for condition in share_conditions(["10", "20"], "bigint", "postgres"):
+    ...     print(condition)
+    "rivet_part" < CAST('10' AS bigint) OR "rivet_part" IS NULL
+    "rivet_part" >= CAST('10' AS bigint) AND "rivet_part" < CAST('20' AS bigint)
+    "rivet_part" >= CAST('20' AS bigint)
+    """
+    if not bounds:
+        return ()
+    values = [_cast(exp.Literal.string(bound), type_) for bound in bounds]
+    below = [exp.LT(this=_column(PART), expression=value) for value in values]
+    from_ = [exp.GTE(this=_column(PART), expression=value.copy()) for value in values]
+    first = exp.Or(this=below[0], expression=exp.Is(this=_column(PART), expression=exp.Null()))
+    between = [exp.And(this=low, expression=high) for low, high in zip(from_, below[1:], strict=False)]
+    return tuple(condition.sql(dialect=dialect) for condition in (first, *between, from_[-1]))
+
+
+def _read(column: SelectedColumn, dialect: str) -> exp.Expr:
+    value = _column(column.name) if column.cast is None else _cast(_column(column.name), column.cast)
+    if column.only_if is None:
+        return value
+    type_ = column.cast or column.type
+    condition = parse_one(column.only_if, dialect=dialect).transform(
+        lambda node: value.copy() if isinstance(node, exp.Column) and node.name == _VALUE else node
+    )
+    is_null = exp.Is(this=value.copy(), expression=exp.Null())
+    case = exp.Case(ifs=[exp.If(this=exp.Or(this=is_null, expression=exp.Paren(this=condition)), true=value.copy())])
+    case.set("default", _cast(_text_of_a_row(column), type_))
+    return case
+
+
+def _text_of_a_row(column: SelectedColumn) -> exp.Expr:
+    """Return the text ``otherwise`` as an expression of the row, which no planner evaluates before it has a row."""
+    text = _cast(_column(column.name), "text")
+    nothing = exp.Anonymous(this="NULLIF", expressions=[text, text.copy()])
+    return exp.Anonymous(this="CONCAT", expressions=[exp.Literal.string(column.otherwise), nothing])
+
+
+def _column(name: str) -> exp.Column:
+    return exp.column(exp.to_identifier(name, quoted=True))
+
+
+def _cast(value: exp.Expr, type_: str) -> exp.Cast:
+    return exp.Cast(this=value, to=exp.Var(this=type_))
