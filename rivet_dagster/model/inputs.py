@@ -82,14 +82,18 @@ class SnapshotPosition:
 
 @dataclass(frozen=True)
 class DatabasePosition:
-    """A snapshot of a database at which a table was read, as the database names it."""
+    """A snapshot of a database at which a table was read, as the database names it.
+
+    Rows that were changed at the time ``before`` or later were not read; None if all were.
+    """
 
     catalog: str
     table: str
     snapshot: str
+    before: str | None = None
 
     def __str__(self) -> str:
-        return f"snapshot {self.snapshot}"
+        return f"snapshot {self.snapshot}{f', changes before {self.before}' if self.before else ''}"
 
 
 @dataclass(frozen=True)

@@ -28,12 +28,25 @@ class SelectedColumn:
     otherwise: str = ""
 
 
+@dataclass(frozen=True)
+class Below:
+    """The rows whose ``column`` is less than a ``value`` of this ``type``, or NULL."""
+
+    column: str
+    value: str
+    type: str
+
+
 def table_query(
-    table: tuple[str, str], columns: Sequence[SelectedColumn], dialect: str, shared_out_by: str | None = None
+    table: tuple[str, str],
+    columns: Sequence[SelectedColumn],
+    dialect: str,
+    shared_out_by: str | None = None,
+    below: Below | None = None,
 ) -> str:
     """Return the query of the columns of a ``table``, its schema and name, in parentheses, with an alias.
 
-    It has PART, too, if the rows are ``shared_out_by`` a column.
+    It has PART, too, if the rows are ``shared_out_by`` a column. Rows that are not ``below`` are left out.
 
     >>> columns = [SelectedColumn("id", "integer"), SelectedColumn("key", "uuid", cast="text")]
     >>> print(table_query(("shop", "Orders"), columns, "postgres", "id"))
@@ -44,6 +57,10 @@ def table_query(
         items.append(exp.alias_(_column(shared_out_by), PART, quoted=True))
     schema, name = (exp.to_identifier(part, quoted=True) for part in table)
     rows = exp.Select(expressions=items, from_=exp.From(this=exp.Table(this=name, db=schema)))
+    if below is not None:
+        value = _cast(exp.Literal.string(below.value), below.type)
+        is_below = exp.LT(this=_column(below.column), expression=value)
+        rows.set("where", exp.Where(this=exp.Or(this=is_below, expression=_is_null(_column(below.column)))))
     return f"({rows.sql(dialect=dialect)}) rivet_source"
 
 
@@ -63,7 +80,7 @@ def share_conditions(bounds: Sequence[str], type_: str, dialect: str) -> tuple[s
     values = [_cast(exp.Literal.string(bound), type_) for bound in bounds]
     below = [exp.LT(this=_column(PART), expression=value) for value in values]
     from_ = [exp.GTE(this=_column(PART), expression=value.copy()) for value in values]
-    first = exp.Or(this=below[0], expression=exp.Is(this=_column(PART), expression=exp.Null()))
+    first = exp.Or(this=below[0], expression=_is_null(_column(PART)))
     between = [exp.And(this=low, expression=high) for low, high in zip(from_, below[1:], strict=False)]
     return tuple(condition.sql(dialect=dialect) for condition in (first, *between, from_[-1]))
 
@@ -76,8 +93,8 @@ def _read(column: SelectedColumn, dialect: str) -> exp.Expr:
     condition = parse_one(column.only_if, dialect=dialect).transform(
         lambda node: value.copy() if isinstance(node, exp.Column) and node.name == _VALUE else node
     )
-    is_null = exp.Is(this=value.copy(), expression=exp.Null())
-    case = exp.Case(ifs=[exp.If(this=exp.Or(this=is_null, expression=exp.Paren(this=condition)), true=value.copy())])
+    condition = exp.Or(this=_is_null(value.copy()), expression=exp.Paren(this=condition))
+    case = exp.Case(ifs=[exp.If(this=condition, true=value.copy())])
     case.set("default", _cast(_text_of_a_row(column), type_))
     return case
 
@@ -91,6 +108,10 @@ def _text_of_a_row(column: SelectedColumn) -> exp.Expr:
 
 def _column(name: str) -> exp.Column:
     return exp.column(exp.to_identifier(name, quoted=True))
+
+
+def _is_null(value: exp.Expr) -> exp.Is:
+    return exp.Is(this=value, expression=exp.Null())
 
 
 def _cast(value: exp.Expr, type_: str) -> exp.Cast:

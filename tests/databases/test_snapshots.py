@@ -65,7 +65,9 @@ def moved_values(database: Database) -> Iterator[list[int]]:
 
 def held_in(database: Database) -> list[str]:
     """Return the states of this project's connections to the database."""
-    query = "SELECT state FROM pg_stat_activity WHERE application_name = 'rivet_dagster' AND pid <> pg_backend_pid()"
+    query = (
+        "SELECT state FROM pg_stat_activity WHERE application_name = 'rivet_dagster reader' AND pid <> pg_backend_pid()"
+    )
     return [state for (state,) in rows(database, query)]
 
 
@@ -199,7 +201,7 @@ def test_a_snapshot_whose_connection_ends_fails_the_group_and_says_why(database,
             execute(
                 database,
                 "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
-                "WHERE application_name = 'rivet_dagster' AND state LIKE 'idle in%'",
+                "WHERE application_name = 'rivet_dagster reader' AND state LIKE 'idle in%'",
             )
         return ref
 

@@ -12,7 +12,7 @@ from support.folders import PROFILES, Files
 from support.postgres import Database
 
 
-def profiles(database: Database, **options: Any) -> dict[str, Any]:
+def profiles(database: Database, /, **options: Any) -> dict[str, Any]:
     """Return profiles with a catalog `shop`, the database, beside the usual ones."""
     found = copy.deepcopy(PROFILES)
     shop = {"type": "jdbc", "url": database.jdbc, "user": database.user, "password": database.password, **options}
@@ -26,7 +26,7 @@ def source(table: str, **fields: Any) -> dict[str, Any]:
     return {"type": "source", "catalog": "shop", "table": table, **fields}
 
 
-def reading(database: Database, query: str, sources: dict[str, dict[str, Any]], **options: Any) -> Files:
+def reading(database: Database, query: str, sources: dict[str, dict[str, Any]], /, **options: Any) -> Files:
     """Return a project that publishes the rows of a query of sources as the table `read`."""
     joint = f"-- rivet:catalog: lake\n{query}"
     files = {f"sources/{name}.yaml": content for name, content in sources.items()}

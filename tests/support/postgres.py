@@ -9,7 +9,7 @@ import socket
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import count
@@ -61,18 +61,66 @@ class Postgres:
 @contextmanager
 def postgres_server() -> Iterator[Postgres]:
     """Yield a server; skip where PostgreSQL is not installed, and fail in CI."""
-    programs = _programs()
-    if programs is None:
-        missing("no PostgreSQL on this machine (Debian: apt-get install postgresql)")
+
+    def initialize(folder: Path, data: Path) -> list[str]:
+        password = folder / "password"
+        password.write_text(PASSWORD)
+        command = [f"{_need_programs()}/initdb", "--no-sync", "--auth=scram-sha-256", "--encoding=UTF8", "--locale=C"]
+        return [*command, f"--pgdata={data}", f"--username={USER}", f"--pwfile={password}"]
+
+    with _server(initialize) as port:
+        yield Postgres(port)
+
+
+@contextmanager
+def standby_of(postgres: Postgres) -> Iterator[Postgres]:
+    """Yield a server that replays what ``postgres`` does, and can only be read."""
+    primary = Database("postgres", postgres.port).dsn
+
+    def initialize(folder: Path, data: Path) -> list[str]:
+        command = [f"{_need_programs()}/pg_basebackup", "--no-sync", "--write-recovery-conf", "--checkpoint=fast"]
+        return [*command, f"--pgdata={data}", f"--dbname={primary}"]
+
+    with _server(initialize) as port:
+        yield Postgres(port)
+
+
+@contextmanager
+def pooler_of(database: Database) -> Iterator[Database]:
+    """Yield a database behind PgBouncer, which gives each transaction any session."""
+    program = shutil.which("pgbouncer", path=f"{os.environ.get('PATH', '')}:/usr/sbin")
+    if program is None:
+        missing("no PgBouncer on this machine (Debian: apt-get install pgbouncer)")
+    with tempfile.TemporaryDirectory(prefix="rivet-pgbouncer-", ignore_cleanup_errors=True) as place:
+        folder, port = Path(place), _free_port()
+        as_user = _as_other_user(folder)
+        users, settings, log = folder / "users", folder / "pgbouncer.ini", folder / "pooler.log"
+        users.write_text(f'"{database.user}" "{database.password}"\n')
+        settings.write_text(
+            f"[databases]\n{database.name} = host=127.0.0.1 port={database.port}\n"
+            f"[pgbouncer]\npool_mode = transaction\nlisten_addr = 127.0.0.1\nlisten_port = {port}\nauth_type = plain\nauth_file = {users}\n"
+            "unix_socket_dir =\nignore_startup_parameters = extra_float_digits\n"
+        )
+        with log.open("w") as output:
+            pooler = subprocess.Popen([*as_user, program, str(settings)], cwd=folder, stdout=output, stderr=output)
+        try:
+            _wait_for(Database(database.name, port), pooler, log)
+            yield Database(database.name, port)
+        finally:
+            pooler.send_signal(signal.SIGINT)
+            pooler.wait(30)
+
+
+@contextmanager
+def _server(initialize: Callable[[Path, Path], list[str]]) -> Iterator[int]:
+    """Yield the port of a server, whose data ``initialize``, a command, makes in a folder."""
+    programs = _need_programs()
     # Not in a folder of pytest's, which nobody else may enter, and the server refuses to run as root.
     with tempfile.TemporaryDirectory(prefix="rivet-postgres-", ignore_cleanup_errors=True) as place:
         folder = Path(place)
         as_user = _as_other_user(folder)
-        password, data, log = folder / "password", folder / "data", folder / "server.log"
-        password.write_text(PASSWORD)
-        initialize = [f"{programs}/initdb", "--no-sync", "--auth=scram-sha-256", "--encoding=UTF8", "--locale=C"]
-        initialize += [f"--pgdata={data}", f"--username={USER}", f"--pwfile={password}"]
-        subprocess.run([*as_user, *initialize], check=True, capture_output=True, cwd=folder)
+        data, log = folder / "data", folder / "server.log"
+        subprocess.run([*as_user, *initialize(folder, data)], check=True, capture_output=True, cwd=folder)
         port = _free_port()
         settings = {"port": port, "listen_addresses": "127.0.0.1", "unix_socket_directories": "", "fsync": "off"}
         command = [f"{programs}/postgres", f"-D{data}", *(f"-c{key}={value}" for key, value in settings.items())]
@@ -81,11 +129,18 @@ def postgres_server() -> Iterator[Postgres]:
                 [*as_user, *command], cwd=folder, stdout=output, stderr=output, start_new_session=True
             )
         try:
-            _wait_for(port, server, log)
-            yield Postgres(port)
+            _wait_for(Database("postgres", port), server, log)
+            yield port
         finally:
             server.send_signal(signal.SIGINT)  # "fast": it ends its connections
             server.wait(30)
+
+
+def _need_programs() -> Path:
+    programs = _programs()
+    if programs is None:
+        missing("no PostgreSQL on this machine (Debian: apt-get install postgresql)")
+    return programs
 
 
 def _programs() -> Path | None:
@@ -110,11 +165,11 @@ def _free_port() -> int:
         return port
 
 
-def _wait_for(port: int, server: subprocess.Popen[bytes], log: Path) -> None:
+def _wait_for(database: Database, server: subprocess.Popen[bytes], log: Path) -> None:
     deadline = time.monotonic() + _SECONDS
     while True:
         try:
-            psycopg2.connect(Database("postgres", port).dsn).close()
+            psycopg2.connect(database.dsn).close()
             return
         except psycopg2.OperationalError:
             assert server.poll() is None, log.read_text()

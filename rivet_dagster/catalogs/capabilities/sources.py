@@ -105,8 +105,8 @@ class Snapshot(ABC):
         """Return the data that ``table`` had at the moment. Raises RVT-403 if there is none."""
 
     @abstractmethod
-    def position(self, table: str) -> Position:
-        """Return what versions record that are made of this data of ``table``."""
+    def position(self, table: str, options: Mapping[str, Any]) -> Position:
+        """Return what versions record that are made of this data of ``table``. Raises RVT-403."""
 
     @abstractmethod
     def lost(self) -> RivetError | None:

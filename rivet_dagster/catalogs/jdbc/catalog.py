@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 from rivet_dagster.catalogs.capabilities.sources import HasSnapshots, ListsTables, TellsLocations
 from rivet_dagster.catalogs.jdbc.examining import examine
-from rivet_dagster.catalogs.jdbc.options import CONNECTIONS, OPTIONS, wrong_options, wrong_source
+from rivet_dagster.catalogs.jdbc.options import CONNECTIONS, OPTIONS, SourceOptions, wrong_options, wrong_source
 from rivet_dagster.catalogs.jdbc.postgres.connection import Database
 from rivet_dagster.catalogs.jdbc.postgres.reading import DRIVER, PACKAGE, PostgresSnapshot, Reader
 from rivet_dagster.catalogs.jdbc.postgres.table import find_table, list_tables, table_name
@@ -88,7 +88,7 @@ class JdbcCatalog(HasSnapshots, ListsTables, TellsLocations):
     def relation(self, table: str, options: Mapping[str, Any]) -> JdbcTable:
         """Return the table, which is read by one query, so that all its rows are of one moment."""
         with self._database.connect(f"the table {table}") as connection:
-            return self._reader.relation(connection, table, options, "", 1)
+            return self._reader.relation(connection, table, options)
 
     def columns(self, table: str, options: Mapping[str, Any]) -> Schema:
         """Return the columns; those that cannot be read have no type."""
@@ -100,7 +100,7 @@ class JdbcCatalog(HasSnapshots, ListsTables, TellsLocations):
         """Return the greatest value of the column ``version_by``, or the database's counts of changed rows."""
         with self._database.connect(f"the table {table}") as connection:
             found = find_table(connection, table_name(table, self._schema))
-            return data_version(connection, found, options.get("version_by"))
+            return data_version(connection, found, SourceOptions.of(options).version_by)
 
     def uri(self, table: str) -> str:
         """Return the address of the table."""

@@ -28,7 +28,7 @@ FETCHED = 5_000
 
 _MODES = ("disable", "allow", "prefer", "require", "verify-ca", "verify-full")
 
-SOURCE_OPTIONS = ("partition_by", "partitions", "casts", "fetch_size", "version_by")
+SOURCE_OPTIONS = ("partition_by", "partitions", "casts", "fetch_size", "version_by", "changed_at")
 
 _TYPE = re.compile(r"[A-Za-z_][\w.]*( [A-Za-z_]\w*)*( ?\( ?\d+( ?, ?-?\d+)? ?\))?( [A-Za-z_]\w*)*(\[\])?")
 
@@ -84,7 +84,7 @@ class SourceOptions:
 
     ``partitions`` is the number of queries among which its rows are shared out, by the values of ``partition_by``, or
     by where they are stored. ``casts`` are types of the database by column. ``version_by`` is the column whose max
-    tells that the data has changed.
+    tells that the data has changed. ``changed_at`` is the column that each transaction sets to its time.
     """
 
     partition_by: str | None = None
@@ -92,6 +92,7 @@ class SourceOptions:
     casts: Mapping[str, str] = field(default_factory=dict)
     fetch_size: int = FETCHED
     version_by: str | None = None
+    changed_at: str | None = None
 
     @classmethod
     def of(cls, own: Mapping[str, Any]) -> SourceOptions:
@@ -101,7 +102,8 @@ class SourceOptions:
             int(own.get("partitions", 1)),
             own.get("casts", {}),
             int(own.get("fetch_size", FETCHED)),
-            own.get("version_by"),
+            own.get("version_by", own.get("changed_at")),
+            own.get("changed_at"),
         )
 
 

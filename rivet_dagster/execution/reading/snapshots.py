@@ -61,7 +61,7 @@ class Snapshots:
             self._runtime,
             source,
             lambda: self._snapshot(source.catalog).relation(source.table, source.options),
-            lambda: self._snapshot(source.catalog).position(source.table),
+            lambda: self._snapshot(source.catalog).position(source.table, source.options),
         )
 
     def _snapshot(self, catalog: str) -> Snapshot:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, quote
 
 from rivet_dagster.catalogs.jdbc.options import POSTGRES, TLS
+from rivet_dagster.catalogs.jdbc.postgres.open_transactions import READER
 from rivet_dagster.errors import RivetError
 from rivet_dagster.machine import Server, servers_in
 
@@ -66,7 +67,7 @@ class Database:
     @property
     def properties(self) -> dict[str, str]:
         """What the JDBC driver needs besides the URL."""
-        return {**self.login, **self.tls, "ApplicationName": "rivet_dagster", "tcpKeepAlive": "true"}
+        return {**self.login, **self.tls, "ApplicationName": READER, "tcpKeepAlive": "true"}
 
     @property
     def _split(self) -> tuple[str, str, Mapping[str, str]]:
@@ -95,7 +96,7 @@ class Database:
             port=",".join(str(server.port) for server in servers),
             dbname=self.name or given.get("user", ""),
             connect_timeout=SECONDS,
-            application_name="rivet_dagster",
+            application_name=READER,
             autocommit=True,
             keepalives_idle=30,
             **{**given, **self.login, **self.tls},

@@ -10,12 +10,13 @@ from rivet_dagster.catalogs.capabilities.sources import Snapshot
 from rivet_dagster.catalogs.jdbc.options import SourceOptions
 from rivet_dagster.catalogs.jdbc.postgres.columns import DIALECT, Column, ReadColumn, read_columns, table_columns
 from rivet_dagster.catalogs.jdbc.postgres.connection import Database, first_line
+from rivet_dagster.catalogs.jdbc.postgres.open_transactions import open_transactions
 from rivet_dagster.catalogs.jdbc.postgres.sharing import Shares, share_rows
 from rivet_dagster.catalogs.jdbc.postgres.table import Table, find_table, table_name
-from rivet_dagster.errors import RivetError
+from rivet_dagster.errors import RivetError, nearest
 from rivet_dagster.model.inputs import DatabasePosition, Position
 from rivet_dagster.model.relations import JdbcTable, Unreadable
-from rivet_dagster.sql.database_table import PART, table_query
+from rivet_dagster.sql.database_table import PART, Below, table_query
 
 if TYPE_CHECKING:
     import psycopg
@@ -28,6 +29,7 @@ _SETTINGS = "SET LOCAL TimeZone = 'UTC'; SET LOCAL IntervalStyle = 'iso_8601'"
 _AT_SNAPSHOT = "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY; SET TRANSACTION SNAPSHOT '{}'; "
 _BEGIN = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 _EXPORT = "SELECT pg_export_snapshot(), pg_current_snapshot()::text"
+_TIME = "Name a column of the type timestamptz that each transaction sets to now(), or a later time, in `changed_at`."
 _STAYS_IDLE = "SET LOCAL idle_in_transaction_session_timeout = 0"
 
 
@@ -46,10 +48,17 @@ class Reader:
             return _read(connection, found, SourceOptions.of(options))[1:]
 
     def relation(
-        self, connection: psycopg.Connection[Any], table: str, options: Mapping[str, Any], snapshot: str, parts: int
+        self,
+        connection: psycopg.Connection[Any],
+        table: str,
+        options: Mapping[str, Any],
+        snapshot: str | None = None,
+        parts: int = 1,
+        before: str | None = None,
     ) -> JdbcTable:
-        """Return the relation of a table, read by at most ``parts`` queries at a snapshot; empty for none.
+        """Return the relation of a table, read by at most ``parts`` queries at an exported ``snapshot``.
 
+        Without a snapshot each query has its own. Rows that were changed at the time ``before`` or later are left out.
         Raises RVT-204, RVT-403.
         """
         own = SourceOptions.of(options)
@@ -58,16 +67,19 @@ class Reader:
         shares = share_rows(connection, found, columns, own.partition_by, min(own.partitions, parts))
         by = shares or Shares("", ())
         selected = [column.selected for column in readable]
+        below = None
+        if before is not None and own.changed_at is not None:
+            below = Below(own.changed_at, before, _of_time(found, columns, own.changed_at))
         return JdbcTable(
             self.database.url,
-            table_query(found.parts, selected, DIALECT, by.by or None),
+            table_query(found.parts, selected, DIALECT, by.by or None, below),
             {
                 **self.database.properties,
                 "driver": self.driver,
                 "fetchsize": str(own.fetch_size),
                 "preferTimestampNTZ": "true",
             },
-            before_reading=(_AT_SNAPSHOT.format(snapshot) if snapshot else "") + _SETTINGS,
+            before_reading=(_AT_SNAPSHOT.format(snapshot) if snapshot is not None else "") + _SETTINGS,
             conditions=by.conditions,
             hidden=(PART,) if by.by else (),
             takes_limit=True,
@@ -81,6 +93,20 @@ def _read(
     columns = table_columns(connection, table.number)
     digits = _money_digits(connection) if any(column.base == "money" for column in columns) else 0
     return (columns, *read_columns(columns, own.casts, str(table), digits))
+
+
+def _of_time(table: Table, columns: list[Column], name: str) -> str:
+    """Return the type of the column in which each transaction puts its time. Raises RVT-403 if it can have none."""
+    column = next((each for each in columns if each.name == name), None)
+    if column is None:
+        hint = nearest(name, [each.name for each in columns])
+        raise RivetError(
+            "RVT-403", f"{table} has no column '{name}', which `changed_at` names{hint}", remediation=_TIME
+        )
+    if column.base != "timestamptz":
+        message = f"the column '{name}' of {table}, which `changed_at` names, is of the type {column.type}"
+        raise RivetError("RVT-403", message, remediation=_TIME)
+    return column.type
 
 
 def _money_digits(connection: psycopg.Connection[Any]) -> int:
@@ -103,6 +129,7 @@ class PostgresSnapshot(Snapshot):
         with database.translate_errors("its snapshot"):
             self._connection = database.open()
             try:
+                self._open = open_transactions(self._connection)  # before the snapshot: they may end in between
                 self._connection.execute(_BEGIN)
                 self._connection.execute(_STAYS_IDLE)
                 row = self._connection.execute(_EXPORT).fetchone()
@@ -118,14 +145,18 @@ class PostgresSnapshot(Snapshot):
         if key not in self._relations:
             with self._reader.database.translate_errors(f"the table {table}"), self._remembered_end():
                 self._relations[key] = self._reader.relation(
-                    self._connection, table, options, self._exported, self._parts
+                    self._connection, table, options, self._exported, self._parts, self._before(options)
                 )
         return self._relations[key]
 
-    def position(self, table: str) -> Position:
-        """Return the snapshot."""
+    def position(self, table: str, options: Mapping[str, Any]) -> Position:
+        """Return the snapshot, and the time from which on changes are left for a later one."""
         schema, name = table_name(table, self._reader.schema)
-        return DatabasePosition(self._reader.database.catalog, f"{schema}.{name}", self.id)
+        return DatabasePosition(self._reader.database.catalog, f"{schema}.{name}", self.id, self._before(options))
+
+    def _before(self, options: Mapping[str, Any]) -> str | None:
+        """Return the time before which all changes are in the snapshot, if the source asks for it. Raises RVT-403."""
+        return self._open.all_before() if SourceOptions.of(options).changed_at is not None else None
 
     def lost(self) -> RivetError | None:
         """Return RVT-510 if the transaction has ended before it was closed, which says why."""
