@@ -98,7 +98,8 @@ def pooler_of(database: Database) -> Iterator[Database]:
         users.write_text(f'"{database.user}" "{database.password}"\n')
         settings.write_text(
             f"[databases]\n{database.name} = host=127.0.0.1 port={database.port}\n"
-            f"[pgbouncer]\npool_mode = transaction\nlisten_addr = 127.0.0.1\nlisten_port = {port}\nauth_type = plain\nauth_file = {users}\n"
+            f"[pgbouncer]\npool_mode = transaction\n"
+            f"listen_addr = 127.0.0.1\nlisten_port = {port}\nauth_type = plain\nauth_file = {users}\n"
             "unix_socket_dir =\nignore_startup_parameters = extra_float_digits\n"
         )
         with log.open("w") as output:
