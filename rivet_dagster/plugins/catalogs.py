@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from rivet_dagster.catalogs.capabilities.sources import (
     HasLandingZones,
+    HasSnapshots,
     LandingZone,
     ListsFiles,
     ListsTables,
+    Snapshot,
     TellsLocations,
 )
 from rivet_dagster.catalogs.capabilities.staging import PublishesTogether, StagedTransaction, StagesForRuns
@@ -51,6 +53,7 @@ from rivet_dagster.errors import RivetError
 from rivet_dagster.model.finding import Finding, broken, doubtful, in_order
 from rivet_dagster.model.inputs import (
     ConsumedFiles,
+    DatabasePosition,
     FilesPosition,
     Inputs,
     LandedFile,
@@ -62,7 +65,7 @@ from rivet_dagster.model.inputs import (
 )
 from rivet_dagster.model.plugins import Wrong
 from rivet_dagster.model.profile import CatalogSpec
-from rivet_dagster.model.relations import ArrowRows, CatalogTable, Files, JdbcTable, Kinds, Relation
+from rivet_dagster.model.relations import ArrowRows, CatalogTable, Files, JdbcTable, Kinds, Relation, Unreadable
 from rivet_dagster.model.row_errors import ERROR_COLUMNS, ERROR_TYPES
 from rivet_dagster.model.schema import Field, Schema
 from rivet_dagster.model.session_needs import SessionNeeds
@@ -104,6 +107,7 @@ __all__ = [
     "CatalogSpec",
     "CatalogTable",
     "ConsumedFiles",
+    "DatabasePosition",
     "DeleteInsert",
     "EngineSession",
     "Environment",
@@ -119,6 +123,7 @@ __all__ = [
     "HasEnvironments",
     "HasErrorTables",
     "HasLandingZones",
+    "HasSnapshots",
     "HasTargets",
     "HasUpkeep",
     "HasVersions",
@@ -150,6 +155,7 @@ __all__ = [
     "Schema",
     "SchemaChange",
     "SessionNeeds",
+    "Snapshot",
     "SnapshotPosition",
     "StagedTransaction",
     "StagesForRuns",
@@ -162,6 +168,7 @@ __all__ = [
     "TargetPosition",
     "TellsLocations",
     "UnknownPosition",
+    "Unreadable",
     "UpkeepReport",
     "Upsert",
     "Version",

@@ -93,7 +93,7 @@ def _read(column: SelectedColumn, dialect: str) -> exp.Expr:
     condition = parse_one(column.only_if, dialect=dialect).transform(
         lambda node: value.copy() if isinstance(node, exp.Column) and node.name == _VALUE else node
     )
-    condition = exp.Or(this=_is_null(value.copy()), expression=exp.Paren(this=condition))
+    condition = exp.Or(this=condition, expression=_is_null(value.copy()))
     case = exp.Case(ifs=[exp.If(this=condition, true=value.copy())])
     case.set("default", _cast(_text_of_a_row(column), type_))
     return case

@@ -6,6 +6,7 @@ import json
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
 
 import psycopg
 import pytest
@@ -16,6 +17,7 @@ from rivet_dagster.catalogs.jdbc import JdbcCatalog
 from rivet_dagster.catalogs.jdbc.postgres import reading as postgres_reading
 from rivet_dagster.errors import RivetError
 from rivet_dagster.execution.reading import snapshots
+from rivet_dagster.model.partitions import Window
 from rivet_dagster.model.profile import CatalogSpec
 
 ROWS = 20_000
@@ -211,3 +213,76 @@ def test_a_snapshot_whose_connection_ends_fails_the_group_and_says_why(database,
     assert caught.value.code == "RVT-510"
     assert "has ended: terminating connection due to administrator command" in str(caught.value)
     assert folder.versions("read") == []
+
+
+def test_a_connection_that_ends_while_it_reads_fails_the_group(database, project):
+    """Nothing is published, and a retry may succeed."""
+    execute(database, "CREATE OR REPLACE VIEW slow AS SELECT id, pg_sleep(0.001)::text AS slept FROM one")
+    folder = project(reading(database, "SELECT count(slept) AS n FROM slow", {"slow": source("slow", filter="id > 0")}))
+
+    def end() -> None:
+        query = (
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE '%pg_sleep%' AND state = 'active'"
+        )
+        with psycopg.connect(database.dsn, autocommit=True) as connection:
+            while not connection.execute(f"{query} AND pid <> pg_backend_pid()").fetchall():
+                pass
+
+    thread = threading.Thread(target=end)
+    thread.start()
+    with pytest.raises(RivetError) as caught:
+        folder.run("read")
+    thread.join()
+    assert caught.value.code == "RVT-510"
+    assert "terminating connection due to administrator command" in str(caught.value)
+    assert folder.versions("read") == []
+    assert held_in(database) == []
+
+
+def test_good_rows_and_errors_are_those_of_one_moment(database, project):
+    """They are read in several passes, while values become bad and good again."""
+    execute(
+        database,
+        "CREATE TABLE prices (id int PRIMARY KEY, price text)",
+        "INSERT INTO prices SELECT n, CASE n % 10 WHEN 0 THEN 'none' ELSE n::text END FROM generate_series(1, 5000) n",
+    )
+    query = "-- rivet:on_error: quarantine\nSELECT id, price FROM prices"
+    given = source("prices", columns=["id", {"price": "CAST(price AS INT)"}], options=SHARED)
+    folder = project(reading(database, query, {"prices": given}))
+    stop = threading.Event()
+
+    def change() -> None:
+        with psycopg.connect(database.dsn, autocommit=True) as connection:
+            while not stop.is_set():
+                connection.execute(
+                    "UPDATE prices SET price = CASE price WHEN 'none' THEN '7' ELSE 'none' END WHERE id % 3 = 0"
+                )
+
+    thread = threading.Thread(target=change)
+    thread.start()
+    try:
+        for _ in range(2):
+            result = folder.run("read")
+            assert len(folder.rows("read")) + result.errors.count == 5000
+            assert len(folder.table("read__errors")) == result.errors.count > 0
+    finally:
+        stop.set()
+        thread.join()
+
+
+def test_the_window_of_a_partition_is_left_to_the_database(database, project):
+    execute(
+        database,
+        "CREATE TABLE daily (id int, day date)",
+        "INSERT INTO daily SELECT n, DATE '2024-01-01' + n % 10 FROM generate_series(1, 100) n",
+    )
+    partitions = {"type": "daily", "column": "day", "start": "2024-01-01"}
+    given = source("daily", partitions=partitions)
+    strategy = "-- rivet:partitions: {type: daily, column: day, start: 2024-01-01}\n-- rivet:write_strategy: {mode: snapshot, partition_column: day}\n"
+    folder = project(reading(database, f"{strategy}SELECT * FROM daily", {"daily": given}))
+    joint = folder.assembly.joint("read")
+    days = (datetime(2024, 1, 3, tzinfo=UTC), datetime(2024, 1, 4, tzinfo=UTC))
+    window = Window(joint.partitions, ("2024-01-03",), days)
+    result = folder.run("read", window=window)
+    assert "GreaterThanOrEqual(day," in result.plans["read"].text
+    assert len(folder.rows("read")) == 10

@@ -44,6 +44,9 @@ _LOST = (
     "Stale file handle",
     "StatusCode.UNAVAILABLE",
     "RETRIES_EXCEEDED",
+    "An I/O error occurred while sending to the backend",
+    "terminating connection due to",
+    "the database system is",
 )
 """Parts of messages about a machine or storage that was not available for a while, which is no error of the query."""
 _RECURSION = "Spark 4.0 cannot compute WITH RECURSIVE: use Spark 4.1 or newer (pip install 'pyspark>=4.1,<5')."

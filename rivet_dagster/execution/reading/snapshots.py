@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 
 from rivet_dagster.catalogs.capabilities.sources import HasSnapshots, Snapshot
+from rivet_dagster.catalogs.registry import catalog_class
 from rivet_dagster.compiler.joints import SourceJoint
 from rivet_dagster.errors import RivetError
 from rivet_dagster.execution.reading.inputs import source_reference
@@ -24,11 +25,12 @@ class Snapshots:
 
     def __init__(self, runtime: Runtime, names: Iterable[str]) -> None:
         self._runtime = runtime
+        specs = {spec.name: spec for spec in runtime.assembly.catalogs}
         joints = [joint for name in sorted(names) if isinstance(joint := runtime.assembly.joint(name), SourceJoint)]
         self._sources = [
             joint
             for joint in joints
-            if not is_external(joint) and isinstance(runtime.catalog(joint.catalog), HasSnapshots)
+            if not is_external(joint) and issubclass(catalog_class(specs[joint.catalog].type), HasSnapshots)
         ]
         self._tables = Counter(source.catalog for source in self._sources)
         self._held: dict[str, Snapshot] = {}

@@ -43,9 +43,10 @@ _AS_TEXT = frozenset(
 
 _IN_ARRAYS = frozenset({"bool", "int2", "int4", "int8", "float4", "float8", "text", "varchar", "bpchar"})
 
-_SINCE_GREGORY = "value >= DATE '1582-10-15' AND value < CAST('infinity' AS {type})"
-_BEFORE = "value > CAST('-infinity' AS {type}) AND value < DATE '1582-10-05'"
-_OF_OUR_TIME = "value >= DATE '0001-01-01' AND value < DATE '1582-10-05'"
+# Constants of the column's own type: others would be converted for each row.
+_SINCE_GREGORY = "value >= CAST('1582-10-15' AS {type}) AND value < CAST('infinity' AS {type})"
+_BEFORE = "value > CAST('-infinity' AS {type}) AND value < CAST('1582-10-05' AS {type})"
+_OF_OUR_TIME = "value >= CAST('0001-01-01' AS {type}) AND value < CAST('1582-10-05' AS {type})"
 """The JDBC driver has no days from October 5 to 14 of 1582, and of a ``timestamp`` no years before our time."""
 _OF_TIME = {
     "date": ("date", f"{_SINCE_GREGORY} OR {_BEFORE}", "infinity, or a day from October 5 to 14 of 1582"),
