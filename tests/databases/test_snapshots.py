@@ -221,9 +221,7 @@ def test_a_connection_that_ends_while_it_reads_fails_the_group(database, project
     folder = project(reading(database, "SELECT count(slept) AS n FROM slow", {"slow": source("slow", filter="id > 0")}))
 
     def end() -> None:
-        query = (
-            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE '%pg_sleep%' AND state = 'active'"
-        )
+        query = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE '%slept%' AND state = 'active'"
         with psycopg.connect(database.dsn, autocommit=True) as connection:
             while not connection.execute(f"{query} AND pid <> pg_backend_pid()").fetchall():
                 pass
@@ -278,7 +276,10 @@ def test_the_window_of_a_partition_is_left_to_the_database(database, project):
     )
     partitions = {"type": "daily", "column": "day", "start": "2024-01-01"}
     given = source("daily", partitions=partitions)
-    strategy = "-- rivet:partitions: {type: daily, column: day, start: 2024-01-01}\n-- rivet:write_strategy: {mode: snapshot, partition_column: day}\n"
+    strategy = (
+        "-- rivet:partitions: {type: daily, column: day, start: 2024-01-01}\n"
+        "-- rivet:write_strategy: {mode: snapshot, partition_column: day}\n"
+    )
     folder = project(reading(database, f"{strategy}SELECT * FROM daily", {"daily": given}))
     joint = folder.assembly.joint("read")
     days = (datetime(2024, 1, 3, tzinfo=UTC), datetime(2024, 1, 4, tzinfo=UTC))
