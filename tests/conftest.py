@@ -15,7 +15,7 @@ from alembic.script import ScriptDirectory
 from support.class_archive import use_archive
 from support.example import example, example_run  # noqa: F401, these are fixtures
 from support.folders import Files, ProjectFolder
-from support.iceberg import iceberg_settings
+from support.iceberg import jar_settings
 from support.servers import database, iceberg_rest, nessie, postgres, s3  # noqa: F401, these are fixtures
 from support.spark import (
     MASTER,
@@ -158,7 +158,7 @@ def engine(tmp_path_factory: pytest.TempPathFactory) -> PySparkEngine:
     if REMOTE in os.environ:
         config = {key: value for key, value in settings(Path()).items() if key in OF_SESSIONS}
         return PySparkEngine(EngineSpec("spark", "pyspark", options={**where(), "config": config}))
-    options = {"master": MASTER, "config": settings(tmp_path_factory.mktemp("spark")) | iceberg_settings()}
+    options = {"master": MASTER, "config": settings(tmp_path_factory.mktemp("spark")) | jar_settings()}
     return PySparkEngine(EngineSpec("spark", "pyspark", options=options))
 
 

@@ -30,7 +30,7 @@ import install as installation  # noqa: E402
 
 HOME = ROOT / ".matrix"
 LOCKED_PYTHON = "3.11"
-EXTRAS = ("connect", "fast", "pandas", "ui")
+EXTRAS = ("connect", "fast", "pandas", "postgres", "ui")
 TOOLS = ("duckdb", "hypothesis", "polars", "pyiceberg[sql-postgres]", "pytest", "pytest-xdist")
 """What the tests below import besides the package and its extras."""
 SHOWN = """
@@ -54,6 +54,7 @@ TESTS = {
         "tests/spark/test_engine_conformance.py",
         "tests/dagster/test_io_manager.py",
     ],
+    "databases": ["tests/databases/test_types.py", "tests/databases/test_snapshots.py"],
     "definitions": ["tests/dagster/test_definitions.py"],
     "command line": ["tests/unit/cli/test_command_line.py", "tests/unit/cli/test_doctor.py"],
     "Connect": ["tests/spark/test_connect.py::test_everything_is_the_same_on_a_server[conformance]"],

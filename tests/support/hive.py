@@ -22,7 +22,7 @@ from rivet_dagster.model.profile import CatalogSpec, EngineSpec
 from rivet_dagster.model.storage import Published
 from rivet_dagster.model.write_plan import ReplaceAll
 from rivet_dagster.testing.tables import TABLE
-from support.iceberg import iceberg_settings  # what starts the JVM first decides what it has
+from support.iceberg import jar_settings  # what starts the JVM first decides what it has
 from support.joint_by_joint import QUICK
 from support.spark import MASTER, settings
 
@@ -41,7 +41,7 @@ class HiveSpark:
         ran = stopped()
         options = {"metastore": str(place / "metastore"), "warehouse": str(place / "warehouse")}
         needs = SparkCatalog(CatalogSpec("hive", "spark", options), place).session_needs("pyspark")
-        declared = {"master": MASTER, "config": settings(place) | iceberg_settings() | dict(needs.config) | java(place)}
+        declared = {"master": MASTER, "config": settings(place) | jar_settings() | dict(needs.config) | java(place)}
         try:
             yield cls(PySparkEngine(EngineSpec("spark", "pyspark", options=declared)), place)
         finally:

@@ -20,6 +20,8 @@ from support.nessie import Nessie
 from support.postgres import Postgres
 from support.spark import MASTER
 
+POSTGRES_DRIVER = "org.postgresql:postgresql:42.7.14"
+
 KINDS = ("hadoop", "rest", "postgres", "sqlite", "nessie")
 """The kinds of catalog that ``declared`` makes."""
 
@@ -72,8 +74,11 @@ def need_iceberg() -> None:
     jars(*PACKAGES)
 
 
-def iceberg_settings() -> dict[str, str]:
-    """Return the settings with which Spark has Iceberg; none where there are no jars for it."""
-    if not has_runtime(spark_version()) or not are_there(PACKAGES):
+def jar_settings() -> dict[str, str]:
+    """Return the settings with which Spark has Iceberg and a driver of PostgreSQL, as far as there are jars for it."""
+    has_iceberg = has_runtime(spark_version())
+    packages = PACKAGES if has_iceberg else (POSTGRES_DRIVER,)
+    if not are_there(packages):
         return {}
-    return {"spark.jars": ",".join(str(jar(package)) for package in PACKAGES), "spark.sql.extensions": EXTENSIONS}
+    extensions = {"spark.sql.extensions": EXTENSIONS} if has_iceberg else {}
+    return {"spark.jars": ",".join(str(jar(package)) for package in packages), **extensions}
