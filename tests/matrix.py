@@ -54,7 +54,7 @@ TESTS = {
         "tests/spark/test_engine_conformance.py",
         "tests/dagster/test_io_manager.py",
     ],
-    "databases": ["tests/databases/test_types.py", "tests/databases/test_snapshots.py"],
+    "databases": ["tests/databases/test_types.py", "tests/databases/test_late_commits.py"],
     "definitions": ["tests/dagster/test_definitions.py"],
     "command line": ["tests/unit/cli/test_command_line.py", "tests/unit/cli/test_doctor.py"],
     "Connect": ["tests/spark/test_connect.py::test_everything_is_the_same_on_a_server[conformance]"],
