@@ -47,7 +47,7 @@ KINDS = {
 }
 
 
-@pytest.mark.nightly(but=2)
+@pytest.mark.nightly(but=1)
 @pytest.mark.parametrize("value", KINDS.values(), ids=KINDS)
 def test_returned_rows_are_read_by_assets_and_joints(project, instance, value):
     shop, seen = project(READS), []

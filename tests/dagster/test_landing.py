@@ -42,6 +42,7 @@ def landed(result) -> dict:
     return event.materialization.metadata["rivet/landed"].value
 
 
+@pytest.mark.nightly
 def test_a_materialization_names_its_consumed_files(folder, instance):
     result = run(folder, instance)
     assert result.success

@@ -118,6 +118,7 @@ def test_materialize_accepts_the_assets_directly(project, instance):
     assert len(sales.rows("report")) == 3
 
 
+@pytest.mark.nightly
 def test_one_asset_alone_reads_its_stored_upstream(project, instance, sql_executions):
     sales = project(SALES)
     run(sales.root, instance)

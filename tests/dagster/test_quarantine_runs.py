@@ -87,7 +87,7 @@ def test_an_error_table_that_was_never_published_cannot_be_told(project, instanc
     assert "RVT-401 joint report: 'report' has never been materialized" in failure.user_failure_data.description
 
 
-@pytest.mark.nightly(but=2)
+@pytest.mark.nightly(but=1)
 @pytest.mark.parametrize(("limit", "code"), [(2, 5), (3, 0), ("59%", 5), ("60%", 0)])
 def test_the_limit_decides_what_the_command_line_ends_with(project, capfd, limit, code):
     shop = project(sales(on_error={"mode": "quarantine", "max_errors": limit}))

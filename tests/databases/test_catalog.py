@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import sys
 import time
+from pathlib import Path
 
 import psycopg
 import pytest
 from support.databases import execute, reading, source
-from support.postgres import Database, pooler_of, standby_of
+from support.postgres import Database, pooler_of, standby_of, tls_server
 
 from rivet_dagster.catalogs.jdbc import JdbcCatalog
 from rivet_dagster.cli.main import main
@@ -33,7 +34,7 @@ def database(postgres) -> Database:
 
 def catalog(database: Database, **options) -> JdbcCatalog:
     given = {"url": database.jdbc, "user": database.user, "password": database.password, **options}
-    return JdbcCatalog(CatalogSpec("shop", "jdbc", given), None)
+    return JdbcCatalog(CatalogSpec("shop", "jdbc", given), Path())
 
 
 def failure(call, *arguments) -> RivetError:
@@ -52,7 +53,7 @@ def test_columns_tables_and_addresses(database):
     assert catalog(database, schema="mart").tables("") == ("kept", "latest", "public.orders")
     assert shop.uri("mart.latest") == f"postgresql://127.0.0.1:{database.port}/{database.name}/mart.latest"
     parameters = f"{database.jdbc}?user={database.user}&password={database.password}&ApplicationName=x"
-    by_url = JdbcCatalog(CatalogSpec("shop", "jdbc", {"url": parameters}), None)
+    by_url = JdbcCatalog(CatalogSpec("shop", "jdbc", {"url": parameters}), Path())
     assert by_url.tables("o") == ("orders",)
     assert by_url.uri("orders") == f"postgresql://127.0.0.1:{database.port}/{database.name}/public.orders"
 
@@ -75,6 +76,8 @@ def test_the_version_of_data_changes_with_each_change(database):
     assert changed("DELETE FROM orders WHERE id = 11")
     assert changed("CREATE TABLE kept_rows AS TABLE orders", "TRUNCATE orders")
     assert changed("INSERT INTO orders SELECT * FROM kept_rows")
+
+    assert changed("ALTER TABLE orders ADD COLUMN note text")
 
     by_column = {"version_by": "id"}
     before = shop.data_version("orders", by_column)
@@ -143,6 +146,14 @@ def test_without_the_package_the_extra_is_named(database, monkeypatch):
     assert "rivet_dagster[postgres]" in error.diagnostics[0].remediation
 
 
+def test_a_driver_that_spark_has_not_is_named(database, project):
+    given = {"orders": source("orders", columns=["id"])}
+    folder = project(reading(database, "SELECT * FROM orders", given, driver="no.such.Driver"))
+    error = failure(folder.run, "read")
+    assert "no jar of Spark's session has the class no.such.Driver" in str(error)
+    assert "`packages` or `jars`" in error.diagnostics[0].remediation
+
+
 def test_wrong_declarations_are_found_before_anything_runs(tmp_path, database, project):
     options = {"partition_by": "id", "casts": {"amount": "numeric(38, 9"}, "fetchsize": 5}
     wrong = reading(
@@ -170,7 +181,8 @@ def test_wrong_declarations_are_found_before_anything_runs(tmp_path, database, p
     for told in (
         "no table of a database can be called 'x.y.z'",
         "`partition_by` needs `partitions`",
-        "`casts` must have a type of the database for each column, and has none for amount",
+        "`casts` casts amount to 'numeric(38, 9'",
+        "Cast it to one of boolean, smallint,",
         "unknown option 'fetchsize'",
     ):
         assert told in text
@@ -228,3 +240,24 @@ def test_commands_speak_it(database, project, capsys):
     shown = printed("doctor", "--format", "json")
     assert "several connections can read one snapshot of it" in shown
     assert database.password not in shown
+
+
+def test_a_connection_is_encrypted_and_the_server_proves_who_it_is(project, tmp_path):
+    with tls_server(tmp_path) as (server, certificate):
+        database = server.database()
+        execute(database, "CREATE TABLE orders (id int)", "INSERT INTO orders VALUES (7)")
+        (tmp_path / "project").mkdir()
+        (tmp_path / "project/root.crt").write_bytes(certificate.read_bytes())
+        safe = {"sslmode": "verify-full", "sslrootcert": "root.crt"}
+        folder = project(reading(database, "SELECT id FROM orders", {"orders": source("orders")}, **safe))
+        folder.run("read")
+        assert folder.rows("read") == [{"id": 7}]
+        elsewhere = catalog(
+            database,
+            url=database.jdbc.replace("127.0.0.1", "localhost"),
+            sslmode="verify-full",
+            sslrootcert=str(certificate),
+        )
+        error = failure(elsewhere.tables, "")
+        assert error.code == "RVT-403"
+        assert 'does not match host name "localhost"' in str(error)

@@ -77,6 +77,7 @@ def test_no_row_is_missed_or_read_twice(events, project, monkeypatch):
     assert found == expected
 
 
+@pytest.mark.nightly
 def test_without_the_option_rows_are_missed(events, project):
     found, expected = runs_while_others_write(project_of(project, events), events)
     assert found != expected

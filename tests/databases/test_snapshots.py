@@ -7,11 +7,13 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from pathlib import Path
 
 import psycopg
 import pytest
 from support.databases import execute, reading, rows, source
 from support.postgres import Database
+from support.torture import examples
 
 from rivet_dagster.catalogs.jdbc import JdbcCatalog
 from rivet_dagster.catalogs.jdbc.postgres import reading as postgres_reading
@@ -114,6 +116,7 @@ def test_a_gated_source_is_judged_at_the_snapshot_that_is_published(database, pr
     assert folder.rows("read") == [{"total": TOTAL}]
 
 
+@pytest.mark.nightly(but=6)
 @pytest.mark.parametrize(
     ("options", "parts"),
     [
@@ -142,7 +145,8 @@ def test_each_row_is_read_once_however_they_are_shared_out(database, project, op
             *([f"ANALYZE {table}"] if analyzed else []),
         )
     catalog = JdbcCatalog(
-        CatalogSpec("shop", "jdbc", {"url": database.jdbc, "user": database.user, "password": database.password}), None
+        CatalogSpec("shop", "jdbc", {"url": database.jdbc, "user": database.user, "password": database.password}),
+        Path(),
     )
     snapshot = catalog.snapshot(1)
     relation = snapshot.relation(table, options)
@@ -259,7 +263,7 @@ def test_good_rows_and_errors_are_those_of_one_moment(database, project):
     thread = threading.Thread(target=change)
     thread.start()
     try:
-        for _ in range(2):
+        for _ in range(examples(1, 5)):
             result = folder.run("read")
             assert len(folder.rows("read")) + result.errors.count == 5000
             assert len(folder.table("read__errors")) == result.errors.count > 0

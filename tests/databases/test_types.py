@@ -10,6 +10,7 @@ from decimal import Decimal
 import pytest
 from support.databases import execute, reading, rows, source
 from support.postgres import Database
+from support.torture import some
 
 from rivet_dagster.errors import RivetError
 
@@ -180,7 +181,7 @@ def test_any_day_and_time_is_the_same_or_an_error(database, project):
         "day": ("-infinity", "1582-10-14"),
         "moment": ("infinity", "1582-10-10"),
     }
-    for column, text in [(column, text) for column, texts in wrong.items() for text in texts]:
+    for column, text in some([(column, text) for column, texts in wrong.items() for text in texts], 2):
         execute(
             database,
             "DROP TABLE IF EXISTS wrong",
@@ -192,6 +193,10 @@ def test_any_day_and_time_is_the_same_or_an_error(database, project):
             folder.run("read")
         assert f"the column {column} holds infinity" in str(caught.value)
         assert f"casts: {{{column}: 'text'}}" in str(caught.value)
+        again = source("wrong", options={"casts": {column: "timestamp"}})  # no way around the check
+        folder.write(reading(database, f"SELECT {column} FROM wrong", {"wrong": again}))
+        with pytest.raises(RivetError, match=f"the column {column} holds infinity"):
+            folder.run("read")
         cast = source("wrong", columns=[column], options={"casts": {column: "text"}})
         folder.write(reading(database, f"SELECT {column} FROM wrong", {"wrong": cast})).run("read")
         (row,) = folder.rows("read")

@@ -87,6 +87,7 @@ def changing_at(place, monkeypatch, step: str, change) -> list:
     return left
 
 
+@pytest.mark.nightly(but=6)
 @pytest.mark.parametrize("step", STEPS)
 @pytest.mark.parametrize("change", CHANGES)
 @pytest.mark.parametrize("work", [APPENDED, ADDED])

@@ -77,7 +77,7 @@ def test_a_version_that_is_published_meanwhile_stays(place, monkeypatch):
     assert scan.to_arrow()["message"].to_pylist() == ["new"]
 
 
-@pytest.mark.nightly(but=3)
+@pytest.mark.nightly(but=1)
 @pytest.mark.parametrize("base_has", [True, False])
 def test_what_is_evicted_in_an_environment_is_gone_there_unless_another_version_is_published(
     place, base_has, monkeypatch

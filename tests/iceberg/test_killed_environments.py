@@ -141,6 +141,7 @@ def test_a_merge_that_was_killed_can_be_dropped(tmp_path, monkeypatch):
     assert left
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("kind", some(["hadoop", "sqlite"], 1))
 def test_a_kill_of_a_drop_is_finished_by_the_next_command_or_the_sweep(tmp_path, kind):
     """It is listed or not, the base is never touched, and in the end nothing of it is left."""

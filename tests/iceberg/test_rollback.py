@@ -199,6 +199,7 @@ def test_errors_come_back_with_the_rows(tmp_path):
         assert rows["message"].to_pylist() == messages
 
 
+@pytest.mark.nightly
 def test_spark_reads_and_writes_what_has_come_back(iceberg_session, tmp_path):
     """Also where the partitions were of a column that has gone since, of which older files still are."""
     options = declared("hadoop", tmp_path / "lake")

@@ -50,6 +50,7 @@ def test_good_rows_and_errors_of_a_source_are_of_one_snapshot(tmp_path, monkeypa
     assert (json.loads(error["row"])["id"], result.errors.count) == (2, 1)
 
 
+@pytest.mark.nightly
 def test_appended_errors_share_the_files_of_the_earlier_ones(tmp_path, application):
     need_iceberg()
     casts = {"columns": [{"id": "CAST(id AS INT)"}], "options": {"landing": True}}
@@ -169,6 +170,7 @@ OLD = Work([1], errors=["old"], identity="old/orders")
 NEW = Work([2], plan=APPEND, errors=["new"], identity="new/orders")
 
 
+@pytest.mark.nightly
 def test_rows_of_iceberg_tables_are_separated_as_those_of_files(tmp_path, iceberg_session):
     """Random queries, as in tests/spark/test_separation.py."""
     session = iceberg_session(lake=declared("hadoop", tmp_path / "lake"))

@@ -43,7 +43,7 @@ def read(place, table: str) -> list:
     return sorted(rows, key=str)
 
 
-@pytest.mark.nightly(but=3)
+@pytest.mark.nightly(but=1)
 @pytest.mark.parametrize("plan", PLANS, ids=lambda plan: type(plan).__name__)
 def test_names_of_fields_that_need_quotes_and_texts_with_a_collation(place, plan):
     def batch(number: int, text: str, n: str = "1", key: int = 1) -> str:

@@ -375,6 +375,7 @@ def test_a_missing_file_is_an_error_of_the_source_and_leaves_the_previous_table(
     assert_unchanged(gone, "out", before)
 
 
+@pytest.mark.nightly(but=1)
 @pytest.mark.parametrize("wrong", ["nmae(id) AS id", "1 / (id - id) AS id", "id id id"])
 @pytest.mark.parametrize(("culprit", "upstream"), [("paid", "orders"), ("totals", "middle"), ("ranked", "totals")])
 def test_an_error_inside_a_fused_group_names_the_joint_and_the_line_at_fault(project, culprit, upstream, wrong):
@@ -425,6 +426,7 @@ def python(body: str, parameters: str = "base", head: str = "") -> dict[str, str
     return {**BASE, "joints/made.py": f"{head}\n\ndef transform({parameters}):\n    {body}\n"}
 
 
+@pytest.mark.nightly(but=4)
 @pytest.mark.parametrize(
     "body",
     [

@@ -101,6 +101,7 @@ def test_files_of_any_name_in_any_folder_are_read(project):
     assert zone_files(drop) == []
 
 
+@pytest.mark.nightly(but=1)
 @pytest.mark.parametrize("table", ["incoming", "incoming/*.csv", "incoming/{a,b,c}*"])
 def test_a_file_that_arrives_during_a_run_is_read_by_the_next(project, table):
     """A Python joint adds it after the files were listed and before they are published."""

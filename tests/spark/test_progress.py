@@ -36,6 +36,7 @@ def write(session, warehouse):
     return write
 
 
+@pytest.mark.nightly(but=1)
 @pytest.mark.parametrize("adaptive", [True, False])
 def test_progress_of_a_write_grows_and_ends_at_the_totals(session, write, adaptive):
     session.spark.conf.set("spark.sql.adaptive.enabled", adaptive)

@@ -134,6 +134,7 @@ def test_it_is_removed_after_its_last_reader_where_it_says_so(shop):
     assert len(shop.rows("totals")) == 1
 
 
+@pytest.mark.nightly
 def test_its_row_errors_are_published_beside_it(shop):
     shop.write({
         "data/raw.csv": csv("1,10,1", "2,x,2"),

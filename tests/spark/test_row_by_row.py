@@ -83,6 +83,7 @@ def test_errors_travel_with_their_rows(tables: PySparkSession) -> None:
     assert scans(tables, query.good()[0]) == 1
 
 
+@pytest.mark.nightly
 def test_a_joint_with_two_readers_is_asked_by_itself(tables: PySparkSession) -> None:
     first = "SELECT id, s, CAST(ds AS DATE) AS day FROM t"
     ctes = (

@@ -132,6 +132,7 @@ def location(hive: HiveSpark, folder: Path, table: str = TABLE) -> Path:
     return Path(next(row.data_type for row in described if row.col_name == "Location").removeprefix("file:"))
 
 
+@pytest.mark.nightly
 def test_a_project_is_run_and_a_failed_gate_publishes_nothing(shop, hive, rows, tmp_path, capsys):
     assert main(["-p", str(shop.root), "run", "--format", "json"]) == 0
     first = [

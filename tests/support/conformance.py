@@ -48,6 +48,8 @@ COMMITS = (  # what the metadata's keeper decides: who is first, what is there, 
 
 MOST = 8
 """As many cases of a test as are tried: what they mean is tried on another catalog."""
+LONG = {"test_the_meaning_of_a_history": 1}
+"""How many of the cases that take long."""
 
 
 def with_some_cases(suite: Suite) -> Suite:
@@ -78,7 +80,7 @@ def with_few_cases_by_day(suite: Suite) -> Suite:
         if name.startswith("test_") and test is not None and len(marks(test)) == 1:
             (mark,) = marks(test)
             marked = pytest.mark.parametrize(*mark.args, **mark.kwargs)(copy_of(test))
-            setattr(suite, name, pytest.mark.nightly(but=MOST)(marked))
+            setattr(suite, name, pytest.mark.nightly(but=LONG.get(name, MOST))(marked))
     return suite
 
 

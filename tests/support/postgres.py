@@ -9,7 +9,7 @@ import socket
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import count
@@ -18,6 +18,8 @@ from pathlib import Path
 import psycopg2
 
 from support.maven import missing
+
+NO_SETTINGS: Mapping[str, str] = {}
 
 USER, PASSWORD = "rivet", "pass/word"
 _SECONDS = 60
@@ -59,8 +61,8 @@ class Postgres:
 
 
 @contextmanager
-def postgres_server() -> Iterator[Postgres]:
-    """Yield a server; skip where PostgreSQL is not installed, and fail in CI."""
+def postgres_server(settings: Mapping[str, str] = NO_SETTINGS) -> Iterator[Postgres]:
+    """Yield a server with these ``settings``; skip where PostgreSQL is not installed, and fail in CI."""
 
     def initialize(folder: Path, data: Path) -> list[str]:
         password = folder / "password"
@@ -68,8 +70,25 @@ def postgres_server() -> Iterator[Postgres]:
         command = [f"{_need_programs()}/initdb", "--no-sync", "--auth=scram-sha-256", "--encoding=UTF8", "--locale=C"]
         return [*command, f"--pgdata={data}", f"--username={USER}", f"--pwfile={password}"]
 
-    with _server(initialize) as port:
+    with _server(initialize, settings) as port:
         yield Postgres(port)
+
+
+@contextmanager
+def tls_server(folder: Path) -> Iterator[tuple[Postgres, Path]]:
+    """Yield a server with a certificate for this machine, and the file of the certificate, both in ``folder``."""
+    certificate, key = folder / "server.crt", folder / "server.key"
+    command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=rivet"]
+    command += ["-addext", "subjectAltName=IP:127.0.0.1", "-keyout", key, "-out", certificate]
+    subprocess.run(command, check=True, capture_output=True)
+    if os.geteuid() == 0:  # the server runs as somebody else, who alone may read the key
+        shutil.chown(key, "postgres", "postgres")
+        for place in (folder, *folder.parents[:-1]):
+            place.chmod(place.stat().st_mode | 0o011)
+    key.chmod(0o600)
+    settings = {"ssl": "on", "ssl_cert_file": str(certificate), "ssl_key_file": str(key)}
+    with postgres_server(settings) as server:
+        yield server, certificate
 
 
 @contextmanager
@@ -113,7 +132,7 @@ def pooler_of(database: Database) -> Iterator[Database]:
 
 
 @contextmanager
-def _server(initialize: Callable[[Path, Path], list[str]]) -> Iterator[int]:
+def _server(initialize: Callable[[Path, Path], list[str]], further: Mapping[str, str] = NO_SETTINGS) -> Iterator[int]:
     """Yield the port of a server, whose data ``initialize``, a command, makes in a folder."""
     programs = _need_programs()
     # Not in a folder of pytest's, which nobody else may enter, and the server refuses to run as root.
@@ -124,6 +143,7 @@ def _server(initialize: Callable[[Path, Path], list[str]]) -> Iterator[int]:
         subprocess.run([*as_user, *initialize(folder, data)], check=True, capture_output=True, cwd=folder)
         port = _free_port()
         settings = {"port": port, "listen_addresses": "127.0.0.1", "unix_socket_directories": "", "fsync": "off"}
+        settings |= further
         command = [f"{programs}/postgres", f"-D{data}", *(f"-c{key}={value}" for key, value in settings.items())]
         with log.open("w") as output:
             server = subprocess.Popen(

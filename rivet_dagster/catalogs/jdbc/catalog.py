@@ -10,6 +10,7 @@ from urllib.parse import quote
 from rivet_dagster.catalogs.capabilities.sources import HasSnapshots, ListsTables, TellsLocations
 from rivet_dagster.catalogs.jdbc.examining import examine
 from rivet_dagster.catalogs.jdbc.options import CONNECTIONS, OPTIONS, SourceOptions, wrong_options, wrong_source
+from rivet_dagster.catalogs.jdbc.postgres.columns import wrong_casts
 from rivet_dagster.catalogs.jdbc.postgres.connection import Database
 from rivet_dagster.catalogs.jdbc.postgres.reading import DRIVER, PACKAGE, PostgresSnapshot, Reader
 from rivet_dagster.catalogs.jdbc.postgres.table import find_table, list_tables, table_name
@@ -52,6 +53,7 @@ class JdbcCatalog(HasSnapshots, ListsTables, TellsLocations):
                 yield Wrong(told.code, "table", told.message, told.remediation)
         if not is_written:
             yield from wrong_source(own)
+            yield from wrong_casts(own.get("casts"))
 
     @classmethod
     def written_locations(cls, options: Mapping[str, Any], table: str) -> Iterable[Location]:
@@ -73,7 +75,7 @@ class JdbcCatalog(HasSnapshots, ListsTables, TellsLocations):
         refuse_wrong_options(JdbcCatalog, f"catalog '{spec.name}'", spec.options)
         self.name = spec.name
         self._connections = int(spec.options.get("connections", CONNECTIONS))
-        self._database = Database.of(spec.name, spec.options)
+        self._database = Database.of(spec.name, spec.options, root)
         self._schema = str(spec.options.get("schema", _SCHEMA))
         self._reader = Reader(self._database, self._schema, str(spec.options.get("driver", DRIVER)))
 

@@ -8,11 +8,14 @@ JVM, and infinity is a day of the year 9999.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from rivet_dagster.entry_points import is_unexpanded
 from rivet_dagster.errors import RivetError, nearest
+from rivet_dagster.model.convert import show
+from rivet_dagster.model.plugins import Wrong
 from rivet_dagster.model.relations import Unreadable
 from rivet_dagster.sql.database_table import SelectedColumn
 
@@ -59,9 +62,23 @@ _OF_TIME = {
 }
 """By type: Spark's name, the condition for a value that arrives as it is, and which ones do not."""
 
+_CASTABLE = {
+    "boolean": "bool",
+    "smallint": "int2",
+    "integer": "int4",
+    "bigint": "int8",
+    "real": "float4",
+    "double precision": "float8",
+    "text": "text",
+    "bytea": "bytea",
+    "date": "date",
+    "timestamp": "timestamp",
+    "timestamptz": "timestamptz",
+}
+"""The types to which a user may cast, besides ``numeric(p, s)``, with their names in ``pg_type``."""
+
 _MOST_DIGITS = 38
-_NUMERIC = re.compile(r"numeric ?\( ?(\d+)(?: ?, ?(-?\d+))? ?\)", re.IGNORECASE)
-_TEXT_TYPES = frozenset({"text", "varchar", "character varying"})
+_NUMERIC = re.compile(r"numeric ?\( ?(\d{1,2})(?: ?, ?(\d{1,2}))? ?\)", re.IGNORECASE)
 
 _FACTS = """
 WITH RECURSIVE typed(number, name, type, modifier) AS (
@@ -105,6 +122,21 @@ class ReadColumn:
     spark_type: str | None
 
 
+def wrong_casts(casts: Any) -> Iterator[Wrong]:
+    """Yield an error for each type of ``casts`` to which values cannot be cast, and then be read exactly.
+
+    >>> [wrong.message for wrong in wrong_casts({"a": "numeric(38, 9)", "b": "timestamptz", "c": "numeric(39, 9)"})]
+    ["`casts` casts c to 'numeric(39, 9)'"]
+    """
+    for column, type_ in casts.items() if isinstance(casts, Mapping) else ():
+        numeric = _NUMERIC.fullmatch(str(type_))
+        fits = numeric is not None and int(numeric[2] or 0) <= int(numeric[1]) <= _MOST_DIGITS and numeric[1] != "0"
+        if not fits and str(type_).lower() not in _CASTABLE and not is_unexpanded(type_):
+            types = f"{', '.join(_CASTABLE)}, or numeric(p, s) of at most {_MOST_DIGITS} digits"
+            message = f"`casts` casts {column} to {show(type_)}"
+            yield Wrong("RVT-204", "options.casts", message, f"Cast it to one of {types}.")
+
+
 def table_columns(connection: psycopg.Connection[Any], table: int) -> list[Column]:
     """Return the columns of the table of that number, in order."""
     return [Column(*row) for row in connection.execute(_FACTS, {"table": table})]
@@ -143,15 +175,15 @@ def _exactly(column: Column, money_digits: int) -> ReadColumn | Unreadable:
     if column.base in _PLAIN:
         return ReadColumn(SelectedColumn(column.name, column.type), _PLAIN[column.base])
     if column.base in _OF_TIME:
-        return ReadColumn(_checked(column), _OF_TIME[column.base][0])
+        return ReadColumn(_checked(column, column.base), _OF_TIME[column.base][0])
     if column.base == "numeric":
         return _numeric(column)
     if column.base == "money":
-        return _read_as(column, f"numeric({19}, {money_digits})")
+        return _cast(column, f"numeric(19, {money_digits})")
     if column.base == "oid":
-        return _read_as(column, "bigint")
+        return _cast(column, "bigint")
     if column.base in _AS_TEXT or column.kind in ("e", "r", "m"):
-        return _read_as(column, "text")
+        return _cast(column, "text")
     if column.element is not None:
         return _array(column)
     return _cannot(column, f"is of the type {column.type}, which Spark has not", "text")
@@ -169,7 +201,7 @@ def _numeric(column: Column) -> ReadColumn | Unreadable:
         return _cannot(column, f"is a {column.type}, and a DECIMAL of Spark has 38 digits", "numeric(38, 9)")
     type_ = f"numeric({precision}, {scale})"
     if _digits(column.modifier) != (precision, scale):
-        return _read_as(column, type_)
+        return _cast(column, type_)
     return ReadColumn(SelectedColumn(column.name, column.type), f"decimal({precision},{scale})")
 
 
@@ -202,26 +234,19 @@ def _array(column: Column) -> ReadColumn | Unreadable:
 
 
 def _cast(column: Column, type_: str) -> ReadColumn:
-    """Return how a column is read by a cast of the user's."""
+    """Return how a column is read by a cast to a type that ``wrong_casts`` has nothing against."""
+    base = _CASTABLE.get(type_.lower(), "numeric")
+    if base in _OF_TIME:
+        return ReadColumn(_checked(column, base, type_), _OF_TIME[base][0])
     numeric = _NUMERIC.fullmatch(type_)
-    spark_type = "string" if type_.lower() in _TEXT_TYPES else None
-    if numeric is not None and 0 <= int(numeric[2] or 0) <= int(numeric[1]) <= _MOST_DIGITS:
-        spark_type = f"decimal({numeric[1]},{numeric[2] or 0})"
+    spark_type = _PLAIN[base] if numeric is None else f"decimal({numeric[1]},{numeric[2] or 0})"
     return ReadColumn(SelectedColumn(column.name, column.type, type_), spark_type)
 
 
-def _read_as(column: Column, type_: str) -> ReadColumn:
-    return (
-        _cast(column, type_)
-        if type_ != "bigint"
-        else ReadColumn(SelectedColumn(column.name, column.type, type_), "bigint")
-    )
-
-
-def _checked(column: Column) -> SelectedColumn:
-    _, condition, what = _OF_TIME[column.base]
-    only_if = condition.format(type=column.base)
-    return SelectedColumn(column.name, column.type, None, only_if, _message(column, what, "text"))
+def _checked(column: Column, base: str, cast: str | None = None) -> SelectedColumn:
+    _, condition, what = _OF_TIME[base]
+    only_if = condition.format(type=base)
+    return SelectedColumn(column.name, column.type, cast, only_if, _message(column, what, "text"))
 
 
 def _message(column: Column, what: str, type_: str) -> str:

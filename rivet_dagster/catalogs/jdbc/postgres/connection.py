@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, quote
 
@@ -39,10 +40,13 @@ class Database:
     tls: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, catalog: str, options: Mapping[str, Any]) -> Database:
-        """Return the database of a catalog with these options, which are valid."""
+    def of(cls, catalog: str, options: Mapping[str, Any], root: Path) -> Database:
+        """Return the database of a catalog with these options, which are valid; paths are relative to ``root``."""
         login = {key: str(options[key]) for key in ("user", "password") if key in options}
-        return cls(catalog, str(options["url"]), login, {key: str(options[key]) for key in TLS if key in options})
+        tls = {key: str(options[key]) for key in TLS if key in options}
+        if "sslrootcert" in tls:
+            tls["sslrootcert"] = str(root.resolve() / tls["sslrootcert"])
+        return cls(catalog, str(options["url"]), login, tls)
 
     @property
     def hosts(self) -> str:
@@ -99,6 +103,10 @@ class Database:
             application_name=READER,
             autocommit=True,
             keepalives_idle=30,
+            keepalives_interval=10,
+            keepalives_count=3,
+            tcp_user_timeout=60_000,
+            prepare_threshold=None,  # a pooler may give each transaction another session
             **{**given, **self.login, **self.tls},
         )
         return connection

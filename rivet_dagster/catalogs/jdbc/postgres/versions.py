@@ -18,31 +18,40 @@ WHERE s.relid = %(table)s OR s.relid IN (SELECT relid FROM pg_partition_tree(%(t
 """
 _SIZE = "SELECT pg_relation_filenode(%(table)s), pg_relation_size(%(table)s)"
 """Of a materialized view: each refresh gives it another file."""
+_COLUMNS = """
+SELECT left(md5(string_agg(attname || ' ' || atttypid || ' ' || atttypmod, ',' ORDER BY attnum)), 8)
+FROM pg_catalog.pg_attribute WHERE attrelid = %(table)s AND attnum > 0 AND NOT attisdropped
+"""
 
 _REMEDY = "Name a column in `options: {version_by: ...}` of the source whose greatest value grows with each change."
 
 
 def data_version(connection: psycopg.Connection[Any], table: Table, version_by: str | None) -> str:
-    """Return a text that changes when the data of a table changes.
+    """Return a text that changes when the data of a table changes, or its columns.
 
     Without ``version_by``, a column whose greatest value and number of values tell it, it is made of the database's own
     counters: these count a second late, also what was rolled back, and begin anew after a crash. So a new text may mean
     no change, and is never proof that there was none. Raises RVT-403 for a view or a foreign table without
     ``version_by``.
     """
+    columns = connection.execute(_COLUMNS, {"table": table.number}).fetchone() or ()
+    return _joined((*_data_version(connection, table, version_by), *columns))
+
+
+def _data_version(connection: psycopg.Connection[Any], table: Table, version_by: str | None) -> tuple[Any, ...]:
     from psycopg import sql
 
     if version_by is not None:
         query = sql.SQL("SELECT max({column})::text, count({column}) FROM {table}").format(
             column=sql.Identifier(version_by), table=sql.Identifier(*table.parts)
         )
-        return _joined(connection.execute(query).fetchone())
+        return connection.execute(query).fetchone() or ()
     if not table.has_blocks:
         message = f"{table} is a view or a foreign table: the database does not count its changes"
         raise RivetError("RVT-403", message, remediation=_REMEDY)
     counted = _SIZE if table.kind == "m" else _COUNTERS
-    return _joined(connection.execute(counted, {"table": table.number}).fetchone())
+    return connection.execute(counted, {"table": table.number}).fetchone() or ()
 
 
-def _joined(row: tuple[Any, ...] | None) -> str:
-    return "-".join("" if value is None else str(value) for value in row or ())
+def _joined(values: tuple[Any, ...]) -> str:
+    return "-".join("" if value is None else str(value) for value in values)
