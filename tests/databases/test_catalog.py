@@ -223,6 +223,8 @@ def test_a_replica_is_read_at_a_snapshot_or_says_that_it_cannot(database, postgr
         assert exports, "and a snapshot can be read by several connections there"
         snapshot = shop.snapshot(1)
         assert snapshot.relation("orders", {"partitions": 2}).before_reading.startswith("SET TRANSACTION ISOLATION")
+        error = failure(snapshot.relation, "orders", {"changed_at": "changed"})
+        assert "a replica does not know of them" in str(error)
         snapshot.close()
 
 

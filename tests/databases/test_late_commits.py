@@ -130,6 +130,14 @@ def test_a_column_that_holds_no_times_is_refused(events, project, options, told)
     assert told in str(caught.value)
 
 
+def test_a_prepared_transaction_is_named():
+    now = datetime(2024, 1, 31, tzinfo=UTC)
+    known = open_transactions.OpenTransactions(now, hidden=0, prepared=now, on_replica=False)
+    with pytest.raises(RivetError) as caught:
+        known.all_before()
+    assert "one is prepared, since 2024-01-31T00:00:00+00:00, and does not tell when it began" in str(caught.value)
+
+
 def test_sessions_that_the_user_may_not_see_are_named(events, project):
     execute(
         events,
