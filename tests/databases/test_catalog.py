@@ -245,7 +245,7 @@ def test_commands_speak_it(database, project, capsys):
 
 
 def test_a_connection_is_encrypted_and_the_server_proves_who_it_is(project, tmp_path):
-    with tls_server(tmp_path) as (server, certificate):
+    with tls_server() as (server, certificate):
         database = server.database()
         execute(database, "CREATE TABLE orders (id int)", "INSERT INTO orders VALUES (7)")
         (tmp_path / "project").mkdir()

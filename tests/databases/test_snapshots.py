@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -227,8 +228,9 @@ def test_a_connection_that_ends_while_it_reads_fails_the_group(database, project
     def end() -> None:
         query = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE '%slept%' AND state = 'active'"
         with psycopg.connect(database.dsn, autocommit=True) as connection:
+            deadline = time.monotonic() + 30
             while not connection.execute(f"{query} AND pid <> pg_backend_pid()").fetchall():
-                pass
+                assert time.monotonic() < deadline
 
     thread = threading.Thread(target=end)
     thread.start()

@@ -259,3 +259,10 @@ def test_columns_that_the_database_computes_and_names_that_need_quotes(database,
     folder = project(files)
     folder.run("read")
     assert folder.rows("read") == [{"id": 1, "order": "a", 'Net "total"': 5, "twice": 10}]
+
+
+def test_nan_in_a_numeric_is_an_error(database, project):
+    execute(database, "CREATE TABLE unsure (id int, amount numeric(10, 2))", "INSERT INTO unsure VALUES (1, 'NaN')")
+    folder = project(reading(database, "SELECT * FROM unsure", {"unsure": source("unsure")}))
+    with pytest.raises(RivetError, match="the column amount holds NaN"):
+        folder.run("read")

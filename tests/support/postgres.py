@@ -75,20 +75,27 @@ def postgres_server(settings: Mapping[str, str] = NO_SETTINGS) -> Iterator[Postg
 
 
 @contextmanager
-def tls_server(folder: Path) -> Iterator[tuple[Postgres, Path]]:
-    """Yield a server with a certificate for this machine, and the file of the certificate, both in ``folder``."""
+def tls_server() -> Iterator[tuple[Postgres, Path]]:
+    """Yield a server with a certificate for this machine, and the file of the certificate."""
+    if shutil.which("openssl") is None:
+        missing("no openssl on this machine (Debian: apt-get install openssl)")
+    with tempfile.TemporaryDirectory(prefix="rivet-postgres-", ignore_cleanup_errors=True) as place:
+        certificate, key = _certified(Path(place))
+        settings = {"ssl": "on", "ssl_cert_file": str(certificate), "ssl_key_file": str(key)}
+        with postgres_server(settings) as server:
+            yield server, certificate
+
+
+def _certified(folder: Path) -> tuple[Path, Path]:
+    """Make a certificate and its key, which the user of the server can read, in ``folder``."""
     certificate, key = folder / "server.crt", folder / "server.key"
     command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=rivet"]
     command += ["-addext", "subjectAltName=IP:127.0.0.1", "-keyout", key, "-out", certificate]
     subprocess.run(command, check=True, capture_output=True)
-    if os.geteuid() == 0:  # the server runs as somebody else, who alone may read the key
+    if _as_other_user(folder):
         shutil.chown(key, "postgres", "postgres")
-        for place in (folder, *folder.parents[:-1]):
-            place.chmod(place.stat().st_mode | 0o011)
     key.chmod(0o600)
-    settings = {"ssl": "on", "ssl_cert_file": str(certificate), "ssl_key_file": str(key)}
-    with postgres_server(settings) as server:
-        yield server, certificate
+    return certificate, key
 
 
 @contextmanager

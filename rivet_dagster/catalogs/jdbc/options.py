@@ -68,7 +68,7 @@ def wrong_source(own: Mapping[str, Any]) -> Iterator[Wrong]:
             known = (*SOURCE_OPTIONS, *STEP_OPTIONS)
             hint = nearest(key, known, listed=False) or f"; known: {', '.join(SOURCE_OPTIONS)}"
             yield Wrong("RVT-203", f"options.{key}", f"unknown option '{key}'{hint}")
-        elif not is_unexpanded(value) and (why := _wrong_value(key, value)) is not None:
+        elif (why := _wrong_value(key, value)) is not None:
             yield Wrong("RVT-204", f"options.{key}", f"`{key}` {why}")
     if "partition_by" in own and "partitions" not in own:
         message = "`partition_by` needs `partitions`: the number of queries among which the rows are shared out"

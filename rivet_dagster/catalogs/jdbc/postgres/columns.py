@@ -12,7 +12,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from rivet_dagster.entry_points import is_unexpanded
 from rivet_dagster.errors import RivetError, nearest
 from rivet_dagster.model.convert import show
 from rivet_dagster.model.plugins import Wrong
@@ -77,6 +76,7 @@ _CASTABLE = {
 }
 """The types to which a user may cast, besides ``numeric(p, s)``, with their names in ``pg_type``."""
 
+_IS_NUMBER = "value <> CAST('NaN' AS numeric)"
 _MOST_DIGITS = 38
 _NUMERIC = re.compile(r"numeric ?\( ?(\d{1,2})(?: ?, ?(\d{1,2}))? ?\)", re.IGNORECASE)
 
@@ -131,7 +131,7 @@ def wrong_casts(casts: Any) -> Iterator[Wrong]:
     for column, type_ in casts.items() if isinstance(casts, Mapping) else ():
         numeric = _NUMERIC.fullmatch(str(type_))
         fits = numeric is not None and int(numeric[2] or 0) <= int(numeric[1]) <= _MOST_DIGITS and numeric[1] != "0"
-        if not fits and str(type_).lower() not in _CASTABLE and not is_unexpanded(type_):
+        if not fits and str(type_).lower() not in _CASTABLE:
             types = f"{', '.join(_CASTABLE)}, or numeric(p, s) of at most {_MOST_DIGITS} digits"
             message = f"`casts` casts {column} to {show(type_)}"
             yield Wrong("RVT-204", "options.casts", message, f"Cast it to one of {types}.")
@@ -202,7 +202,12 @@ def _numeric(column: Column) -> ReadColumn | Unreadable:
     type_ = f"numeric({precision}, {scale})"
     if _digits(column.modifier) != (precision, scale):
         return _cast(column, type_)
-    return ReadColumn(SelectedColumn(column.name, column.type), f"decimal({precision},{scale})")
+    return _number(column, None, f"decimal({precision},{scale})")
+
+
+def _number(column: Column, cast: str | None, spark_type: str) -> ReadColumn:
+    message = _message(column, "NaN", "text")
+    return ReadColumn(SelectedColumn(column.name, column.type, cast, _IS_NUMBER, message), spark_type)
 
 
 def _digits(modifier: int) -> tuple[int, int]:
@@ -238,9 +243,9 @@ def _cast(column: Column, type_: str) -> ReadColumn:
     base = _CASTABLE.get(type_.lower(), "numeric")
     if base in _OF_TIME:
         return ReadColumn(_checked(column, base, type_), _OF_TIME[base][0])
-    numeric = _NUMERIC.fullmatch(type_)
-    spark_type = _PLAIN[base] if numeric is None else f"decimal({numeric[1]},{numeric[2] or 0})"
-    return ReadColumn(SelectedColumn(column.name, column.type, type_), spark_type)
+    if (numeric := _NUMERIC.fullmatch(type_)) is not None:
+        return _number(column, type_, f"decimal({numeric[1]},{numeric[2] or 0})")
+    return ReadColumn(SelectedColumn(column.name, column.type, type_), _PLAIN[base])
 
 
 def _checked(column: Column, base: str, cast: str | None = None) -> SelectedColumn:

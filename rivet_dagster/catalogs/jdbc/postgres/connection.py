@@ -70,7 +70,7 @@ class Database:
 
     @property
     def properties(self) -> dict[str, str]:
-        """What the JDBC driver needs besides the URL."""
+        """The properties that the JDBC driver needs besides the URL."""
         return {**self.login, **self.tls, "ApplicationName": READER, "tcpKeepAlive": "true"}
 
     @property

@@ -34,7 +34,7 @@ AND application_name NOT IN (%s, 'pg_dump') AND backend_type IS DISTINCT FROM 'a
 
 @dataclass(frozen=True)
 class OpenTransactions:
-    """What is known of the transactions that are open.
+    """Facts about the transactions that are open.
 
     ``oldest`` is before the time of each that the user may see; ``hidden`` is the number of sessions that he may not,
     ``prepared`` the time of the oldest one that waits for its second phase. On a replica nothing is known of them.

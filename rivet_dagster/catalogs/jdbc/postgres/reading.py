@@ -25,7 +25,7 @@ PACKAGE = "org.postgresql:postgresql:42.7.14"
 DRIVER = "org.postgresql.Driver"
 
 _SETTINGS = "SET LOCAL TimeZone = 'UTC'; SET LOCAL IntervalStyle = 'iso_8601'"
-"""What the text of a range of times, and of an interval, depends on."""
+"""Settings on which the text of a range of times, and of an interval, depends."""
 _AT_SNAPSHOT = "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY; SET TRANSACTION SNAPSHOT '{}'; "
 _BEGIN = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 _EXPORT = "SELECT pg_export_snapshot(), pg_current_snapshot()::text"

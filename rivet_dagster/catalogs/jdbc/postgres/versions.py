@@ -1,4 +1,4 @@
-"""What tells, without reading rows, that the data of a table has changed."""
+"""The version of a table's data, which tells without reading rows that it has changed."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _REMEDY = "Name a column in `options: {version_by: ...}` of the source whose gre
 def data_version(connection: psycopg.Connection[Any], table: Table, version_by: str | None) -> str:
     """Return a text that changes when the data of a table changes, or its columns.
 
-    Without ``version_by``, a column whose greatest value and number of values tell it, it is made of the database's own
+    It is the greatest value of the column ``version_by``; without one it is made of the database's own
     counters: these count a second late, also what was rolled back, and begin anew after a crash. So a new text may mean
     no change, and is never proof that there was none. Raises RVT-403 for a view or a foreign table without
     ``version_by``.
@@ -42,7 +42,7 @@ def _data_version(connection: psycopg.Connection[Any], table: Table, version_by:
     from psycopg import sql
 
     if version_by is not None:
-        query = sql.SQL("SELECT max({column})::text, count({column}) FROM {table}").format(
+        query = sql.SQL("SELECT max({column})::text FROM {table}").format(
             column=sql.Identifier(version_by), table=sql.Identifier(*table.parts)
         )
         return connection.execute(query).fetchone() or ()
