@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -190,6 +190,24 @@ class EngineSession(ABC):
         An engine that writes to ``CatalogTable`` has this method. Raises RVT-503.
         """
         raise NotImplementedError
+
+    def run_tasks(
+        self,
+        frame: Frame,
+        task: Callable[[Iterator[pa.RecordBatch]], bytes],
+        most: int,
+        progress: Callable[[Progress], None] | None = None,
+    ) -> list[bytes]:
+        """Run the frame's query once, and have ``task`` called where its rows are computed, with batches of these.
+
+        Each call gets the rows of a part of the result, at most ``most`` of them at a time, and all calls together get
+        each row once. The results are returned in any order; where the engine has to repeat a call, the result of one
+        whose rows count. ``task`` is a function of a module, or a ``partial`` of one, and nothing else of that module's
+        package can be imported where it runs. ``progress`` is called as by ``write``.
+
+        By default one call, in this process, gets all rows. Raises RVT-503, RVT-520.
+        """
+        return [task(iter(self.batches(frame)))]
 
     @abstractmethod
     def rows(

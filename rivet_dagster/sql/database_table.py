@@ -38,15 +38,19 @@ class Below:
 
 
 def table_query(
-    table: tuple[str, str],
+    table: tuple[str, str] | str,
     columns: Sequence[SelectedColumn],
     dialect: str,
     shared_out_by: str | None = None,
     below: Below | None = None,
+    only_if: exp.Expr | None = None,
 ) -> str:
     """Return the query of the columns of a ``table``, its schema and name, in parentheses, with an alias.
 
-    It has PART, too, if the rows are ``shared_out_by`` a column. Rows that are not ``below`` are left out.
+    Instead of a table it may be the text of a query of the database, which has the columns.
+
+    It has PART, too, if the rows are ``shared_out_by`` a column. Rows that are not ``below`` are left out, and all where
+    the condition ``only_if`` is not true.
 
     >>> columns = [SelectedColumn("id", "integer"), SelectedColumn("key", "uuid", cast="text")]
     >>> print(table_query(("shop", "Orders"), columns, "postgres", "id"))
@@ -55,12 +59,13 @@ def table_query(
     items = [exp.alias_(_read(column, dialect), column.name, quoted=True) for column in columns]
     if shared_out_by is not None:
         items.append(exp.alias_(_column(shared_out_by), PART, quoted=True))
-    schema, name = (exp.to_identifier(part, quoted=True) for part in table)
-    rows = exp.Select(expressions=items, from_=exp.From(this=exp.Table(this=name, db=schema)))
+    rows = exp.Select(expressions=items, from_=exp.From(this=_rows(table)))
     if below is not None:
         value = _cast(exp.Literal.string(below.value), below.type)
         is_below = exp.LT(this=_column(below.column), expression=value)
         rows.set("where", exp.Where(this=exp.Or(this=is_below, expression=_is_null(_column(below.column)))))
+    if only_if is not None:
+        rows = rows.where(only_if)
     return f"({rows.sql(dialect=dialect)}) rivet_source"
 
 
@@ -83,6 +88,28 @@ def share_conditions(bounds: Sequence[str], type_: str, dialect: str) -> tuple[s
     first = exp.Or(this=below[0], expression=_is_null(_column(PART)))
     between = [exp.And(this=low, expression=high) for low, high in zip(from_, below[1:], strict=False)]
     return tuple(condition.sql(dialect=dialect) for condition in (first, *between, from_[-1]))
+
+
+def is_true(query: str, otherwise: str, type_: str) -> exp.Expr:
+    """Return the condition that the one value of a query is true; else the database raises an error with a text.
+
+    ``type_`` is its name for truth values.
+
+    >>> print(is_true("SELECT TRUE", "it has changed", "boolean").sql(dialect="postgres"))
+    CASE WHEN (SELECT TRUE) THEN TRUE ELSE CAST((SELECT CONCAT('it has changed', NULL)) AS boolean) END
+    """
+    found = exp.Subquery(this=exp.Var(this=query))
+    # In a query of its own, which no planner evaluates before it has to.
+    text = exp.Anonymous(this="CONCAT", expressions=[exp.Literal.string(otherwise), exp.Null()])
+    error = _cast(exp.Subquery(this=exp.select(text)), type_)
+    return exp.Case(ifs=[exp.If(this=found, true=exp.true())], default=error)
+
+
+def _rows(table: tuple[str, str] | str) -> exp.Expr:
+    if isinstance(table, str):
+        return exp.Subquery(this=exp.Var(this=table), alias=exp.TableAlias(this=exp.to_identifier("rivet_rows")))
+    schema, name = (exp.to_identifier(part, quoted=True) for part in table)
+    return exp.Table(this=name, db=schema)
 
 
 def _read(column: SelectedColumn, dialect: str) -> exp.Expr:

@@ -44,7 +44,9 @@ class ErrorTableConformance:
             assert errors_seen(with_errors, session) == ["one"]
             new = transaction.commit("two")
         assert errors_seen(with_errors, session) == ["three", "two"]
-        assert [_of(with_errors, session, version) for version in (old, new)] == [["one"], ["three", "two"]]
+        assert _of(with_errors, session, new) == ["three", "two"]
+        if with_errors.keeps_versions:
+            assert _of(with_errors, session, old) == ["one"]
         assert rows_of(with_errors, session) == [(2, "b", 2)]
         assert new.statistics.rows == 1
 
@@ -102,7 +104,8 @@ class ErrorTableConformance:
         second = write(with_errors, session, ReplaceAll(), [(2, "b", 2)], "two")
         assert with_errors.errors_of(second) is None
         assert errors_seen(with_errors, session) is None
-        assert _of(with_errors, session, first) == ["one"]
+        if with_errors.keeps_versions:
+            assert _of(with_errors, session, first) == ["one"]
         _publish(with_errors, session, 3, ["three"])
         assert errors_seen(with_errors, session) == ["three"]
 
@@ -114,6 +117,8 @@ class ErrorTableConformance:
 
     def test_a_reader_of_errors_finishes_with_them(self, with_errors: HasErrorTables, session: EngineSession) -> None:
         """After another version has been published."""
+        if not with_errors.keeps_versions:
+            pytest.skip("it keeps the current version alone")
         _publish(with_errors, session, 1, ["one"])
         frame = session.load(with_errors.relation(ERRORS, {}))
         _publish(with_errors, session, 2, ["two"])
@@ -153,7 +158,7 @@ class ErrorTableConformance:
         self, with_errors: HasErrorTables, session: EngineSession
     ) -> None:
         """A rollback publishes both."""
-        if not isinstance(with_errors, HasVersions):
+        if not isinstance(with_errors, HasVersions) or not with_errors.keeps_versions:
             pytest.skip("it has no versions")
         first = _publish(with_errors, session, 1, ["one"])
         write(with_errors, session, ReplaceAll(), [(2, "b", 2)], "two")

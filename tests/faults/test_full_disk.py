@@ -11,7 +11,9 @@ from support.folders import sink
 from support.standin import TABLE, StandIn, run
 from support.tables import refused, tree
 
-from rivet_dagster.catalogs.filesystem.versions.manifest import Manifest
+from rivet_dagster.catalogs.filesystem.versions.manifest_file import write_manifest
+from rivet_dagster.catalogs.filesystem.writes import transaction
+from rivet_dagster.catalogs.manifest import Manifest
 from rivet_dagster.engines.pyspark import PySparkEngine
 from rivet_dagster.errors import RivetError
 
@@ -93,14 +95,12 @@ def test_a_full_disk_at_any_write_leaves_the_old_table(root, fill, enough, codes
 
 
 def test_a_full_disk_at_the_manifest_leaves_the_old_table(root, monkeypatch):
-    write = Manifest.write
-
     def write_on_a_full_disk(manifest: Manifest, path: Path) -> None:
         fill_blocks(root, 0)
-        write(manifest, path)
+        write_manifest(manifest, path)
 
     before = tree(root / "lake")
-    monkeypatch.setattr(Manifest, "write", write_on_a_full_disk)
+    monkeypatch.setattr(transaction, "write_manifest", write_on_a_full_disk)
     error = refused(run, root, NEW)
     assert error.code == "RVT-404"
     assert f"cannot write to {root}/lake/.rivet/out: No space left on device" in str(error)

@@ -28,6 +28,8 @@ class HasTargets(Catalog):
 
     write_plans: ClassVar[frozenset[PlanType]]
     """The kinds of write plan that it can carry out."""
+    keeps_versions: ClassVar[bool] = True
+    """Whether a version stays readable for a while after another one has been published."""
 
     @abstractmethod
     def begin(

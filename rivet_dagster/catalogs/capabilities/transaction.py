@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, nullcontext, suppress
 from dataclasses import dataclass
 from datetime import datetime
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Self
 from rivet_dagster.catalogs.heartbeat import send_heartbeats
 from rivet_dagster.engines.contract import Frame, Progress, QueryPlan
 from rivet_dagster.errors import HeartbeatLost, RivetError
+from rivet_dagster.model.check_plan import CompiledCheck
 from rivet_dagster.model.partitions import Window
 from rivet_dagster.model.storage import Base, Provenance, Published, StoredRows
 from rivet_dagster.model.write_plan import WritePlan
@@ -97,6 +98,13 @@ class TableTransaction(ABC):
     @abstractmethod
     def whole(self) -> StoredRows:
         """All rows that the table has once this is committed; the same object as ``batch`` if it has no others."""
+
+    def count_violations(self, rows: StoredRows, checks: Sequence[CompiledCheck]) -> Mapping[str, int]:
+        """Return how many violations of ``checks`` there are among ``rows``, by name, where storage counts them itself.
+
+        ``rows`` are the batch or all rows. By default it counts none, and an engine reads the rows. Raises RVT-403.
+        """
+        return {}
 
     @abstractmethod
     def beat(self) -> None:

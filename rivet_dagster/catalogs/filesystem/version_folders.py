@@ -16,7 +16,7 @@ from rivet_dagster.catalogs.filesystem.sources.source_schema import parquet_in
 from rivet_dagster.catalogs.filesystem.sources.table_files import as_texts, chosen_format
 from rivet_dagster.catalogs.filesystem.versions import lifecycle, staged, withheld
 from rivet_dagster.catalogs.filesystem.versions.layout import TableLayout
-from rivet_dagster.catalogs.filesystem.versions.manifest import Manifest
+from rivet_dagster.catalogs.manifest import Manifest
 from rivet_dagster.catalogs.filesystem.versions.sweep import sweep
 from rivet_dagster.catalogs.filesystem.versions.watermark import max_of, read_override, write_override
 from rivet_dagster.engines.contract import EngineSession

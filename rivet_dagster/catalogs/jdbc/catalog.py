@@ -2,19 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar
-from urllib.parse import quote
+from typing import Any, ClassVar, get_args
 
 from rivet_dagster.catalogs.capabilities.sources import HasSnapshots, ListsTables, TellsLocations
+from rivet_dagster.catalogs.capabilities.staging import PublishesTogether, StagedTransaction, StagesForRuns
+from rivet_dagster.catalogs.capabilities.targets import (
+    NO_OPTIONS,
+    HasErrorTables,
+    HasVersions,
+    HasWatermarks,
+    PlanType,
+)
+from rivet_dagster.catalogs.capabilities.upkeep import Sweeps
 from rivet_dagster.catalogs.jdbc.examining import examine
 from rivet_dagster.catalogs.jdbc.options import CONNECTIONS, OPTIONS, SourceOptions, wrong_options, wrong_source
 from rivet_dagster.catalogs.jdbc.postgres.columns import wrong_casts
 from rivet_dagster.catalogs.jdbc.postgres.connection import Database
 from rivet_dagster.catalogs.jdbc.postgres.reading import DRIVER, PACKAGE, PostgresSnapshot, Reader
+from rivet_dagster.catalogs.jdbc.postgres.records import STAGED, WITHHELD, Records, without_ours
 from rivet_dagster.catalogs.jdbc.postgres.table import find_table, list_tables, table_name
+from rivet_dagster.catalogs.jdbc.postgres.transaction import PostgresTransaction
 from rivet_dagster.catalogs.jdbc.postgres.versions import data_version
+from rivet_dagster.catalogs.jdbc.published_tables import PublishedTables
+from rivet_dagster.engines.contract import EngineSession
 from rivet_dagster.entry_points import is_unexpanded, refuse_wrong_options
 from rivet_dagster.errors import RivetError
 from rivet_dagster.model.finding import Finding
@@ -23,17 +35,32 @@ from rivet_dagster.model.profile import CatalogSpec
 from rivet_dagster.model.relations import JdbcTable, Kinds
 from rivet_dagster.model.schema import Field, Schema
 from rivet_dagster.model.session_needs import SessionNeeds
+from rivet_dagster.model.storage import Published, Version
 from rivet_dagster.model.target import Location
+from rivet_dagster.model.watermark import Override
+from rivet_dagster.model.write_plan import WritePlan
 
 _SCHEMA = "public"
 
 
-class JdbcCatalog(HasSnapshots, ListsTables, TellsLocations):
-    """A database, of which a run of a group reads all tables at one snapshot."""
+class JdbcCatalog(
+    HasSnapshots,
+    HasVersions,
+    HasErrorTables,
+    HasWatermarks,
+    StagesForRuns,
+    PublishesTogether,
+    Sweeps,
+    ListsTables,
+    TellsLocations,
+):
+    """A database, of which a run of a group reads all tables at one snapshot, and publishes each in one transaction."""
 
     type: ClassVar[str] = "jdbc"
     options: ClassVar[frozenset[str]] = OPTIONS
     gives: ClassVar[Kinds] = frozenset({JdbcTable})
+    write_plans: ClassVar[frozenset[PlanType]] = frozenset(get_args(WritePlan))
+    keeps_versions: ClassVar[bool] = False
 
     @classmethod
     def check(cls, options: Mapping[str, Any]) -> Mapping[str, str]:
@@ -54,6 +81,11 @@ class JdbcCatalog(HasSnapshots, ListsTables, TellsLocations):
         if not is_written:
             yield from wrong_source(own)
             yield from wrong_casts(own.get("casts"))
+
+    @classmethod
+    def in_one_commit(cls, options: Mapping[str, Any]) -> bool:
+        """Return True: a transaction of the database publishes any number of tables."""
+        return True
 
     @classmethod
     def written_locations(cls, options: Mapping[str, Any], table: str) -> Iterable[Location]:
@@ -78,6 +110,9 @@ class JdbcCatalog(HasSnapshots, ListsTables, TellsLocations):
         self._database = Database.of(spec.name, spec.options, root)
         self._schema = str(spec.options.get("schema", _SCHEMA))
         self._reader = Reader(self._database, self._schema, str(spec.options.get("driver", DRIVER)))
+        self._published = PublishedTables(
+            spec.name, self._database, self._reader, Records(self._schema), self._schema, self._connections
+        )
 
     def session_needs(self, engine_type: str) -> SessionNeeds:
         """Return the package of the JDBC driver."""
@@ -99,21 +134,112 @@ class JdbcCatalog(HasSnapshots, ListsTables, TellsLocations):
         return tuple(Field(name, types.get(name)) for name in (*types, *unreadable))
 
     def data_version(self, table: str, options: Mapping[str, Any]) -> str:
-        """Return the greatest value of the column ``version_by``, or the database's counts of changed rows."""
+        """Return the published version, or the greatest value of ``version_by``, or the database's counts of changes."""
+        published = self._published.data_version(table) if not options else None
+        if published is not None:
+            return published
         with self._database.connect(f"the table {table}") as connection:
             found = find_table(connection, table_name(table, self._schema))
             return data_version(connection, found, SourceOptions.of(options).version_by)
 
     def uri(self, table: str) -> str:
         """Return the address of the table."""
-        return f"{self._database.uri}/{quote('.'.join(table_name(table, self._schema)))}"
+        return self._published.uri(table_name(table, self._schema))
 
     def tables(self, prefix: str) -> tuple[str, ...]:
         """Return the tables and views that the user may read; those of the catalog's schema without its name."""
         with self._database.connect("its tables") as connection:
             found = list_tables(connection)
         names = [name if schema == self._schema else f"{schema}.{name}" for schema, name in found]
-        return tuple(sorted(name for name in names if name.startswith(prefix)))
+        return tuple(sorted(name for name in without_ours(names) if name.startswith(prefix)))
+
+    def begin(
+        self, table: str, session: EngineSession | None = None, options: Mapping[str, Any] = NO_OPTIONS
+    ) -> PostgresTransaction:
+        """Begin a version, whose rows are staged in tables of its own beside the table."""
+        return self._published.begin(table, session)
+
+    def current(self, table: str) -> Published | None:
+        """Return the version that the last publication from here has made."""
+        return self._published.current(table)
+
+    def published_by(self, table: str, identity: str) -> Published | None:
+        """Return the version of a run, which the database has stored in the transaction that published it."""
+        return self._published.published_by(table, identity)
+
+    def read(self, published: Published) -> JdbcTable:
+        """Return the table, as long as that version is the current one: a database keeps no other."""
+        return self._published.read(published)
+
+    def errors_of(self, published: Published) -> JdbcTable | None:
+        """Return the error table of the current version."""
+        return self._published.errors_of(published)
+
+    def evict(self, published: Published) -> None:
+        """Drop the table."""
+        self._published.evict(published)
+
+    def max_of(self, published: Published, column: str) -> Any:
+        """Return the maximum by a query of the database."""
+        return self._published.max_of(published, column)
+
+    def watermark_override(self, published: Published) -> Override | None:
+        """Return the value that is stored beside the current version."""
+        return self._published.watermark_override(published)
+
+    def override_watermark(self, published: Published, override: Override) -> None:
+        """Store the value beside the current version."""
+        self._published.override_watermark(published, override)
+
+    def versions(self, table: str) -> tuple[Version, ...]:
+        """Return the current version, and those that are withheld or staged."""
+        return self._published.versions(table)
+
+    def take_up(self, table: str, version: str) -> PostgresTransaction:
+        """Reopen a withheld version."""
+        taken = self._published.take_up(table, version, WITHHELD)
+        if taken is None:
+            raise RivetError("RVT-408", f"'{table}' has no withheld version '{version}'")
+        return taken
+
+    def restage(self, table: str, version: str) -> PostgresTransaction:
+        """Raise RVT-408: a database keeps no older version."""
+        message = f"'{table}' is in a database, which keeps no older version than the current one"
+        raise RivetError("RVT-408", message, remediation="Bring it back from a backup of the database.")
+
+    def staged_by(self, table: str, identity: str) -> Published | None:
+        """Return the version that a run has staged."""
+        return self._published.staged_by(table, identity)
+
+    def keep_alive(self, table: str, version: str, seconds: float = 0.0) -> bool:
+        """Renew the heartbeat of a staged version."""
+        return self._published.keep_alive(table, version, seconds)
+
+    def take_up_staged(
+        self, table: str, version: str, options: Mapping[str, Any] = NO_OPTIONS
+    ) -> PostgresTransaction:
+        """Reopen a staged version."""
+        taken = self._published.take_up(table, version, STAGED)
+        if taken is None:
+            raise RivetError("RVT-418", f"'{table}' has no staged version '{version}'")
+        return taken
+
+    def withhold_staged(self, table: str, version: str) -> None:
+        """Withhold a staged version, whose rows survive a crash of the database then."""
+        if not self._published.withhold_staged(table, version):
+            raise RivetError("RVT-418", f"'{table}' has no staged version '{version}'")
+
+    def publish_together(self, staged: Sequence[tuple[StagedTransaction, str]]) -> tuple[Published, ...]:
+        """Publish staged versions in one transaction of the database."""
+        return self._published.publish_together(staged)  # type: ignore[arg-type]
+
+    def building(self) -> tuple[str, ...]:
+        """Return what runs are building, each as ``schema.table/version``."""
+        return self._published.building()
+
+    def sweep(self, failed: Callable[[RivetError], None] | None = None) -> tuple[str, ...]:
+        """Drop the staged rows of dead runs."""
+        return self._published.sweep(failed)
 
     def examine(self, publishes: bool) -> Iterable[Finding]:
         """Return findings about whether the database can be reached, and snapshots of it can be read."""

@@ -16,6 +16,7 @@ from rivet_dagster.engines.pyspark.relations import read, read_separated, write
 from rivet_dagster.engines.pyspark.relations.arrow_rows import BatchQueue, Spool, frame_of
 from rivet_dagster.engines.pyspark.relations.catalog_table import refuse_audit_settings
 from rivet_dagster.engines.pyspark.results import arrow_schema, collect_rows, sql_type
+from rivet_dagster.engines.pyspark.tasks import run_tasks
 from rivet_dagster.engines.pyspark.waiting import stream, wait_for
 from rivet_dagster.engines.views import ScopedViews
 from rivet_dagster.errors import RivetError
@@ -169,6 +170,17 @@ class PySparkSession(EngineSession):
         """Run a statement of Spark SQL, which Spark does not delay until its result is used. Raises RVT-502."""
         self._run(lambda: refuse_audit_settings(self.spark))
         self._run(lambda: self.spark.sql(sql, args=query_arguments(parameters)), progress=progress)
+
+    def run_tasks(
+        self,
+        frame: DataFrame,
+        task: Callable[[Iterator[pa.RecordBatch]], bytes],
+        most: int,
+        progress: Callable[[Progress], None] | None = None,
+    ) -> list[bytes]:
+        """Call ``task`` in the tasks of Spark's executors, in one Spark SQL execution."""
+        self._tag_of_write = self._tag_of_write or f"{self._tag}-{self._actions + 1}"
+        return self._run(lambda: run_tasks(frame, task, most), progress=progress)
 
     def rows(
         self, sql: str, parameters: Mapping[str, Any] | None = None, timeout: float | None = None

@@ -8,7 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from contextlib import closing, nullcontext
 from dataclasses import replace
+from functools import partial
 
+from rivet_dagster.catalogs.capabilities.transaction import TableTransaction
 from rivet_dagster.compiler.joints import CompiledJoint, ComputedJoint, SourceJoint
 from rivet_dagster.compiler.plan import CompiledAssembly, FusedGroup
 from rivet_dagster.engines.contract import EngineSession, Frame
@@ -98,23 +100,31 @@ def _judge_errors(
     return tuple(published_result(runtime, joint, check, published, target.errors, session) for check in checks)
 
 
-def check_staged(run: ThisRun, joint: ComputedJoint, batch: StoredRows, whole: StoredRows) -> tuple[CheckResult, ...]:
-    """Judge the batch by the joint's assertions, and all rows to be published by its audits.
+def check_staged(run: ThisRun, joint: ComputedJoint, transaction: TableTransaction) -> tuple[CheckResult, ...]:
+    """Judge the batch of a transaction by the joint's assertions, and all rows to be published by its audits.
 
     The check of row errors is left out: the run counts these itself.
     """
     checks = tuple(check for check in joint.checks if not is_errors_check(check))
+    batch, whole = transaction.batch, transaction.whole
     if batch is whole:  # one pass is enough for both
-        return _judge_stored(run, joint, checks, whole)
+        return _judge_stored(run, joint, checks, transaction, whole)
     assertions = tuple(check for check in checks if check.phase == ASSERTION)
     audits = tuple(check for check in checks if check.phase == AUDIT)
-    results = _judge_stored(run, joint, assertions, batch) + _judge_stored(run, joint, audits, whole)
+    results = _judge_stored(run, joint, assertions, transaction, batch)
+    results += _judge_stored(run, joint, audits, transaction, whole)
     return tuple(sorted(results, key=lambda result: joint.checks.index(result.check)))
 
 
 def _judge_stored(
-    run: ThisRun, joint: CompiledJoint, checks: tuple[CompiledCheck, ...], rows: StoredRows
+    run: ThisRun,
+    joint: CompiledJoint,
+    checks: tuple[CompiledCheck, ...],
+    transaction: TableTransaction,
+    rows: StoredRows,
 ) -> tuple[CheckResult, ...]:
+    if not checks:
+        return ()
     passed = proven(joint.name, checks, rows.statistics)
     if passed is not None:
         return passed
@@ -122,7 +132,8 @@ def _judge_stored(
     with session.views():
         session.register(joint.name, session.load(rows.relation))
         others = _others(run.runtime, joint, session, run.given)
-        return _shown(joint, judge(joint.name, checks, session, rows.statistics, others))
+        count = partial(transaction.count_violations, rows)
+        return _shown(joint, judge(joint.name, checks, session, rows.statistics, others, count))
 
 
 def _shown(joint: CompiledJoint, results: tuple[CheckResult, ...]) -> tuple[CheckResult, ...]:

@@ -21,6 +21,9 @@ LONGEST = 10_000
 A secret of which a part would be shown is in it as a whole, and is recognized.
 """
 
+Count = Callable[[Sequence[CompiledCheck]], Mapping[str, int]]
+"""A function that returns the violations of checks, by name, without those that it does not count."""
+
 _SAMPLES = "rivet_samples"
 
 _MOST_FAILED = 20
@@ -40,21 +43,29 @@ def judge(
     session: EngineSession,
     known: Statistics | None,
     other: Callable[[str], Frame],
+    count: Count | None = None,
 ) -> tuple[CheckResult, ...]:
     """Return the result of each check, in order, on the relation registered in ``session`` under the joint's name.
 
-    Checks that ``known``, storage's statistics of the relation, decides are not run; ``other`` gives the rows of other
-    joints that checks read. No check hides another: if the query that they share fails, those that cannot run are left
+    Checks that ``known``, storage's statistics of the relation, decides are not run, nor those whose violations storage
+    has counted by ``count``; ``other`` gives the rows of other joints that checks read. No check hides another: if the query that they share fails, those that cannot run are left
     out of it, and count as failed.
     """
     gate = _Gate(joint, session, other)
     proofs = {c.name: proven_violations(c.queries.proof, known) if known is not None else None for c in checks}
+    undecided = [c for c in checks if proofs[c.name] is None and c.timeout is None]
+    clock = _Clock()
+    counted = count(undecided) if count is not None and undecided else {}
+    seconds = clock.seconds
+    proofs |= counted
     shared = [c for c in checks if proofs[c.name] is None and c.timeout is None and _aggregate(c) is not None]
     passed = gate.in_one_pass(shared)
 
     def verdict(check: CompiledCheck) -> CheckResult:
         violations = proofs[check.name]
-        return gate.with_samples(check, violations) if violations is not None else gate.by_itself(check)
+        if violations is None:
+            return gate.by_itself(check)
+        return gate.with_samples(check, violations, seconds if check.name in counted else 0.0)
 
     return tuple(passed.get(check.name) or verdict(check) for check in checks)
 

@@ -128,7 +128,7 @@ class _Attempt:
         if empty and target.on_empty == "fail":
             raise RivetError("RVT-508", "the batch is empty and `on_empty` is fail")
         with clock.phase(QUALITY):
-            checks = (*check_staged(run, joint, batch, whole), *judge_errors(joint, errors, batch.statistics.rows))
+            checks = (*check_staged(run, joint, transaction), *judge_errors(joint, errors, batch.statistics.rows))
         skips = empty and target.on_empty == "skip"
         if any(result.blocks for result in checks) or skips:
             with clock.phase(CLEAN_UP):

@@ -14,6 +14,7 @@ from dataclasses import replace
 
 from rivet_dagster.catalogs.filesystem.environments.folder import EnvironmentFolder
 from rivet_dagster.catalogs.filesystem.files.footers import parquet_files
+from rivet_dagster.catalogs.filesystem.versions.manifest_file import write_manifest
 from rivet_dagster.catalogs.filesystem.versions import error_tables, lifecycle, publishers
 from rivet_dagster.catalogs.filesystem.versions.layout import HOMES, TableLayout
 from rivet_dagster.file_replacement import sync
@@ -74,7 +75,7 @@ def _take(base: TableLayout, version: str, environment: EnvironmentFolder) -> No
     with suppress(FileExistsError):
         os.symlink(f"../../{HOMES}/{base.name}/{version}", bases / version)
     # After the link: a version with a manifest and without one counts as published by a run.
-    replace(manifest, base=None).write(own.manifest(version))
+    write_manifest(replace(manifest, base=None), own.manifest(version))
     for folder in (bases, bases.parent, own.home):
         sync(folder)
     error_tables.make_link(own, version)

@@ -29,7 +29,8 @@ from rivet_dagster.catalogs.filesystem.versions.layout import (
     find_unlinked,
     versions_with,
 )
-from rivet_dagster.catalogs.filesystem.versions.manifest import Manifest, read_manifest
+from rivet_dagster.catalogs.filesystem.versions.manifest_file import read_manifest
+from rivet_dagster.catalogs.manifest import Manifest
 from rivet_dagster.errors import NotWritable, RivetError
 from rivet_dagster.file_replacement import sync
 from rivet_dagster.project.rivet_folder import make_rivet_folder

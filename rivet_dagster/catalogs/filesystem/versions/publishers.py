@@ -18,7 +18,7 @@ from datetime import UTC, datetime
 from rivet_dagster.catalogs.capabilities.upkeep import REMEMBERED
 from rivet_dagster.catalogs.filesystem.files.file_status import names_in
 from rivet_dagster.catalogs.filesystem.versions.layout import EXPIRED, MANIFEST, TableLayout, versions_with
-from rivet_dagster.catalogs.filesystem.versions.manifest import Manifest, manifest_from, summary
+from rivet_dagster.catalogs.manifest import Manifest, manifest_from, summary
 from rivet_dagster.file_replacement import replace_file
 
 _VERSION = re.compile(rb'"version": "([^"\n]+)".*"\}\n')

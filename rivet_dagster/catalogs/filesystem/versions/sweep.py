@@ -18,7 +18,7 @@ from rivet_dagster.catalogs.filesystem.versions.layout import (
     versions_in,
     versions_with,
 )
-from rivet_dagster.catalogs.filesystem.versions.manifest import read_manifest
+from rivet_dagster.catalogs.filesystem.versions.manifest_file import read_manifest
 from rivet_dagster.catalogs.filesystem.versions.withheld_mark import is_staged
 from rivet_dagster.catalogs.heartbeat import DEAD_AFTER
 

@@ -7,7 +7,7 @@ from rivet_dagster.catalogs.filesystem.files.footers import parquet_files, read_
 from rivet_dagster.catalogs.filesystem.versions import error_tables, lifecycle, publishers
 from rivet_dagster.catalogs.filesystem.versions.heartbeat import FileHeartbeat
 from rivet_dagster.catalogs.filesystem.versions.layout import TableLayout, find_unlinked
-from rivet_dagster.catalogs.filesystem.versions.manifest import read_manifest
+from rivet_dagster.catalogs.filesystem.versions.manifest_file import read_manifest
 from rivet_dagster.catalogs.filesystem.versions.withheld_mark import Mark, is_staged, read_mark, write_mark
 from rivet_dagster.catalogs.heartbeat import send_heartbeats
 from rivet_dagster.errors import RivetError, nearest

@@ -21,7 +21,8 @@ from rivet_dagster.catalogs.filesystem.sources.table_files import TableFiles
 from rivet_dagster.catalogs.filesystem.versions import error_tables, lifecycle, publishers, staged, withheld
 from rivet_dagster.catalogs.filesystem.versions.error_tables import errors_folder, make_errors_folder
 from rivet_dagster.catalogs.filesystem.versions.heartbeat import FileHeartbeat
-from rivet_dagster.catalogs.filesystem.versions.manifest import UNKNOWN, Manifest
+from rivet_dagster.catalogs.filesystem.versions.manifest_file import write_manifest
+from rivet_dagster.catalogs.manifest import UNKNOWN, Manifest
 from rivet_dagster.catalogs.filesystem.versions.withheld_mark import Mark, StagedFor
 from rivet_dagster.catalogs.filesystem.writes.staged_version import StagedVersion, refuse_repeated_write, required_files
 from rivet_dagster.catalogs.parquet_rows import no_errors
@@ -188,7 +189,7 @@ def publish(
             raise moved_table(staged, version)
         error_tables.move_rows(table, name)
         manifest = Manifest.now(name, current, identity, statistics, origin)
-        manifest.write(table.manifest(name))
+        write_manifest(manifest, table.manifest(name))
         sync(table.home)
         if version is None:
             publishers.forget(table)

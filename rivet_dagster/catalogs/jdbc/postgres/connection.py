@@ -24,9 +24,19 @@ _PORT = 5432
 SECONDS = 10
 """The seconds that a connection may take."""
 
+WRITER = "rivet_dagster writer"
+"""The name of sessions that write, as the database shows it."""
+
+LOCK_SECONDS = 30
+"""For how many seconds a publication waits for a lock that another session holds."""
+
 _EXTRA = "pip install 'rivet_dagster[postgres]'"
 _REACH = "Check the catalog's `url`, and that the database accepts connections from here."
 _LOG_IN = "Correct the catalog's `user` and `password`, or have the rights granted."
+_LOCKED = "Find the session in pg_stat_activity; or run it again later."
+_SPACE = "Free space there, and run it again."
+_DEPENDENT = "Have the views that use it dropped, or keep the columns: `write_strategy: truncate_insert`."
+_REFUSED = "Correct the table in the database, or the joint that is published to it."
 _EXISTS = "Correct the source's `table`, or the catalog's `schema` or `url`."
 
 
@@ -90,26 +100,41 @@ class Database:
             finally:
                 connection.close()
 
-    def open(self) -> psycopg.Connection[Any]:
+    @contextmanager
+    def connect_to_write(self, table: str) -> Iterator[psycopg.Connection[Any]]:
+        """Connect for the block, which is no transaction; errors in it are RVT-404, RVT-510 or RVT-527, about ``table``."""
+        with self.translate_write_errors(table):
+            connection = self.open(WRITER)
+            try:
+                yield connection
+            finally:
+                connection.close()
+
+    def open(self, application: str = READER) -> psycopg.Connection[Any]:
         """Return a new connection, which the caller closes; errors are psycopg's. Raises RVT-123."""
-        driver = _driver()
+        arguments = {**self.arguments, "application_name": application}
+        connection: psycopg.Connection[Any] = _driver().connect(**arguments, autocommit=True)
+        return connection
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """The arguments of ``psycopg.connect``, which hold secrets."""
         servers, (_, _, parameters) = self.servers, self._split
         given = {key: value for key, value in parameters.items() if key in ("user", "password", *TLS)}
-        connection: psycopg.Connection[Any] = driver.connect(
-            host=",".join(server.host for server in servers),
-            port=",".join(str(server.port) for server in servers),
-            dbname=self.name or given.get("user", ""),
-            connect_timeout=SECONDS,
-            application_name=READER,
-            autocommit=True,
-            keepalives_idle=30,
-            keepalives_interval=10,
-            keepalives_count=3,
-            tcp_user_timeout=60_000,
-            prepare_threshold=None,  # a pooler may give each transaction another session
-            **{**given, **self.login, **self.tls},
-        )
-        return connection
+        return {
+            "host": ",".join(server.host for server in servers),
+            "port": ",".join(str(server.port) for server in servers),
+            "dbname": self.name or given.get("user", ""),
+            "connect_timeout": SECONDS,
+            "keepalives_idle": 30,
+            "keepalives_interval": 10,
+            "keepalives_count": 3,
+            "tcp_user_timeout": 60_000,
+            "prepare_threshold": None,  # a pooler may give each transaction another session
+            **given,
+            **self.login,
+            **self.tls,
+        }
 
     @contextmanager
     def translate_errors(self, what: str = "") -> Iterator[None]:
@@ -119,6 +144,41 @@ class Database:
             yield
         except driver.Error as error:
             raise self._translated(what, error) from error
+
+    @contextmanager
+    def translate_write_errors(self, table: str) -> Iterator[None]:
+        """Turn errors of psycopg in the block into RVT-404, or RVT-510 for a lost connection; none has values of rows.
+
+        A table or a version that is gone is RVT-406: a sweep has removed it.
+        """
+        driver = _driver()
+        try:
+            yield
+        except driver.Error as error:
+            raise self._refused(table, error) from error
+
+    def _refused(self, table: str, error: psycopg.Error) -> RivetError:
+        from psycopg import errors
+
+        about = f"catalog '{self.catalog}': '{table}'"
+        text = error.diag.message_primary or first_line(error)
+        if isinstance(error, errors.LockNotAvailable):
+            message = f"{about}: another session has held a lock for more than {LOCK_SECONDS} seconds: {text}"
+            return RivetError("RVT-404", message, remediation=_LOCKED)
+        if isinstance(error, errors.ReadOnlySqlTransaction):
+            message = f"{about}: {self.uri} can only be read, like a replica: {text}"
+            return RivetError("RVT-404", message, remediation="Name the primary server in the catalog's `url`.")
+        if error.sqlstate is None or error.sqlstate.startswith(("08", "57P")):
+            return RivetError("RVT-510", f"{about}: the connection to {self.uri} is lost: {text}")
+        if isinstance(error, errors.InsufficientPrivilege):
+            return RivetError("RVT-404", f"{about}: access is refused: {text}", remediation=_LOG_IN)
+        if isinstance(error, errors.DiskFull):
+            return RivetError("RVT-404", f"{about}: the database's disk is full: {text}", remediation=_SPACE)
+        if isinstance(error, errors.DependentObjectsStillExist):
+            return RivetError("RVT-404", f"{about}: {text}", remediation=_DEPENDENT)
+        if error.sqlstate.startswith(("22", "23")):
+            return RivetError("RVT-527", f"{about}: the database refuses a row: {text}")
+        return RivetError("RVT-404", f"{about}: the database refuses it: {text}", remediation=_REFUSED)
 
     def _translated(self, what: str, error: psycopg.Error) -> RivetError:
         from psycopg import errors

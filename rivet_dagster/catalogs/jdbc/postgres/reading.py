@@ -7,7 +7,7 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from rivet_dagster.catalogs.capabilities.sources import Snapshot
-from rivet_dagster.catalogs.jdbc.options import SourceOptions
+from rivet_dagster.catalogs.jdbc.options import FETCHED, SourceOptions
 from rivet_dagster.catalogs.jdbc.postgres.columns import DIALECT, Column, ReadColumn, read_columns, table_columns
 from rivet_dagster.catalogs.jdbc.postgres.connection import Database, first_line
 from rivet_dagster.catalogs.jdbc.postgres.open_transactions import open_transactions
@@ -16,7 +16,8 @@ from rivet_dagster.catalogs.jdbc.postgres.table import Table, find_table, table_
 from rivet_dagster.errors import RivetError, nearest
 from rivet_dagster.model.inputs import DatabasePosition, Position
 from rivet_dagster.model.relations import JdbcTable, Unreadable
-from rivet_dagster.sql.database_table import PART, Below, table_query
+from rivet_dagster.sql.database_table import PART, Below, is_true, table_query
+from rivet_dagster.sql.database_writes import Name
 
 if TYPE_CHECKING:
     import psycopg
@@ -45,7 +46,7 @@ class Reader:
         """Return the columns that can be read, and the others. Raises RVT-403."""
         with self.database.connect(f"the table {table}") as connection:
             found = find_table(connection, table_name(table, self.schema))
-            return _read(connection, found, SourceOptions.of(options))[1:]
+            return read_table(connection, found, SourceOptions.of(options))[1:]
 
     def relation(
         self,
@@ -63,33 +64,75 @@ class Reader:
         """
         own = SourceOptions.of(options)
         found = find_table(connection, table_name(table, self.schema))
-        columns, readable, unreadable = _read(connection, found, own)
+        columns, readable, unreadable = read_table(connection, found, own)
         shares = share_rows(connection, found, columns, own.partition_by, min(own.partitions, parts))
-        by = shares or Shares("", ())
+        by = shares or _ONE
         selected = [column.selected for column in readable]
         below = None
         if before is not None and own.changed_at is not None:
             below = Below(own.changed_at, before, _of_time(found, columns, own.changed_at))
+        query = table_query(found.parts, selected, DIALECT, by.by or None, below)
+        return self._relation(query, by, own.fetch_size, unreadable, snapshot)
+
+    def current_rows(self, connection: psycopg.Connection[Any], name: Name, check: str, otherwise: str) -> JdbcTable:
+        """Return the relation of a table's rows, as long as the one value of the query ``check`` is true.
+
+        Afterwards reading raises an error with the text ``otherwise``. Raises RVT-403.
+        """
+        found = find_table(connection, name)
+        _, readable, unreadable = read_table(connection, found, SourceOptions())
+        guard = is_true(check, otherwise, "boolean")
+        query = table_query(found.parts, [column.selected for column in readable], DIALECT, only_if=guard)
+        return self._relation(query, _ONE, FETCHED, unreadable)
+
+    def staged_rows(
+        self, connection: psycopg.Connection[Any], name: Name, without: str, query: str | None = None, parts: int = 1
+    ) -> JdbcTable:
+        """Return the relation of the rows of a table, in at most ``parts`` parts, but for the column ``without``.
+
+        Of a ``query`` with these columns instead, if there is one. The rows must not change. Raises RVT-403.
+        """
+        found = find_table(connection, name)
+        _, readable, unreadable = read_table(connection, found, SourceOptions())
+        selected = [column.selected for column in readable if column.selected.name != without]
+        shares = share_rows(connection, found, [], None, parts) if query is None and parts > 1 else None
+        by = shares or _ONE
+        rows = table_query(found.parts if query is None else query, selected, DIALECT, by.by or None)
+        return self._relation(rows, by, FETCHED, unreadable)
+
+    def _relation(
+        self,
+        query: str,
+        shares: Shares,
+        fetch_size: int,
+        unreadable: Mapping[str, Unreadable],
+        snapshot: str | None = None,
+    ) -> JdbcTable:
         return JdbcTable(
             self.database.url,
-            table_query(found.parts, selected, DIALECT, by.by or None, below),
+            query,
             {
                 **self.database.properties,
                 "driver": self.driver,
-                "fetchsize": str(own.fetch_size),
+                "fetchsize": str(fetch_size),
                 "preferTimestampNTZ": "true",
             },
             before_reading=(_AT_SNAPSHOT.format(snapshot) if snapshot is not None else "") + _SETTINGS,
-            conditions=by.conditions,
-            hidden=(PART,) if by.by else (),
+            conditions=shares.conditions,
+            hidden=(PART,) if shares.by else (),
             takes_limit=True,
             unreadable=unreadable,
         )
 
 
-def _read(
+_ONE = Shares("", ())
+"""One query for all rows."""
+
+
+def read_table(
     connection: psycopg.Connection[Any], table: Table, own: SourceOptions
 ) -> tuple[list[Column], list[ReadColumn], dict[str, Unreadable]]:
+    """Return the columns of a table, how those are read that can be, and why the others cannot. Raises RVT-403."""
     columns = table_columns(connection, table.number)
     digits = _money_digits(connection) if any(column.base == "money" for column in columns) else 0
     return (columns, *read_columns(columns, own.casts, str(table), digits))

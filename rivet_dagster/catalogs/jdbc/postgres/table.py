@@ -64,11 +64,17 @@ def table_name(text: str, schema: str) -> tuple[str, str]:
     return (schema, parts[0]) if len(parts) == 1 else (parts[0], parts[1])
 
 
+def lookup_table(connection: psycopg.Connection[Any], name: tuple[str, str]) -> Table | None:
+    """Return the table or view of that schema and name; None if there is none."""
+    row = connection.execute(_FIND, name).fetchone()
+    return None if row is None else Table(*row)
+
+
 def find_table(connection: psycopg.Connection[Any], name: tuple[str, str]) -> Table:
     """Return the table or view of that schema and name. Raises RVT-403 if there is none."""
-    row = connection.execute(_FIND, name).fetchone()
-    if row is not None:
-        return Table(*row)
+    found = lookup_table(connection, name)
+    if found is not None:
+        return found
     schema, table = name
     known = [other for of_schema, other in list_tables(connection) if of_schema == schema]
     hint = nearest(table, known) if known else ": its schema has none that this user may read"

@@ -1,20 +1,13 @@
-"""The manifest: the file beside a version with its statistics, the run that published it, and its base."""
+"""The manifest of a version: its statistics, the run that published it, and its base, as catalogs store them."""
 
 from __future__ import annotations
 
-import dataclasses
-import json
-import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
-from functools import lru_cache
-from pathlib import Path
 from typing import Any
 
-from rivet_dagster.catalogs.filesystem.files.file_status import damage
 from rivet_dagster.catalogs.inputs_json import inputs_from_json, landed_as_json, positions_as_json
-from rivet_dagster.errors import RivetError
 from rivet_dagster.model.inputs import Inputs
 from rivet_dagster.model.storage import Provenance, Published, Record, Statistics
 
@@ -93,50 +86,17 @@ class Manifest:
             code_versions=self.code_versions,
         )
 
-    def write(self, path: Path) -> None:
-        """Write it to disk durably."""
-        with open(path, "w", encoding="utf-8") as file:
-            # A line for each key: with `indent`, Python's slow encoder would write a hundred thousand landed files.
-            lines = (f"  {json.dumps(key)}: {json.dumps(value)}" for key, value in self._fields().items())
-            file.write("{\n" + ",\n".join(lines) + "\n}\n")
-            file.flush()
-            os.fsync(file.fileno())
-
-    def _fields(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, Any]:
         """Return its JSON; keys that the first releases do not know are left out if they are empty."""
-        fields = summary(self) | {"columns": self.columns, _LANDED: landed_as_json(self.inputs)}
+        fields = summary(self) | {"columns": self.columns, LANDED: landed_as_json(self.inputs)}
         positions = positions_as_json(self.inputs)
         fields |= {"inputs": positions} if positions else {}
         fields |= {"code_versions": dict(self.code_versions)} if self.code_versions else {}
         return fields if self.made_by else {key: value for key, value in fields.items() if key != "made_by"}
 
 
-_LANDED = "landed"
-
-_REMEDY = (
-    "Bring it back from a backup. Or remove it: its version is then read off the data, older ones are not known any "
-    "more, and landing zones are read from the start."
-)
-
-
-def read_manifest(path: Path) -> Manifest | None:
-    """Return the manifest in ``path``, None without one. Raises RVT-407 if it is damaged or of a newer release."""
-    try:
-        text = path.read_text(encoding="utf-8", errors="replace")
-    except FileNotFoundError:
-        return None
-    with damage(path, _REMEDY):
-        return _parsed(text, path)
-
-
-@lru_cache(4)  # a run reads the one of the base some ten times
-def _parsed(text: str, path: Path) -> Manifest:
-    fields = json.loads(text)
-    newer = sorted(fields.keys() - {field.name for field in dataclasses.fields(Manifest)} - {_LANDED})
-    if newer:
-        message = f"{path} is a newer release's: this one does not know {', '.join(newer)}"
-        raise RivetError("RVT-407", message, remediation="Update rivet_dagster here.")
-    return manifest_from(fields)
+LANDED = "landed"
+"""The key of the consumed files of landing zones in the JSON of a manifest."""
 
 
 def summary(manifest: Manifest) -> dict[str, Any]:
@@ -150,5 +110,5 @@ def manifest_from(fields: dict[str, Any]) -> Manifest:
     columns = tuple((name, type_) for name, type_ in fields.pop("columns", ()))
     replaced = Record(fields["rows"], 0, fields["rows_before"])  # the only kind of write of the first release
     record = Record(**fields.pop("record")) if "record" in fields else replaced
-    inputs = inputs_from_json(fields.pop(_LANDED, {}), fields.pop("inputs", {}))
+    inputs = inputs_from_json(fields.pop(LANDED, {}), fields.pop("inputs", {}))
     return Manifest(**fields, columns=columns, record=record, inputs=inputs)

@@ -1,0 +1,179 @@
+"""The one transaction of a database in which versions are published."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from rivet_dagster.catalogs.jdbc.postgres.columns import DIALECT
+from rivet_dagster.catalogs.jdbc.postgres.connection import LOCK_SECONDS, WRITER, Database
+from rivet_dagster.catalogs.jdbc.postgres.records import (
+    PUBLISHED,
+    WITHHELD,
+    PlannedWrite,
+    Records,
+    Statement,
+    StoredVersion,
+    name_of,
+    swept_away,
+)
+from rivet_dagster.catalogs.jdbc.postgres.table import lookup_table
+from rivet_dagster.catalogs.jdbc.postgres.target import find_target, layout_of
+from rivet_dagster.errors import RivetError
+from rivet_dagster.model.row_errors import ERROR_TYPES
+from rivet_dagster.model.storage import Record
+from rivet_dagster.sql.database_definitions import create_table_like, drop_table
+from rivet_dagster.sql.database_writes import Name, count_of, delete_rows, insert_rows, source_rows
+
+if TYPE_CHECKING:
+    import psycopg
+
+_LIMIT = f"SET LOCAL lock_timeout = '{LOCK_SECONDS}s'"
+
+
+@dataclass(frozen=True)
+class Publication:
+    """A version that is to be published after ``upon``, the current one of its table when it was begun."""
+
+    version: StoredVersion
+    upon: StoredVersion | None
+
+
+def publish(database: Database, records: Records, publications: Sequence[Publication]) -> list[StoredVersion]:
+    """Publish all of them, or none, and return them as they are stored.
+
+    Raises RVT-405 for each table of which another version has been published since, RVT-406 if the run counts as dead,
+    RVT-407 if staged rows are missing, RVT-404, RVT-510 and RVT-527 as the database refuses it. If the answer to the
+    COMMIT is lost, the database is asked whether the versions are there.
+    """
+    table = ", ".join(one.version.table for one in publications)
+    with database.translate_write_errors(table):
+        connection = database.open(WRITER)
+    try:
+        with database.translate_write_errors(table):
+            with _committed(database, records, connection, publications):
+                connection.execute(_LIMIT)
+                return [_publish(connection, records, one) for one in _in_turn(connection, records, publications)]
+    finally:
+        connection.close()
+
+
+@contextmanager
+def _committed(
+    database: Database, records: Records, connection: psycopg.Connection[Any], publications: Sequence[Publication]
+) -> Iterator[None]:
+    """Commit the block as one transaction; an error of the COMMIT itself counts only if it was not carried out."""
+    import psycopg
+
+    connection.execute("BEGIN")
+    try:
+        yield
+    except BaseException:
+        with suppress(psycopg.Error):  # a lost connection has ended the transaction, too
+            connection.execute("ROLLBACK")
+        raise
+    try:
+        connection.execute("COMMIT")
+    except psycopg.OperationalError:
+        with database.connect() as other:
+            found = [records.version(other, one.version.table, one.version.version) for one in publications]
+        if not all(version is not None and version.state == PUBLISHED for version in found):
+            raise
+
+
+def _in_turn(
+    connection: psycopg.Connection[Any], records: Records, publications: Sequence[Publication]
+) -> list[Publication]:
+    """Have each version be the next one of its table, in the order of the tables, so that two runs wait for each other.
+
+    Raises RVT-405, RVT-406.
+    """
+    overtaken = []
+    for one in sorted(publications, key=lambda one: one.version.table):
+        version = one.version
+        stored = records.version(connection, version.table, version.version)
+        alive = stored is not None and (stored.state == WITHHELD or records.is_alive(connection, version.version))
+        if stored is None or not alive:
+            raise swept_away(version.version, version.table)
+        if not records.publish(connection, version, one.upon):
+            overtaken.append(version.table)
+    if overtaken:
+        names = ", ".join(f"'{name}'" for name in overtaken)
+        raise RivetError("RVT-405", f"{names} has been published by another run since this one began")
+    return list(publications)
+
+
+def _publish(connection: psycopg.Connection[Any], records: Records, one: Publication) -> StoredVersion:
+    version, write, manifest = one.version, one.version.write, one.version.manifest
+    assert write is not None and manifest is not None
+    for schema, name, rows in write.staged:
+        _refuse_missing(connection, version.table, (schema, name), rows)
+    target = name_of(version.table)
+    if write.like is not None and lookup_table(connection, target) is None:
+        connection.execute(create_table_like(target, write.like, DIALECT))
+    statements = write.statements if write.rows is None else _replacing(connection, target, write)
+    counts = _carried_out(connection, statements)
+    for statement in _of_errors(version, write, one.upon):
+        connection.execute(statement)
+    before = one.upon.manifest.rows if one.upon is not None and one.upon.manifest is not None else 0
+    rows = counts.inserted if write.rows is not None else before + counts.inserted - counts.deleted
+    published = replace(
+        manifest,
+        base=one.upon.version if one.upon is not None else None,
+        rows=rows,
+        rows_before=before,
+        record=replace(counts, bytes=manifest.record.bytes),
+        published_at=datetime.now(UTC).isoformat(timespec="milliseconds"),
+    )
+    stored = replace(version, state=PUBLISHED, manifest=published)
+    records.record(connection, stored)
+    return stored
+
+
+def _refuse_missing(connection: psycopg.Connection[Any], table: str, name: Name, rows: int) -> None:
+    """Raise RVT-407 if the staged rows are not those that were judged: a crash of the database empties their tables."""
+    (found,) = connection.execute(count_of(name, DIALECT)).fetchone() or (0,)
+    if found != rows:
+        message = f"{rows} rows of '{table}' were staged and judged, and {found} are there"
+        raise RivetError("RVT-407", message, remediation="Run it again: the database has lost or changed them.")
+
+
+def _replacing(connection: psycopg.Connection[Any], target: Name, write: PlannedWrite) -> list[Statement]:
+    """Return the statements by which a table, or a new one, becomes the staged rows."""
+    assert write.rows is not None
+    existing = find_target(connection, target)
+    layout = layout_of(target, existing, write.columns, replaces=True)
+    rows = source_rows(write.rows, [column.name for column in layout.columns])
+    deleted = [Statement(delete_rows(target, None, DIALECT), "deleted")] if existing is not None else []
+    insert = Statement(insert_rows(target, layout.columns, rows, DIALECT), "inserted")
+    return [*deleted, *map(Statement, layout.changes), insert]
+
+
+def _of_errors(version: StoredVersion, write: PlannedWrite, upon: StoredVersion | None) -> Iterator[str]:
+    """Yield the statements by which the error table becomes that of the version, or goes."""
+    before, now = (upon.errors if upon is not None else None), version.errors
+    if before is not None and before != now:
+        yield drop_table(name_of(before), DIALECT)
+    if now is None:
+        return
+    layout = layout_of(name_of(now), None, tuple(ERROR_TYPES.items()), replaces=True)
+    yield from (layout.changes if before != now else [delete_rows(name_of(now), None, DIALECT)])
+    for staged in write.errors:
+        rows = source_rows(staged, list(ERROR_TYPES))
+        yield insert_rows(name_of(now), layout.columns, rows, DIALECT)
+
+
+def _carried_out(connection: psycopg.Connection[Any], statements: Sequence[Statement]) -> Record:
+    counts = {"inserted": 0, "updated": 0, "deleted": 0}
+    for statement in statements:
+        cursor = connection.execute(statement.sql)
+        if statement.counts == "upserted":
+            inserted, updated = cursor.fetchone() or (0, 0)
+            counts["inserted"] += inserted
+            counts["updated"] += updated
+        elif statement.counts:
+            counts[statement.counts] += cursor.rowcount
+    return Record(**counts)

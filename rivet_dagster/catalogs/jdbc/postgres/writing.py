@@ -1,0 +1,376 @@
+"""Write plans in a database: the batch is staged, and statements of the database's own say what becomes of the table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any
+
+from rivet_dagster.catalogs.capabilities.transaction import WriteContext
+from rivet_dagster.catalogs.jdbc.postgres.columns import DIALECT
+from rivet_dagster.catalogs.jdbc.postgres.copying import ATTEMPT
+from rivet_dagster.catalogs.jdbc.postgres.records import PlannedWrite, Statement
+from rivet_dagster.catalogs.jdbc.postgres.staging import StagedTable, Staging
+from rivet_dagster.catalogs.jdbc.postgres.target import Layout, TargetTable, layout_of
+from rivet_dagster.catalogs.rewriting.incoming import (
+    incoming_rows,
+    no_rows,
+    own_columns,
+    refuse_ambiguous,
+)
+from rivet_dagster.catalogs.rewriting.rewrite import compute_batch, count_by_partition
+from rivet_dagster.catalogs.rewriting.version import table_columns
+from rivet_dagster.catalogs.rewriting.window import WindowOfTable
+from rivet_dagster.engines.contract import EngineSession, Frame, QueryPlan
+from rivet_dagster.errors import RivetError
+from rivet_dagster.model.relations import Relation
+from rivet_dagster.model.storage import Base, Record, Statistics, StoredRows
+from rivet_dagster.model.write_plan import (
+    Append,
+    AppendNewer,
+    DeleteInsert,
+    History,
+    Refresh,
+    ReplaceAll,
+    ReplacePartitions,
+    Upsert,
+    WritePlan,
+)
+from rivet_dagster.sql import database_writes as sql
+from rivet_dagster.sql.database_writes import Matching, Name
+from rivet_dagster.sql.write_strategies.alignment import plain_columns, projection
+from rivet_dagster.sql.write_strategies.incoming import SHOWN
+from rivet_dagster.sql.write_strategies.trees import Columns
+
+if TYPE_CHECKING:
+    import psycopg
+
+_BATCH = "rivet_batch"
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a version goes: the table ``target``, and ``base``, the table whose rows it builds upon, if there are any.
+
+    These differ in an environment in which the table has not been built. ``rows`` are those of the base.
+    """
+
+    target: Name
+    base: Name | None
+    existing: TargetTable | None
+    rows: int = 0
+    relation: Relation | None = None
+
+
+class WholeRows(StoredRows):
+    """The rows that a table will have, which are counted when somebody asks for their statistics."""
+
+    def __init__(self, relation: Relation, statistics: Callable[[], Statistics]) -> None:
+        object.__setattr__(self, "relation", relation)
+        object.__setattr__(self, "partition_rows", {})
+        self.__dict__["_statistics"] = statistics
+
+    @cached_property
+    def statistics(self) -> Statistics:  # type: ignore[override]
+        """The statistics, by queries of the database."""
+        counted: Statistics = self.__dict__["_statistics"]()
+        return counted
+
+
+@dataclass(frozen=True)
+class StagedWrite:
+    """A write whose rows are staged: what is to be published, the batch, and all rows that the table will have.
+
+    ``columns`` are Spark's, as the table has them afterwards; ``record`` counts what will be changed, by queries of the
+    database.
+    """
+
+    write: PlannedWrite
+    batch: StoredRows
+    whole: StoredRows
+    columns: Columns
+    record: Callable[[], Record]
+    query_plan: QueryPlan | None = None
+
+
+@dataclass(frozen=True)
+class DatabaseWrite:
+    """The write of ``plan`` to a place, by ``session``."""
+
+    staging: Staging
+    place: Place
+    session: EngineSession
+    plan: WritePlan
+    context: WriteContext
+    full: bool = field(default=False)
+    """Whether it is a full refresh, of the table or of the run's window."""
+
+    def stage(self, frame: Frame) -> StagedWrite:
+        """Stage the rows of ``frame``, and return what is to be published. Raises what ``TableTransaction.write`` does.
+        """
+        if isinstance(self.plan, Refresh):
+            return replace(self, plan=self.plan.plan, full=True).stage(frame)
+        if isinstance(self.plan, History):
+            return self._history(self.plan, frame)
+        layout = self._layout(frame, ())
+        staged, query_plan = self._batch(layout, frame)
+        with self._connected() as connection:
+            batch = self._counted(self.staging.stored(connection, staged))
+            rows, on = self._incoming(connection, layout, staged)
+            return self._planned(connection, layout, staged, batch, rows, on, query_plan)
+
+    @property
+    def _replaces(self) -> bool:
+        """Whether all rows of the table go."""
+        return self._replaces_rows and self.context.window is None
+
+    @property
+    def _replaces_rows(self) -> bool:
+        """Whether no old row stays that the run may change."""
+        return self.full or isinstance(self.plan, ReplaceAll)
+
+    @property
+    def _existing(self) -> TargetTable | None:
+        return self.place.existing
+
+    def _layout(self, frame: Frame, own: Columns) -> Layout:
+        """Return the columns of the table after the write, of which the frame has all but the plan's ``own``."""
+        given = plain_columns((*self.session.columns(frame), *own))
+        takes_batch = self._replaces and (self.full or self.plan.replaces_table)
+        if self._existing is None or takes_batch:
+            wanted = given
+        else:
+            wanted = table_columns(self.plan, self._existing.spark_columns, given)
+        return layout_of(self.place.target, self._existing, wanted, self._replaces)
+
+    def _batch(self, layout: Layout, frame: Frame) -> tuple[StagedTable, QueryPlan]:
+        session, context = self.session, self.context
+        staged: list[StagedTable] = []
+        with session.views():
+            session.register(_BATCH, frame)
+            fitted = session.query(projection(layout.spark, session.columns(frame), _BATCH))
+
+            def copy() -> None:
+                staged.append(self.staging.copy("batch", session, fitted, layout.spark, layout.columns, context))
+
+            query_plan = compute_batch(session, fitted, context, copy)
+        return staged[0], query_plan
+
+    def _counted(self, batch: StoredRows) -> StoredRows:
+        with self.session.views():
+            return count_by_partition(self.session, batch, self.context)
+
+    def _incoming(
+        self, connection: psycopg.Connection[Any], layout: Layout, staged: StagedTable
+    ) -> tuple[StagedTable, Matching | None]:
+        """Return the rows that come to the table, and which rows of it they match. Raises RVT-515, RVT-516."""
+        match self.plan:
+            case Upsert():
+                keys = layout.named(self.plan.keys)
+                decided = self._decided(connection, layout, staged, self.plan)
+                return decided, self._matching(connection, decided, [key.name for key in keys])
+            case DeleteInsert() | ReplacePartitions():
+                keys = layout.named(self.plan.matched_by)
+                return staged, self._matching(connection, staged, [key.name for key in keys])
+            case AppendNewer():
+                (column,) = layout.named([self.plan.column])
+                query = sql.rows_without(staged.name, column.name, DIALECT)
+                (missing,) = connection.execute(query).fetchone() or (0,)
+                if missing:
+                    message = f"{missing} rows of the batch have no {column.name}, which says where they belong"
+                    raise RivetError("RVT-516", message)
+                if self._base is None or self.full:
+                    return staged, None
+                newer = sql.newer_rows(self._base, staged.name, self._names(layout), column, self._inside())
+                return self.staging.derive(connection, "newer", newer.sql(dialect=DIALECT), staged), None
+            case _:
+                return staged, None
+
+    def _decided(
+        self, connection: psycopg.Connection[Any], layout: Layout, staged: StagedTable, plan: Upsert
+    ) -> StagedTable:
+        """Return the batch with one row for each key. Raises RVT-515."""
+        keys, order_by = layout.named(plan.keys), layout.named(plan.order_by)
+        if connection.execute(sql.repeated_key(staged.name, keys, DIALECT)).fetchone() is None:
+            return staged
+        query = sql.ambiguous_keys(staged.name, layout.columns, keys, order_by, SHOWN, DIALECT)
+        names = [key.name for key in keys]
+        found = [dict(zip(names, row, strict=True)) for row in connection.execute(query)]
+        refuse_ambiguous(found, plan.order_by, self.context.shows_values)
+        decided = sql.decided_rows(staged.name, layout.columns, keys, order_by, DIALECT)
+        return self.staging.derive(connection, "decided", decided, staged)
+
+    def _history(self, plan: History, frame: Frame) -> StagedWrite:
+        """Stage the batch, have the engine compute the versions that it adds or changes, and stage these."""
+        own = own_columns(plan, plain_columns(self.session.columns(frame)))
+        layout = self._layout(frame, own)
+        names = {name.lower() for name, _ in own}
+        values = replace(
+            layout,
+            spark=[column for column in layout.spark if column[0].lower() not in names],
+            columns=tuple(column for column in layout.columns if column.name.lower() not in names),
+        )
+        staged, query_plan = self._batch(values, frame)
+        with self._connected() as connection:
+            batch = self._counted(self.staging.stored(connection, staged))
+        existing, relation = self._existing, self.place.relation
+        base = Base(relation, tuple(existing.spark_columns)) if existing is not None and relation is not None else None
+        within = no_rows if self.full else self._within
+        with self.session.views():
+            upon = None if self._replaces else base
+            started = self.context.started or datetime.now(UTC)
+            context = replace(self.context, started=started, progress=None)
+            changes = incoming_rows(plan, self.session, batch.relation, upon, context, within)
+            self.session.register(_BATCH, changes)
+            fitted = self.session.query(projection(layout.spark, self.session.columns(changes), _BATCH))
+            rows = self.staging.copy("changes", self.session, fitted, layout.spark, layout.columns, context)
+        with self._connected() as connection:
+            on = self._matching(connection, rows, [column.name for column in layout.named(plan.identity)])
+            return self._planned(connection, layout, staged, batch, rows, on, query_plan)
+
+    def _planned(
+        self,
+        connection: psycopg.Connection[Any],
+        layout: Layout,
+        staged: StagedTable,
+        batch: StoredRows,
+        rows: StagedTable,
+        on: Matching | None,
+        query_plan: QueryPlan,
+    ) -> StagedWrite:
+        tables = {table.name: table for table in (staged, rows)}
+        of_rows = tuple((*name, table.rows) for name, table in tables.items())
+        like = self._base if self._base != self.place.target else None
+        if self._base is None or self._replaces:
+            write = PlannedWrite(of_rows, rows=rows.name, columns=tuple(layout.spark), like=like)
+        else:
+            text = self._whole_query(layout, rows, on).sql(dialect=DIALECT)
+            write = PlannedWrite(of_rows, tuple(self._statements(layout, rows, on)), like=like, whole=text)
+        whole = self._whole(connection, layout, batch, staged, rows, on)
+        record = partial(self._record, layout, rows, on, whole)
+        return StagedWrite(write, batch, whole, layout.spark, record, query_plan)
+
+    def _statements(self, layout: Layout, rows: StagedTable, on: Matching | None) -> Iterator[Statement]:
+        """Yield the statements that change the table and its rows, of which others stay."""
+        target = self.place.target
+        if self._base != target:
+            yield self._copy_of_base()
+        yield from map(Statement, layout.changes)
+        if self._replaces_rows:
+            yield Statement(sql.delete_rows(target, self._inside(), DIALECT), "deleted")
+        elif isinstance(self.plan, Upsert | History):
+            assert on is not None
+            yield from self._merged(layout, rows, on)
+            return
+        elif on is not None:
+            for text in sql.delete_matching(target, rows.name, on, DIALECT):
+                yield Statement(text, "deleted")
+        incoming = sql.source_rows(rows.name, self._names(layout))
+        yield Statement(sql.insert_rows(target, layout.columns, incoming, DIALECT), "inserted")
+
+    def _merged(self, layout: Layout, rows: StagedTable, on: Matching) -> list[Statement]:
+        target, existing = self.place.target, self._existing
+        assert existing is not None
+        if frozenset(on.keys) in existing.unique and on.inside is None and not on.nullable:
+            text = sql.insert_or_update(target, layout.columns, rows.name, on.keys, DIALECT)
+            return [Statement(text, "upserted")]
+        updates = sql.update_differing(target, layout.columns, rows.name, on, DIALECT)
+        new = sql.unmatched_rows(target, rows.name, self._names(layout), on)
+        insert = Statement(sql.insert_rows(target, layout.columns, new, DIALECT), "inserted")
+        return [*(Statement(text, "updated") for text in updates), insert]
+
+    def _copy_of_base(self) -> Statement:
+        assert self._base is not None and self._existing is not None
+        names = list(self._existing.columns)
+        columns = [sql.WrittenColumn(name, "", None) for name in names]
+        return Statement(sql.insert_rows(self.place.target, columns, sql.source_rows(self._base, names), DIALECT))
+
+    def _whole(
+        self,
+        connection: psycopg.Connection[Any],
+        layout: Layout,
+        batch: StoredRows,
+        staged: StagedTable,
+        rows: StagedTable,
+        on: Matching | None,
+    ) -> StoredRows:
+        """Return all rows that the table will have; the batch itself if it has no others."""
+        if self._base is None or self._replaces:
+            if rows is staged:
+                return batch
+            return self.staging.stored(connection, rows)
+        query = self._whole_query(layout, rows, on)
+        relation = self.staging.reader.staged_rows(connection, rows.name, ATTEMPT, query.sql(dialect=DIALECT))
+        whole = WholeRows(relation, lambda: self._whole_statistics(layout, query, rows, on))
+        if isinstance(self.plan, ReplaceAll):
+            object.__setattr__(whole, "partition_rows", batch.partition_rows)
+        return whole
+
+    def _whole_query(self, layout: Layout, rows: StagedTable, on: Matching | None) -> Any:
+        base, names = self._base, self._names(layout)
+        assert base is not None
+        incoming = sql.source_rows(rows.name, names)
+        if self._replaces_rows:
+            outside = Matching((), inside=self._inside())
+            return sql.all_rows(sql.remaining_rows(base, layout.columns, None, outside), incoming)
+        if on is None:
+            return sql.all_rows(sql.remaining_rows(base, layout.columns, None, None), incoming)
+        remaining = sql.remaining_rows(base, layout.columns, rows.name, on)
+        if isinstance(self.plan, DeleteInsert | ReplacePartitions):
+            return sql.all_rows(remaining, incoming)
+        matched = sql.matched_rows(base, rows.name, names, on)
+        return sql.all_rows(remaining, matched, sql.unmatched_rows(base, rows.name, names, on))
+
+    def _whole_statistics(self, layout: Layout, query: Any, rows: StagedTable, on: Matching | None) -> Statistics:
+        """Return the statistics of all rows, of which only the new ones are counted where the others stay."""
+        with self._connected() as connection:
+            if self._replaces_rows or isinstance(self.plan, DeleteInsert | ReplacePartitions):
+                (counted,) = connection.execute(sql.count_rows(query, DIALECT)).fetchone() or (0,)
+            elif on is None:
+                counted = self.place.rows + rows.rows
+            else:
+                assert self._base is not None
+                new = sql.unmatched_rows(self._base, rows.name, self._names(layout), on)
+                (added,) = connection.execute(sql.count_rows(new, DIALECT)).fetchone() or (0,)
+                counted = self.place.rows + added
+            return Statistics(counted, self.staging.statistics(connection, rows).bytes, tuple(layout.spark))
+
+    def _record(self, layout: Layout, rows: StagedTable, on: Matching | None, whole: StoredRows) -> Record:
+        """Return how many rows the publication will change, if the table stays as it is until then."""
+        before, after, size = self.place.rows, whole.statistics.rows, whole.statistics.bytes
+        if not isinstance(self.plan, Upsert | History) or self._base is None or self._replaces_rows:
+            return Record(rows.rows, deleted=before + rows.rows - after, bytes=size)
+        assert on is not None
+        differing = sql.differing_rows(self._base, layout.columns, rows.name, on)
+        with self._connected() as connection:
+            (updated,) = connection.execute(sql.count_rows(differing, DIALECT)).fetchone() or (0,)
+        return Record(after - before, updated, bytes=size)
+
+    def _matching(self, connection: psycopg.Connection[Any], rows: StagedTable, keys: Sequence[str]) -> Matching:
+        nulls = connection.execute(sql.keys_with_null(rows.name, keys, DIALECT)).fetchone() or ()
+        nullable = frozenset(key for key, count in zip(keys, nulls, strict=True) if count)
+        return Matching(tuple(keys), nullable, self._inside())
+
+    def _inside(self) -> Any:
+        """Return the condition of the run's window, as the database has it; None without a window, or without rows."""
+        if self.context.window is None or self._existing is None:
+            return None
+        condition, values = WindowOfTable(self.context.window, self._existing.spark_columns).condition()
+        return sql.with_values(condition, values, list(self._existing.columns))
+
+    def _within(self, session: EngineSession, frame: Frame) -> Frame:
+        if self.context.window is None:
+            return frame
+        return WindowOfTable(self.context.window, session.columns(frame)).within(session, frame)
+
+    @property
+    def _base(self) -> Name | None:
+        return self.place.base
+
+    def _names(self, layout: Layout) -> list[str]:
+        return [column.name for column in layout.columns]
+
+    def _connected(self) -> Any:
+        return self.staging.database.connect_to_write(self.staging.table)
