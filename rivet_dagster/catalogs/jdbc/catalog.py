@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, get_args
 
@@ -11,17 +12,20 @@ from rivet_dagster.catalogs.capabilities.staging import PublishesTogether, Stage
 from rivet_dagster.catalogs.capabilities.targets import (
     NO_OPTIONS,
     HasErrorTables,
+    HasTargets,
     HasVersions,
     HasWatermarks,
     PlanType,
 )
 from rivet_dagster.catalogs.capabilities.upkeep import Sweeps
+from rivet_dagster.catalogs.environments.catalog import HasEnvironments
+from rivet_dagster.catalogs.jdbc.environments import DatabaseEnvironments, TablesAtSnapshots, schema_of_environment
 from rivet_dagster.catalogs.jdbc.examining import examine
 from rivet_dagster.catalogs.jdbc.options import CONNECTIONS, OPTIONS, SourceOptions, wrong_options, wrong_source
 from rivet_dagster.catalogs.jdbc.postgres.columns import wrong_casts
 from rivet_dagster.catalogs.jdbc.postgres.connection import Database
 from rivet_dagster.catalogs.jdbc.postgres.reading import DRIVER, PACKAGE, PostgresSnapshot, Reader
-from rivet_dagster.catalogs.jdbc.postgres.records import STAGED, WITHHELD, Records, without_ours
+from rivet_dagster.catalogs.jdbc.postgres.records import STAGED, WITHHELD, Records
 from rivet_dagster.catalogs.jdbc.postgres.table import find_table, list_tables, table_name
 from rivet_dagster.catalogs.jdbc.postgres.transaction import PostgresTransaction
 from rivet_dagster.catalogs.jdbc.postgres.versions import data_version
@@ -39,6 +43,7 @@ from rivet_dagster.model.storage import Published, Version
 from rivet_dagster.model.target import Location
 from rivet_dagster.model.watermark import Override
 from rivet_dagster.model.write_plan import WritePlan
+from rivet_dagster.sql.database_writes import Name
 
 _SCHEMA = "public"
 
@@ -50,6 +55,7 @@ class JdbcCatalog(
     HasWatermarks,
     StagesForRuns,
     PublishesTogether,
+    HasEnvironments,
     Sweeps,
     ListsTables,
     TellsLocations,
@@ -103,20 +109,61 @@ class JdbcCatalog(
         """Return the address of the database, the schema and the table."""
         return cls.written_locations(options, table)
 
-    def __init__(self, spec: CatalogSpec, root: Path) -> None:
+    def __init__(self, spec: CatalogSpec, root: Path, environment: str | None = None) -> None:
         refuse_wrong_options(JdbcCatalog, f"catalog '{spec.name}'", spec.options)
         self.name = spec.name
         self._connections = int(spec.options.get("connections", CONNECTIONS))
         self._database = Database.of(spec.name, spec.options, root)
         self._schema = str(spec.options.get("schema", _SCHEMA))
-        self._reader = Reader(self._database, self._schema, str(spec.options.get("driver", DRIVER)))
-        self._published = PublishedTables(
-            spec.name, self._database, self._reader, Records(self._schema), self._schema, self._connections
-        )
+        self._driver = str(spec.options.get("driver", DRIVER))
+        self._published = self._tables()
+        if environment is not None:
+            self._published = self._tables(environment, self._published)
+        self._reader = self._published.reader
+        self._in_environment = partial(JdbcCatalog, spec, root)
 
     def session_needs(self, engine_type: str) -> SessionNeeds:
         """Return the package of the JDBC driver."""
         return SessionNeeds(packages=(PACKAGE,)) if engine_type == "pyspark" else SessionNeeds()
+
+    def _tables(self, environment: str | None = None, base: PublishedTables | None = None) -> PublishedTables:
+        schema = self._schema if environment is None else schema_of_environment(self._schema, environment)
+        found: list[PublishedTables] = []
+        reader = Reader(self._database, lambda table: found[0].name(table), self._driver)
+        records, connections = Records(schema), self._connections
+        tables = PublishedTables(
+            self.name, self._database, reader, records, self._schema, connections, environment, base
+        )
+        found.append(tables)
+        return tables
+
+    @property
+    def environment_storage(self) -> DatabaseEnvironments | None:
+        """The environments, each of which is a schema; None in an environment."""
+        if self._published.base is not None:
+            return None
+        return DatabaseEnvironments(self._published, self._in_environment)
+
+    def in_environment(self, name: str) -> HasTargets:
+        """Return the tables of the environment, over those of the base, which are read at one snapshot."""
+        storage = self.environment_storage
+        assert storage is not None
+        tables = storage.stored(name).tables
+        return TablesAtSnapshots(self, tables)
+
+    def snapshot_of(self, tables: int, resolve: Callable[[str], Name]) -> PostgresSnapshot:
+        """Return a snapshot in which tables have the names that ``resolve`` returns."""
+        reader = Reader(self._database, resolve, self._driver)
+        return PostgresSnapshot(reader, tables, self._connections)
+
+    @property
+    def published_tables(self) -> PublishedTables:
+        """The tables that are published here."""
+        return self._published
+
+    def table_name(self, table: str) -> Name:
+        """Return schema and name of a table, as the database has it."""
+        return self._published.name(table)
 
     def snapshot(self, tables: int) -> PostgresSnapshot:
         """Return the tables at the snapshot of a transaction that begins now."""
@@ -139,19 +186,19 @@ class JdbcCatalog(
         if published is not None:
             return published
         with self._database.connect(f"the table {table}") as connection:
-            found = find_table(connection, table_name(table, self._schema))
+            found = find_table(connection, self._published.name(table))
             return data_version(connection, found, SourceOptions.of(options).version_by)
 
     def uri(self, table: str) -> str:
         """Return the address of the table."""
-        return self._published.uri(table_name(table, self._schema))
+        return self._published.uri(self._published.name(table))
 
     def tables(self, prefix: str) -> tuple[str, ...]:
         """Return the tables and views that the user may read; those of the catalog's schema without its name."""
         with self._database.connect("its tables") as connection:
             found = list_tables(connection)
         names = [name if schema == self._schema else f"{schema}.{name}" for schema, name in found]
-        return tuple(sorted(name for name in without_ours(names) if name.startswith(prefix)))
+        return tuple(sorted(name for name in names if name.startswith(prefix)))
 
     def begin(
         self, table: str, session: EngineSession | None = None, options: Mapping[str, Any] = NO_OPTIONS

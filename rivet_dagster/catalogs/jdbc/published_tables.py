@@ -14,7 +14,7 @@ from rivet_dagster.catalogs.jdbc.postgres.columns import DIALECT
 from rivet_dagster.catalogs.jdbc.postgres.connection import Database
 from rivet_dagster.catalogs.jdbc.postgres.copying import ATTEMPT
 from rivet_dagster.catalogs.jdbc.postgres.judging import count_violations
-from rivet_dagster.catalogs.jdbc.postgres.publishing import publish
+from rivet_dagster.catalogs.jdbc.postgres.publishing import Publication, publish
 from rivet_dagster.catalogs.jdbc.postgres.reading import Reader
 from rivet_dagster.catalogs.jdbc.postgres.records import (
     BUILDING,
@@ -53,7 +53,11 @@ _STATES = {WITHHELD: IS_WITHHELD, STAGED: IS_STAGED}
 
 @dataclass(frozen=True)
 class PublishedTables:
-    """The published tables of a catalog, in the schema of its own or in others, by the names that joints give them."""
+    """The published tables of a catalog, in the schema of its own or in others, by the names that joints give them.
+
+    In an ``environment`` they are in a schema of the environment; a table that was not built there begins as that of
+    the ``base``.
+    """
 
     catalog: str
     database: Database
@@ -62,10 +66,20 @@ class PublishedTables:
     schema: str
     connections: int
     environment: str | None = None
+    base: PublishedTables | None = None
+
+    def key(self, table: str) -> str:
+        """Return the text by which a table is known in the records. Raises RVT-204."""
+        return key_of(table_name(table, self.schema))
+
+    def stored_name(self, key: str) -> Name:
+        """Return schema and name of the table with that key, as the database has it."""
+        name = name_of(key)
+        return name if self.base is None else name_in_environment(name, self.schema, self.records.schema)
 
     def name(self, table: str) -> Name:
-        """Return schema and name of a table. Raises RVT-204."""
-        return table_name(table, self.schema)
+        """Return schema and name of a table, as the database has it. Raises RVT-204."""
+        return self.stored_name(self.key(table))
 
     def uri(self, name: Name) -> str:
         """Return the address of a table."""
@@ -74,7 +88,7 @@ class PublishedTables:
     def current_version(self, table: str) -> StoredVersion | None:
         """Return what is stored of the version that readers see; None if nothing is published, or it was dropped."""
         with self.database.connect(f"the table {table}") as connection:
-            return self._current(connection, self.name(table))
+            return self._current(connection, self.key(table))
 
     def current(self, table: str) -> Published | None:
         """Return the version that readers see."""
@@ -84,7 +98,7 @@ class PublishedTables:
     def published_by(self, table: str, identity: str) -> Published | None:
         """Return the version that the run ``identity`` has published."""
         with self.database.connect(f"the table {table}") as connection:
-            stored = self.records.published_by(connection, key_of(self.name(table)), identity)
+            stored = self.records.published_by(connection, self.key(table), identity)
         return None if stored is None else self.published(table, stored)
 
     def published(self, table: str, stored: StoredVersion) -> Published:
@@ -112,58 +126,60 @@ class PublishedTables:
                 assert stored.write is not None
                 query = rows_of_all(stored.write.errors, list(ERROR_TYPES), DIALECT)
                 return self.reader.staged_rows(connection, stored.write.errors[0], ATTEMPT, query)
-            return self._guarded(connection, name_of(stored.errors), stored)
+            return self._guarded(connection, self.stored_name(stored.errors), stored)
 
     def begin(self, table: str, session: EngineSession | None, adopts: bool = False) -> PostgresTransaction:
         """Begin a version upon the current one. Raises RVT-404 if the table is somebody else's."""
-        name = self.name(table)
+        key = self.key(table)
         with self.database.connect_to_write(table) as connection:
             self.records.create(connection)
-            for version in self.records.sweep(connection, key_of(name)):
+            for version in self.records.sweep(connection, key):
                 _LOG.info("removed what a dead run had left: %s", version)
-            upon = self._current(connection, name)
-            if upon is None and lookup_table(connection, name) is not None:
-                upon = self._adopted(connection, table, name) if adopts else self._refuse(connection, table, name)
-            stored = StoredVersion(secrets.token_hex(6), key_of(name), BUILDING, upon=upon.version if upon else None)
-            place = self._place(connection, name, upon)
+            upon = self._current(connection, key)
+            if upon is None and lookup_table(connection, self.stored_name(key)) is not None:
+                if not adopts:
+                    raise self._not_published(connection, self.stored_name(key))
+                upon = self._adopted(connection, table)
+            place, built_upon = self._place(connection, table, upon)
+            name = secrets.token_hex(6)
+            stored = StoredVersion(
+                name, key, BUILDING, upon=upon.version if upon else None, built_upon=built_upon
+            )
             self.records.begin(connection, stored)
         return PostgresTransaction(self, table, stored, upon, place, session)
 
     def adopt(self, table: str) -> Published:
         """Take over a table that somebody else has made: its rows are the first version. Raises RVT-403, RVT-404."""
-        name = self.name(table)
         with self.database.connect_to_write(table) as connection:
             self.records.create(connection)
-            known = self._current(connection, name)
-            if known is None:
-                known = self._adopted(connection, table, name)
+            known = self._current(connection, self.key(table)) or self._adopted(connection, table)
         return self.published(table, known)
 
     def forget(self, table: str) -> bool:
         """Forget the versions of a table, which stays as it is; return whether there were any."""
-        name = self.name(table)
+        key = self.key(table)
         with self.database.connect_to_write(table) as connection:
-            if self._current(connection, name) is None:
+            if self._current(connection, key) is None:
                 return False
-            self.records.forget(connection, key_of(name))
+            self.records.forget(connection, key)
         return True
 
     def evict(self, published: Published) -> None:
         """Drop the table and its error table if that version is the current one."""
-        name = self.name(published.table)
+        key = self.key(published.table)
         with self.database.connect_to_write(published.table) as connection, connection.transaction():
-            stored = self._current(connection, name)
+            stored = self._current(connection, key)
             if stored is None or stored.version != published.version:
                 return
-            for dropped in (name, *([name_of(stored.errors)] if stored.errors is not None else [])):
-                connection.execute(drop_table(dropped, DIALECT))
-            self.records.forget(connection, key_of(name))
+            for dropped in (key, *([stored.errors] if stored.errors is not None else [])):
+                connection.execute(drop_table(self.stored_name(dropped), DIALECT))
+            self.records.forget(connection, key)
 
     def versions(self, table: str) -> tuple[Version, ...]:
         """Return the current version, then those that are withheld and staged: a database keeps no older ones."""
-        key = key_of(self.name(table))
+        key = self.key(table)
         with self.database.connect(f"the table {table}") as connection:
-            current = self._current(connection, self.name(table))
+            current = self._current(connection, key)
             others = [one for state in _STATES for one in self.records.in_state(connection, state, key)]
         found = [_described(current, CURRENT)] if current is not None else []
         return (*found, *(_described(one, _STATES[one.state]) for one in others))
@@ -171,14 +187,14 @@ class PublishedTables:
     def staged_by(self, table: str, identity: str) -> Published | None:
         """Return the version that the run ``identity`` has staged."""
         with self.database.connect(f"the table {table}") as connection:
-            staged = self.records.in_state(connection, STAGED, key_of(self.name(table)))
+            staged = self.records.in_state(connection, STAGED, self.key(table))
         found = next((one for one in staged if one.identity == identity), None)
         return None if found is None else self.published(table, found)
 
     def keep_alive(self, table: str, version: str, seconds: float) -> bool:
         """Renew the heartbeat of a staged version; return whether there is one."""
         with self.database.connect_to_write(table) as connection:
-            stored = self.records.version(connection, key_of(self.name(table)), version)
+            stored = self.records.version(connection, self.key(table), version)
             alive = stored is not None and stored.state == STAGED
             return alive and self.records.beat(connection, version, seconds)
 
@@ -187,15 +203,15 @@ class PublishedTables:
 
         A staged one is published upon the version that it was begun with.
         """
-        name = self.name(table)
+        key = self.key(table)
         with self.database.connect_to_write(table) as connection:
-            stored = self.records.version(connection, key_of(name), version)
+            stored = self.records.version(connection, key, version)
             if stored is None or stored.state != state:
                 return None
-            upon = self._current(connection, name)
+            upon = self._current(connection, key)
             if state == STAGED:
-                upon = self.records.version(connection, key_of(name), stored.upon) if stored.upon else None
-            return PostgresTransaction(self, table, stored, upon, self._place(connection, name, upon))
+                upon = self.records.version(connection, key, stored.upon) if stored.upon else None
+            return PostgresTransaction(self, table, stored, upon, Place(self.stored_name(key), None, None))
 
     def withhold_staged(self, table: str, version: str) -> bool:
         """Withhold a staged version; return whether there is one."""
@@ -213,10 +229,20 @@ class PublishedTables:
                 transaction.as_identity(identity)
                 waiting.append(transaction)
         if waiting:
-            published = publish(self.database, self.records, [transaction.publication for transaction in waiting])
+            published = self.publish([transaction.publication for transaction in waiting])
             for transaction, stored in zip(waiting, published, strict=True):
                 transaction.published_as(stored)
         return tuple(transaction.commit(identity) for transaction, identity in staged)
+
+    def publish(self, publications: Sequence[Publication]) -> list[StoredVersion]:
+        """Publish versions in one transaction. Raises what ``publishing.publish`` does."""
+        return publish(self.database, self.records, publications, self.stored_name)
+
+    def records_of_merge(self, table: str, merged: StoredVersion) -> None:
+        """Begin a version whose rows an environment has."""
+        with self.database.connect_to_write(table) as connection:
+            self.records.remove(connection, merged.version)  # of a merge that was interrupted
+            self.records.begin(connection, replace(merged, state=BUILDING))
 
     def building(self) -> tuple[str, ...]:
         """Return what runs are building."""
@@ -271,18 +297,18 @@ class PublishedTables:
 
     def refuse_errors(self, table: str, errors: str) -> None:
         """Raise RVT-404 if ``errors`` cannot be the error table of ``table``, since another table has that name."""
-        key, own = key_of(self.name(errors)), key_of(self.name(table))
+        key, own = self.key(errors), self.key(table)
         with self.database.connect_to_write(table) as connection:
             known = self.records.with_errors(connection, key)
             is_own = known is not None and known.table == own
-            if key == own or (not is_own and lookup_table(connection, name_of(key)) is not None):
+            if key == own or (not is_own and lookup_table(connection, self.stored_name(key)) is not None):
                 raise RivetError("RVT-404", f"'{errors}' cannot be the error table of '{table}': it is another table")
 
     def data_version(self, table: str) -> str | None:
         """Return the current version of a table, or of the one whose errors it holds; None if it is not published."""
-        key = key_of(self.name(table))
+        key = self.key(table)
         with self.database.connect(f"the table {table}") as connection:
-            stored = self._current(connection, name_of(key)) or self.records.with_errors(connection, key)
+            stored = self._current(connection, key) or self.records.with_errors(connection, key)
         return None if stored is None else stored.version
 
     def count_violations(self, rows: StoredRows, checks: Sequence[CompiledCheck]) -> dict[str, int]:
@@ -292,22 +318,23 @@ class PublishedTables:
         with self.database.connect("its staged rows") as connection:
             return count_violations(connection, rows, checks)
 
-    def _current(self, connection: psycopg.Connection[Any], name: Name) -> StoredVersion | None:
-        stored = self.records.current(connection, key_of(name))
-        return stored if stored is not None and lookup_table(connection, name) is not None else None
+    def _current(self, connection: psycopg.Connection[Any], key: str) -> StoredVersion | None:
+        stored = self.records.current(connection, key)
+        there = stored is not None and lookup_table(connection, self.stored_name(key)) is not None
+        return stored if there else None
 
     def _required(self, connection: psycopg.Connection[Any], published: Published) -> StoredVersion:
-        stored = self.records.version(connection, key_of(self.name(published.table)), published.version)
-        current = self._current(connection, self.name(published.table))
+        key = self.key(published.table)
+        stored = self.records.version(connection, key, published.version)
+        current = self._current(connection, key)
         is_current = stored is not None and current is not None and current.version == stored.version
         if stored is None or not (is_current or stored.state == STAGED):
             raise RivetError("RVT-401", _replaced(published.table, published.version))
         return stored
 
     def _guarded(self, connection: psycopg.Connection[Any], name: Name, stored: StoredVersion) -> JdbcTable:
-        check = self.records.is_current(stored)
-        otherwise = f"RVT-401 {_replaced(name_of(stored.table)[1], stored.version)}"
-        return self.reader.current_rows(connection, name, check, otherwise)
+        otherwise = f"RVT-401 {_replaced(stored.table, stored.version)}"
+        return self.reader.current_rows(connection, name, self.records.is_current(stored), otherwise)
 
     def _staged_rows(self, connection: psycopg.Connection[Any], stored: StoredVersion) -> JdbcTable:
         write = stored.write
@@ -317,21 +344,29 @@ class PublishedTables:
         schema, name, _ = write.staged[0]
         return self.reader.staged_rows(connection, (schema, name), ATTEMPT, write.whole)
 
-    def _place(self, connection: psycopg.Connection[Any], name: Name, upon: StoredVersion | None) -> Place:
-        if upon is None:
-            return Place(name, None, None)
-        existing = find_target(connection, name)
-        rows = upon.manifest.rows if upon.manifest is not None else 0
-        return Place(name, name, existing, rows, self._guarded(connection, name, upon))
+    def _place(
+        self, connection: psycopg.Connection[Any], table: str, upon: StoredVersion | None
+    ) -> tuple[Place, str | None]:
+        """Return the place of a new version, and the version of the base that it is the first to build upon there."""
+        name = self.name(table)
+        if upon is not None:
+            rows = upon.manifest.rows if upon.manifest is not None else 0
+            relation = self._guarded(connection, name, upon)
+            return Place(name, name, find_target(connection, name), rows, relation), upon.built_upon
+        if self.base is None or (of_base := self.base._current(connection, self.key(table))) is None:
+            return Place(name, None, None), None
+        place, _ = self.base._place(connection, table, of_base)
+        return replace(place, target=name, requires=self.base.records.is_current(of_base)), of_base.version
 
-    def _adopted(self, connection: psycopg.Connection[Any], table: str, name: Name) -> StoredVersion:
+    def _adopted(self, connection: psycopg.Connection[Any], table: str) -> StoredVersion:
+        key, name = self.key(table), self.name(table)
         existing = find_target(connection, name)
         if existing is None:
             raise RivetError("RVT-403", f"there is no table {'.'.join(name)}")
         (rows,) = connection.execute(count_of(name, DIALECT)).fetchone() or (0,)
         version, now = secrets.token_hex(6), datetime.now(UTC).isoformat(timespec="milliseconds")
         manifest = Manifest(version, None, "", rows, 0, 0, tuple(existing.spark_columns), now, Record(0))
-        stored = StoredVersion(version, key_of(name), BUILDING, manifest=manifest)
+        stored = StoredVersion(version, key, BUILDING, manifest=manifest)
         with connection.transaction():
             self.records.begin(connection, stored)
             if not self.records.publish(connection, stored, None):
@@ -340,11 +375,22 @@ class PublishedTables:
             self.records.end_heartbeat(connection, version)
         return replace(stored, state=PUBLISHED, number=1)
 
-    def _refuse(self, connection: psycopg.Connection[Any], table: str, name: Name) -> StoredVersion:
+    def _not_published(self, connection: psycopg.Connection[Any], name: Name) -> RivetError:
         find_target(connection, name)  # of a view another error tells more
         message = f"there is a table {'.'.join(name)} that was not published from here"
         remedy = "Take it over with `rivet-dagster adopt JOINT`, or by `adopt: true` in the joint; or name another table."
-        raise RivetError("RVT-404", message, remediation=remedy)
+        return RivetError("RVT-404", message, remediation=remedy)
+
+
+def name_in_environment(name: Name, base: str, schema: str) -> Name:
+    """Return the name of a table in the ``schema`` of an environment, of a catalog whose own schema is ``base``.
+
+    >>> name_in_environment(("shop", "orders"), "shop", "shop__pr-7")
+    ('shop__pr-7', 'orders')
+    >>> name_in_environment(("sales", "orders"), "shop", "shop__pr-7")
+    ('shop__pr-7', 'sales.orders')
+    """
+    return (schema, name[1]) if name[0] == base else (schema, ".".join(name))
 
 
 def _described(stored: StoredVersion, state: str) -> Version:

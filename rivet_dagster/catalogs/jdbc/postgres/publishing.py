@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -17,7 +17,6 @@ from rivet_dagster.catalogs.jdbc.postgres.records import (
     Records,
     Statement,
     StoredVersion,
-    name_of,
     swept_away,
 )
 from rivet_dagster.catalogs.jdbc.postgres.table import lookup_table
@@ -42,8 +41,14 @@ class Publication:
     upon: StoredVersion | None
 
 
-def publish(database: Database, records: Records, publications: Sequence[Publication]) -> list[StoredVersion]:
-    """Publish all of them, or none, and return them as they are stored.
+Names = Callable[[str], Name]
+"""A function that returns schema and name of the table with a key."""
+
+
+def publish(
+    database: Database, records: Records, publications: Sequence[Publication], names: Names
+) -> list[StoredVersion]:
+    """Publish all of them, or none, and return them as they are stored; ``names`` says where their tables are.
 
     Raises RVT-405 for each table of which another version has been published since, RVT-406 if the run counts as dead,
     RVT-407 if staged rows are missing, RVT-404, RVT-510 and RVT-527 as the database refuses it. If the answer to the
@@ -56,7 +61,8 @@ def publish(database: Database, records: Records, publications: Sequence[Publica
         with database.translate_write_errors(table):
             with _committed(database, records, connection, publications):
                 connection.execute(_LIMIT)
-                return [_publish(connection, records, one) for one in _in_turn(connection, records, publications)]
+                turns = _in_turn(connection, records, publications)
+                return [_publish(connection, records, one, names) for one in turns]
     finally:
         connection.close()
 
@@ -106,26 +112,31 @@ def _in_turn(
     return list(publications)
 
 
-def _publish(connection: psycopg.Connection[Any], records: Records, one: Publication) -> StoredVersion:
+def _publish(
+    connection: psycopg.Connection[Any], records: Records, one: Publication, names: Names
+) -> StoredVersion:
     version, write, manifest = one.version, one.version.write, one.version.manifest
     assert write is not None and manifest is not None
     for schema, name, rows in write.staged:
         _refuse_missing(connection, version.table, (schema, name), rows)
-    target = name_of(version.table)
+    target = names(version.table)
     if write.like is not None and lookup_table(connection, target) is None:
         connection.execute(create_table_like(target, write.like, DIALECT))
     statements = write.statements if write.rows is None else _replacing(connection, target, write)
     counts = _carried_out(connection, statements)
-    for statement in _of_errors(version, write, one.upon):
+    # Behind the statements, each of which sees what has been committed before it.
+    if write.requires is not None and not (connection.execute(write.requires).fetchone() or (False,))[0]:
+        raise RivetError("RVT-405", f"the base of '{version.table}' has been published since the run began")
+    for statement in _of_errors(version, write, one.upon, names):
         connection.execute(statement)
-    before = one.upon.manifest.rows if one.upon is not None and one.upon.manifest is not None else 0
+    before = one.upon.manifest.rows if one.upon is not None and one.upon.manifest is not None else manifest.rows_before
     rows = counts.inserted if write.rows is not None else before + counts.inserted - counts.deleted
     published = replace(
         manifest,
         base=one.upon.version if one.upon is not None else None,
         rows=rows,
         rows_before=before,
-        record=replace(counts, bytes=manifest.record.bytes),
+        record=manifest.record if write.keeps_record else replace(counts, bytes=manifest.record.bytes),
         published_at=datetime.now(UTC).isoformat(timespec="milliseconds"),
     )
     stored = replace(version, state=PUBLISHED, manifest=published)
@@ -152,18 +163,20 @@ def _replacing(connection: psycopg.Connection[Any], target: Name, write: Planned
     return [*deleted, *map(Statement, layout.changes), insert]
 
 
-def _of_errors(version: StoredVersion, write: PlannedWrite, upon: StoredVersion | None) -> Iterator[str]:
+def _of_errors(
+    version: StoredVersion, write: PlannedWrite, upon: StoredVersion | None, names: Names
+) -> Iterator[str]:
     """Yield the statements by which the error table becomes that of the version, or goes."""
     before, now = (upon.errors if upon is not None else None), version.errors
     if before is not None and before != now:
-        yield drop_table(name_of(before), DIALECT)
+        yield drop_table(names(before), DIALECT)
     if now is None:
         return
-    layout = layout_of(name_of(now), None, tuple(ERROR_TYPES.items()), replaces=True)
-    yield from (layout.changes if before != now else [delete_rows(name_of(now), None, DIALECT)])
+    layout = layout_of(names(now), None, tuple(ERROR_TYPES.items()), replaces=True)
+    yield from (layout.changes if before != now else [delete_rows(names(now), None, DIALECT)])
     for staged in write.errors:
         rows = source_rows(staged, list(ERROR_TYPES))
-        yield insert_rows(name_of(now), layout.columns, rows, DIALECT)
+        yield insert_rows(names(now), layout.columns, rows, DIALECT)
 
 
 def _carried_out(connection: psycopg.Connection[Any], statements: Sequence[Statement]) -> Record:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +12,7 @@ from rivet_dagster.catalogs.jdbc.postgres.columns import DIALECT, Column, ReadCo
 from rivet_dagster.catalogs.jdbc.postgres.connection import Database, first_line
 from rivet_dagster.catalogs.jdbc.postgres.open_transactions import open_transactions
 from rivet_dagster.catalogs.jdbc.postgres.sharing import Shares, share_rows
-from rivet_dagster.catalogs.jdbc.postgres.table import Table, find_table, table_name
+from rivet_dagster.catalogs.jdbc.postgres.table import Table, find_table
 from rivet_dagster.errors import RivetError, nearest
 from rivet_dagster.model.inputs import DatabasePosition, Position
 from rivet_dagster.model.relations import JdbcTable, Unreadable
@@ -35,17 +35,20 @@ _STAYS_IDLE = "SET LOCAL idle_in_transaction_session_timeout = 0"
 
 
 class Reader:
-    """Reads the tables of a database; ``driver`` is the class of the JDBC driver."""
+    """Reads the tables of a database, by the names that ``resolve`` returns for those of sources and targets.
 
-    def __init__(self, database: Database, schema: str, driver: str) -> None:
+    ``driver`` is the class of the JDBC driver.
+    """
+
+    def __init__(self, database: Database, resolve: Callable[[str], Name], driver: str) -> None:
         self.database = database
-        self.schema = schema
+        self.resolve = resolve
         self.driver = driver
 
     def columns(self, table: str, options: Mapping[str, Any]) -> tuple[list[ReadColumn], dict[str, Unreadable]]:
         """Return the columns that can be read, and the others. Raises RVT-403."""
         with self.database.connect(f"the table {table}") as connection:
-            found = find_table(connection, table_name(table, self.schema))
+            found = find_table(connection, self.resolve(table))
             return read_table(connection, found, SourceOptions.of(options))[1:]
 
     def relation(
@@ -63,7 +66,7 @@ class Reader:
         Raises RVT-204, RVT-403.
         """
         own = SourceOptions.of(options)
-        found = find_table(connection, table_name(table, self.schema))
+        found = find_table(connection, self.resolve(table))
         columns, readable, unreadable = read_table(connection, found, own)
         shares = share_rows(connection, found, columns, own.partition_by, min(own.partitions, parts))
         by = shares or _ONE
@@ -194,7 +197,7 @@ class PostgresSnapshot(Snapshot):
 
     def position(self, table: str, options: Mapping[str, Any]) -> Position:
         """Return the snapshot, and the time from which on changes are left for a later one."""
-        schema, name = table_name(table, self._reader.schema)
+        schema, name = self._reader.resolve(table)
         return DatabasePosition(self._reader.database.catalog, f"{schema}.{name}", self.id, self._before(options))
 
     def _before(self, options: Mapping[str, Any]) -> str | None:

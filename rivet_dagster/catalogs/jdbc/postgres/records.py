@@ -8,7 +8,7 @@ run whose heartbeat is gone counts as dead.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -34,7 +34,7 @@ _CREATE = (
     "CREATE TABLE IF NOT EXISTS {schema}.rivet_versions (version text PRIMARY KEY, table_name text NOT NULL, "
     "state text NOT NULL, number bigint, upon text, identity text NOT NULL DEFAULT '', "
     "made_by text NOT NULL DEFAULT '', published_at timestamptz, manifest jsonb, write jsonb, errors text, "
-    "watermark jsonb, UNIQUE (table_name, number))",
+    "watermark jsonb, built_upon text, UNIQUE (table_name, number))",
     "CREATE TABLE IF NOT EXISTS {schema}.rivet_staged (table_schema text, table_name text, version text NOT NULL, "
     "is_open boolean NOT NULL DEFAULT true, PRIMARY KEY (table_schema, table_name))",
     "CREATE UNLOGGED TABLE IF NOT EXISTS {schema}.rivet_heartbeats (version text PRIMARY KEY, "
@@ -45,7 +45,10 @@ _EXISTS = (
     "SELECT count(*) FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace "
     "WHERE n.nspname = %s AND c.relname IN ('rivet_versions', 'rivet_staged', 'rivet_heartbeats')"
 )
-_COLUMNS = "version, table_name, state, number, upon, identity, made_by, published_at, manifest, write, errors, watermark"
+_COLUMNS = (
+    "version, table_name, state, number, upon, identity, made_by, published_at, manifest, write, errors, watermark, "
+    "built_upon"
+)
 _ALIVE = f"sent > clock_timestamp() - interval '{DEAD_AFTER:.0f} seconds'"
 
 
@@ -69,6 +72,8 @@ class PlannedWrite:
     with the ``columns``, as Spark has them; else the ``statements`` say what becomes of it. Where an environment has no
     table yet, it is made ``like`` that of the base. ``errors`` are the staged tables of row errors, and ``whole`` is the
     query of all rows that the table will have, where these are not the staged ones.
+    ``requires`` is the query of a value that must be true, else another run has been faster. With ``keeps_record`` the
+    counts of changed rows are those that the version has had in its environment.
     """
 
     staged: tuple[tuple[str, str, int], ...]
@@ -78,6 +83,8 @@ class PlannedWrite:
     like: Name | None = None
     errors: tuple[Name, ...] = ()
     whole: str | None = None
+    requires: str | None = None
+    keeps_record: bool = False
 
     def as_json(self) -> str:
         """Return it as JSON."""
@@ -94,12 +101,18 @@ class PlannedWrite:
             _name(fields["like"]),
             tuple((schema, name) for schema, name in fields["errors"]),
             fields["whole"],
+            fields["requires"],
+            fields["keeps_record"],
         )
 
 
 @dataclass(frozen=True)
 class StoredVersion:
-    """A row of ``rivet_versions``; ``table`` is schema and name with a dot between them."""
+    """A row of ``rivet_versions``; ``table`` and ``errors`` are schema and name with a dot between them.
+
+    ``upon`` is the version of the table that it was begun upon; ``built_upon``, in an environment, the version of the
+    base that the first version there was.
+    """
 
     version: str
     table: str
@@ -113,17 +126,19 @@ class StoredVersion:
     write: PlannedWrite | None = None
     errors: str | None = None
     watermark: Mapping[str, Any] | None = field(default=None)
+    built_upon: str | None = None
 
     @classmethod
     def of(cls, row: Sequence[Any]) -> StoredVersion:
         """Return it from its columns."""
-        *plain, manifest, write, errors, watermark = row
+        *plain, manifest, write, errors, watermark, built_upon = row
         return cls(
             *plain,
             manifest_from(dict(manifest)) if manifest is not None else None,
             PlannedWrite.of(write) if write is not None else None,
             errors,
             watermark,
+            built_upon,
         )
 
 
@@ -206,10 +221,10 @@ class Records:
             self.beat(connection, version.version, is_new=True)
             connection.execute(
                 self._sql(
-                    "INSERT INTO {schema}.rivet_versions (version, table_name, state, upon, identity, made_by) "
-                    "VALUES (%s, %s, %s, %s, %s, %s)"
+                    "INSERT INTO {schema}.rivet_versions (version, table_name, state, upon, built_upon) "
+                    "VALUES (%s, %s, %s, %s, %s)"
                 ),
-                (version.version, version.table, version.state, version.upon, version.identity, version.made_by),
+                (version.version, version.table, version.state, version.upon, version.built_upon),
             )
 
     def change(self, connection: psycopg.Connection[Any], version: StoredVersion, state: str) -> None:
@@ -289,6 +304,13 @@ class Records:
         """Return whether the run that builds a version counts as alive."""
         query = f"SELECT 1 FROM {{schema}}.rivet_heartbeats WHERE version = %s AND {_ALIVE}"
         return connection.execute(self._sql(query), (version,)).fetchone() is not None
+
+    def alive(self, connection: psycopg.Connection[Any]) -> list[str]:
+        """Return the versions whose runs count as alive."""
+        if not self.exist(connection):
+            return []
+        query = f"SELECT version FROM {{schema}}.rivet_heartbeats WHERE {_ALIVE}"
+        return [version for (version,) in connection.execute(self._sql(query))]
 
     def end_heartbeat(self, connection: psycopg.Connection[Any], version: str) -> None:
         """Remove the heartbeat of a version."""
@@ -417,8 +439,3 @@ def swept_away(version: str, table: str) -> RivetError:
 
 def _name(parts: Sequence[str] | None) -> Name | None:
     return None if parts is None else (parts[0], parts[1])
-
-
-def without_ours(names: Iterable[str]) -> list[str]:
-    """Return ``names`` without those of tables that are made here."""
-    return [name for name in names if not name.rpartition(".")[2].startswith(OURS)]

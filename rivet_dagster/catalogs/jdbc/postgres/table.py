@@ -18,7 +18,8 @@ WHERE n.nspname = %s AND c.relname = %s AND c.relkind IN ('r', 'p', 'v', 'm', 'f
 _LIST = """
 SELECT n.nspname, c.relname FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
 WHERE c.relkind IN ('r', 'p', 'v', 'm', 'f') AND NOT c.relispartition
-AND n.nspname <> 'information_schema' AND n.nspname NOT LIKE 'pg\\_%%'
+AND n.nspname <> 'information_schema' AND n.nspname NOT LIKE 'pg\\_%%' AND c.relname NOT LIKE 'rivet\\_%%'
+AND coalesce(obj_description(n.oid, 'pg_namespace'), '') NOT LIKE 'an environment of rivet_dagster%%'
 AND has_schema_privilege(n.oid, 'USAGE') AND has_table_privilege(c.oid, 'SELECT')
 ORDER BY 1, 2
 """

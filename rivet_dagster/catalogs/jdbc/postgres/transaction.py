@@ -12,8 +12,8 @@ from rivet_dagster.catalogs.capabilities.targets import ErrorTransaction, Versio
 from rivet_dagster.catalogs.capabilities.transaction import NO_CONTEXT, WriteContext
 from rivet_dagster.catalogs.jdbc.postgres.columns import DIALECT
 from rivet_dagster.catalogs.jdbc.postgres.copying import ATTEMPT
-from rivet_dagster.catalogs.jdbc.postgres.publishing import Publication, publish
-from rivet_dagster.catalogs.jdbc.postgres.records import STAGED, WITHHELD, StoredVersion, key_of, swept_away
+from rivet_dagster.catalogs.jdbc.postgres.publishing import Publication
+from rivet_dagster.catalogs.jdbc.postgres.records import STAGED, WITHHELD, StoredVersion, swept_away
 from rivet_dagster.catalogs.jdbc.postgres.staging import StagedTable, Staging
 from rivet_dagster.catalogs.jdbc.postgres.target import layout_of
 from rivet_dagster.catalogs.jdbc.postgres.writing import DatabaseWrite, Place, StagedWrite
@@ -99,7 +99,7 @@ class PostgresTransaction(StagedTransaction, VersionTransaction, ErrorTransactio
 
     def write_errors(self, table: str, frame: Frame | None) -> StoredRows:
         """Stage the rows of errors."""
-        errors = key_of(self._tables.name(table))
+        errors = self._tables.key(table)
         if self._stored.errors not in (None, errors):
             message = f"'{self.table}' has the error table '{self._stored.errors}' already"
             raise RivetError("RVT-404", message)
@@ -147,7 +147,7 @@ class PostgresTransaction(StagedTransaction, VersionTransaction, ErrorTransactio
 
     def _commit(self, identity: str, made: Provenance | None) -> Published:
         self._prepare(identity, made, Record(0))
-        (stored,) = publish(self._tables.database, self._tables.records, [self.publication])
+        (stored,) = self._tables.publish([self.publication])
         published = self._tables.published(self.table, stored)
         self._clean_up()
         return published

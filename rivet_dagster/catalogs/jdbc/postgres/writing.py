@@ -54,7 +54,8 @@ _BATCH = "rivet_batch"
 class Place:
     """Where a version goes: the table ``target``, and ``base``, the table whose rows it builds upon, if there are any.
 
-    These differ in an environment in which the table has not been built. ``rows`` are those of the base.
+    These differ in an environment in which the table has not been built. ``rows`` are those of the base, and
+    ``requires`` is the query of a value that must be true when the version is published, if there is one.
     """
 
     target: Name
@@ -62,6 +63,7 @@ class Place:
     existing: TargetTable | None
     rows: int = 0
     relation: Relation | None = None
+    requires: str | None = None
 
 
 class WholeRows(StoredRows):
@@ -242,12 +244,14 @@ class DatabaseWrite:
     ) -> StagedWrite:
         tables = {table.name: table for table in (staged, rows)}
         of_rows = tuple((*name, table.rows) for name, table in tables.items())
-        like = self._base if self._base != self.place.target else None
+        like, requires = (self._base if self._base != self.place.target else None), self.place.requires
         if self._base is None or self._replaces:
-            write = PlannedWrite(of_rows, rows=rows.name, columns=tuple(layout.spark), like=like)
+            columns = tuple(layout.spark)
+            write = PlannedWrite(of_rows, rows=rows.name, columns=columns, like=like, requires=requires)
         else:
             text = self._whole_query(layout, rows, on).sql(dialect=DIALECT)
-            write = PlannedWrite(of_rows, tuple(self._statements(layout, rows, on)), like=like, whole=text)
+            statements = tuple(self._statements(layout, rows, on))
+            write = PlannedWrite(of_rows, statements, like=like, whole=text, requires=requires)
         whole = self._whole(connection, layout, batch, staged, rows, on)
         record = partial(self._record, layout, rows, on, whole)
         return StagedWrite(write, batch, whole, layout.spark, record, query_plan)

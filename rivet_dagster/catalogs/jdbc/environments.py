@@ -1,0 +1,375 @@
+"""Environments of a database: each is a schema, whose tables begin as copies of those of the base.
+
+The schema is called ``<schema>__<environment>``, and its comment says whose it is: only then it is ever dropped.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from rivet_dagster.catalogs.capabilities.sources import HasSnapshots, Snapshot
+from rivet_dagster.catalogs.capabilities.transaction import TableTransaction
+from rivet_dagster.catalogs.environments.catalog import EnvironmentStorage, StoredEnvironment
+from rivet_dagster.catalogs.environments.state import (
+    DROPPED,
+    MERGED,
+    OPEN,
+    BuiltTable,
+    EnvironmentState,
+    StateOfEnvironment,
+    merged_environment,
+)
+from rivet_dagster.catalogs.environments.tables_over_base import EnvironmentTables, TablesOverBase
+from rivet_dagster.catalogs.jdbc.postgres.publishing import Publication
+from rivet_dagster.catalogs.jdbc.postgres.records import PlannedWrite, StoredVersion, name_of
+from rivet_dagster.model.storage import Published
+from rivet_dagster.sql.database_writes import Name
+
+if TYPE_CHECKING:
+    import psycopg
+
+    from rivet_dagster.catalogs.jdbc.catalog import JdbcCatalog
+    from rivet_dagster.catalogs.jdbc.published_tables import PublishedTables
+
+_LONGEST_NAME = 63
+"""The most bytes of a name in the database, which cuts longer ones."""
+
+_OURS = "an environment of rivet_dagster: {}"
+_CREATE = (
+    "CREATE TABLE IF NOT EXISTS {schema}.rivet_environments (name text PRIMARY KEY, profile text NOT NULL, "
+    "created_at timestamptz NOT NULL DEFAULT clock_timestamp(), used_at timestamptz NOT NULL DEFAULT clock_timestamp(), "
+    "state text NOT NULL)"
+)
+_EXISTS = "SELECT to_regclass(format('%%I.rivet_environments', %s::text)) IS NOT NULL"
+_COMMENT = "SELECT obj_description(oid, 'pg_namespace') FROM pg_catalog.pg_namespace WHERE nspname = %s"
+
+
+def schema_of_environment(schema: str, environment: str) -> str:
+    """Return the schema of an environment of a catalog with this schema.
+
+    >>> schema_of_environment("shop", "pr-7")
+    'shop__pr-7'
+    >>> schema_of_environment("shop", "x" * 64)
+    'shop__xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx_7ce100971f64'
+    """
+    name = f"{schema}__{environment}"
+    if len(name.encode()) <= _LONGEST_NAME:
+        return name
+    digest = hashlib.sha256(name.encode()).hexdigest()[:12]
+    return f"{name.encode()[: _LONGEST_NAME - 13].decode(errors='ignore')}_{digest}"
+
+
+@dataclass(frozen=True)
+class DatabaseState(StateOfEnvironment[EnvironmentState]):
+    """The state of the environment ``name``, a row of ``rivet_environments`` beside the tables of the base."""
+
+    base: PublishedTables
+    name: str
+
+    def state(self) -> EnvironmentState | None:
+        """Return the state; None if there is no such environment."""
+        with self.base.database.connect("its environments") as connection:
+            return self.state_by(connection)
+
+    def state_by(self, connection: psycopg.Connection[Any]) -> EnvironmentState | None:
+        """Return the state by a connection."""
+        if not self._exist(connection):
+            return None
+        query = self._sql("SELECT profile, created_at, used_at, state FROM {schema}.rivet_environments WHERE name = %s")
+        row = connection.execute(query, (self.name,)).fetchone()
+        if row is None:
+            return None
+        profile, created, used, state = row
+        return EnvironmentState(profile, _text(created), _text(used), state)
+
+    def create(self, profile: str) -> None:
+        """Make the environment, and the schema that it is."""
+        with self._writing() as connection, connection.transaction():
+            self.base.records.create(connection)
+            connection.execute(self._sql(_CREATE))
+            self._create_schema(connection)
+            connection.execute(
+                self._sql(
+                    "INSERT INTO {schema}.rivet_environments (name, profile, state) VALUES (%s, %s, %s) "
+                    "ON CONFLICT (name) DO UPDATE SET profile = excluded.profile, state = excluded.state, "
+                    "created_at = excluded.created_at, used_at = excluded.used_at WHERE rivet_environments.state = %s"
+                ),
+                (self.name, profile, OPEN, DROPPED),
+            )
+
+    def set(self, state: str, instead_of: str | None = None) -> None:
+        """Change the state, unless it is another one by now."""
+        with self._writing() as connection:
+            self.set_by(connection, state, instead_of)
+
+    def set_by(self, connection: psycopg.Connection[Any], state: str, instead_of: str | None = None) -> None:
+        """Change the state by a connection. Raises RVT-415."""
+        if self.state_by(connection) is None:
+            raise self._missing()
+        query = (
+            "UPDATE {schema}.rivet_environments SET state = %(state)s WHERE name = %(name)s "
+            "AND (%(old)s::text IS NULL OR state = %(old)s)"
+        )
+        connection.execute(self._sql(query), {"state": state, "name": self.name, "old": instead_of})
+
+    def use(self, state: EnvironmentState) -> None:
+        """Record that it is used now."""
+        with self._writing() as connection:
+            query = "UPDATE {schema}.rivet_environments SET used_at = clock_timestamp() WHERE name = %s"
+            connection.execute(self._sql(query), (self.name,))
+
+    def remove(self) -> None:
+        """Forget the environment."""
+        with self._writing() as connection:
+            query = "DELETE FROM {schema}.rivet_environments WHERE name = %s"
+            connection.execute(self._sql(query), (self.name,))
+
+    def names(self) -> list[str]:
+        """Return the names of all environments beside the base."""
+        with self.base.database.connect("its environments") as connection:
+            if not self._exist(connection):
+                return []
+            rows = connection.execute(self._sql("SELECT name FROM {schema}.rivet_environments ORDER BY 1"))
+            return [name for (name,) in rows]
+
+    @property
+    def schema(self) -> str:
+        """The schema of the environment."""
+        return schema_of_environment(self.base.schema, self.name)
+
+    def drop_schema(self) -> None:
+        """Drop the schema with all that is in it, if it is one of environments."""
+        from psycopg import sql
+
+        with self._writing() as connection:
+            row = connection.execute(_COMMENT, (self.schema,)).fetchone()
+            if row is not None and row[0] == _OURS.format(self.name):
+                connection.execute(sql.SQL("DROP SCHEMA {} CASCADE").format(sql.Identifier(self.schema)))
+
+    def _create_schema(self, connection: psycopg.Connection[Any]) -> None:
+        from psycopg import sql
+
+        if connection.execute(_COMMENT, (self.schema,)).fetchone() is None:
+            name = sql.Identifier(self.schema)
+            connection.execute(sql.SQL("CREATE SCHEMA {}").format(name))
+            text = sql.Literal(_OURS.format(self.name))
+            connection.execute(sql.SQL("COMMENT ON SCHEMA {} IS {}").format(name, text))
+
+    def _exist(self, connection: psycopg.Connection[Any]) -> bool:
+        row = connection.execute(_EXISTS, (self.base.schema,)).fetchone()
+        return row is not None and bool(row[0])
+
+    def _writing(self) -> AbstractContextManager[psycopg.Connection[Any]]:
+        return self.base.database.connect_to_write(f"the environment {self.name}")
+
+    def _sql(self, text: str) -> Any:
+        from psycopg import sql
+
+        return sql.SQL(text).format(schema=sql.Identifier(self.base.schema))
+
+
+@dataclass(frozen=True)
+class DatabaseTables(EnvironmentTables):
+    """The tables of an environment, in its schema."""
+
+    environment: DatabaseState
+    catalog: JdbcCatalog
+    own: PublishedTables
+
+    @property
+    def name(self) -> str:
+        """The name of the environment."""
+        return self.environment.name
+
+    def is_built(self, table: str) -> bool:
+        """Return whether a run in the environment has published the table, or the one whose errors it holds."""
+        return self.own.data_version(table) is not None
+
+    def built_names(self) -> list[str]:
+        """Return the tables that were built there."""
+        with self.own.database.connect("its tables") as connection:
+            keys = self.own.records.tables(connection)
+        return sorted(self._as_named(key) for key in keys)
+
+    def exists(self) -> bool:
+        """Return whether there is such an environment."""
+        return self.environment.state() is not None
+
+    def require_open(self) -> None:
+        """Raise RVT-415 unless the environment is open."""
+        self.environment.required()
+
+    def prepare(self, table: str) -> None:
+        """Do nothing: the transaction that first publishes a table there copies the rows of the base that stay."""
+
+    def announce(self, transaction: TableTransaction) -> None:
+        """Do nothing: the heartbeat of the transaction is in the schema of the environment."""
+
+    def published_by(self, table: str, identity: str) -> Published | None:
+        """Return a version that a run in the environment published."""
+        return self.own.published_by(table, identity)
+
+    def evict(self, published: Published) -> None:
+        """Drop the table of the environment."""
+        self.own.evict(published)
+
+    def _as_named(self, key: str) -> str:
+        schema, name = name_of(key)
+        return name if schema == self.own.schema else key
+
+
+@dataclass(frozen=True)
+class DatabaseEnvironment(StoredEnvironment):
+    """An environment that is a schema of the database."""
+
+    tables: DatabaseTables
+
+    @property
+    def environment(self) -> DatabaseState:
+        """The state."""
+        return self.tables.environment
+
+    def built(self) -> tuple[BuiltTable, ...]:
+        """Return the tables that were built in the environment."""
+        base, found = self.environment.base, []
+        for table in self.tables.built_names():
+            current, of_base = self.tables.own.current_version(table), base.current_version(table)
+            if current is None:
+                continue
+            upon = self._upon(table, current)
+            now = of_base.version if of_base is not None else None
+            # After an interrupted merge the base has the environment's version already.
+            moved = now not in (current.built_upon, current.version)
+            found.append(BuiltTable(table, upon, self.tables.own.published(table, current), moved))
+        return tuple(found)
+
+    def is_alive(self) -> bool:
+        """Return whether a run in the environment sends heartbeats."""
+        tables = self.tables.own
+        with tables.database.connect("its environments") as connection:
+            return bool(tables.records.alive(connection))
+
+    def publish(self, tables: Sequence[BuiltTable], state: EnvironmentState) -> tuple[Published, ...]:
+        """Publish the tables to the base in one transaction, each as a whole."""
+        base = self.environment.base
+        publications = {table.table: self._publication(table) for table in tables}
+        waiting = [one for one in publications.values() if one is not None]
+        if waiting:
+            base.publish(waiting)
+        published = [base.current(table.table) for table in tables]
+        return tuple(version for version in published if version is not None)
+
+    def remove_data(self, state: EnvironmentState) -> bool:
+        """Drop the schema."""
+        self.environment.drop_schema()
+        return True
+
+    def drop(self) -> bool:
+        """Record that it is dropped, then drop the schema."""
+        state = self.environment.state()
+        if state is None:
+            return False
+        if state.state == MERGED:
+            raise merged_environment(self.environment.name)
+        self.environment.set(DROPPED)
+        self.environment.drop_schema()
+        self.environment.remove()
+        return True
+
+    def finish_drop(self) -> bool:
+        """Drop the schema of a drop that was interrupted."""
+        self.environment.drop_schema()
+        self.environment.remove()
+        return True
+
+    def remove_state(self) -> None:
+        """Forget the environment."""
+        self.environment.remove()
+
+    def _upon(self, table: str, current: StoredVersion) -> Published | None:
+        base = self.environment.base
+        if current.built_upon is None:
+            return None
+        with base.database.connect(f"the table {table}") as connection:
+            stored = base.records.version(connection, base.key(table), current.built_upon)
+        return None if stored is None else base.published(table, stored)
+
+    def _publication(self, built: BuiltTable) -> Publication | None:
+        """Return the publication of a table's rows in the base; None if an interrupted merge has published them."""
+        base, own = self.environment.base, self.tables.own
+        current, upon = own.current_version(built.table), base.current_version(built.table)
+        assert current is not None and current.manifest is not None
+        if upon is not None and upon.version == current.version:
+            return None
+        columns = tuple(current.manifest.columns)
+        errors = () if current.errors is None else (own.stored_name(current.errors),)
+        write = PlannedWrite((), rows=own.name(built.table), columns=columns, errors=errors, keeps_record=True)
+        before = upon.manifest.rows if upon is not None and upon.manifest is not None else 0
+        merged = replace(
+            current,
+            upon=upon.version if upon is not None else None,
+            number=None,
+            write=write,
+            built_upon=None,
+            manifest=replace(current.manifest, rows_before=before),
+        )
+        base.records_of_merge(built.table, merged)
+        return Publication(merged, upon)
+
+
+@dataclass(frozen=True)
+class DatabaseEnvironments(EnvironmentStorage):
+    """The environments of a catalog; ``tables_in`` returns the catalog of the tables of one of them."""
+
+    base: PublishedTables
+    tables_in: Callable[[str], JdbcCatalog]
+
+    def stored(self, name: str) -> DatabaseEnvironment:
+        """Return the environment of that name."""
+        catalog = self.tables_in(name)
+        return DatabaseEnvironment(DatabaseTables(DatabaseState(self.base, name), catalog, catalog.published_tables))
+
+    def names(self) -> list[str]:
+        """Return the names of environments, in order."""
+        return DatabaseState(self.base, "").names()
+
+    def looking(self) -> AbstractContextManager[object]:
+        """Turn errors of the database into RVT-403."""
+        return self.base.database.translate_errors("its environments")
+
+    def changing(self, name: str | None = None) -> AbstractContextManager[object]:
+        """Turn errors of the database into RVT-404."""
+        return self.base.database.translate_write_errors(f"the environment {name}" if name else "its environments")
+
+    def sweep_remains(self, oldest: datetime) -> Iterable[str]:
+        """Remove nothing: the state goes last."""
+        return ()
+
+
+class TablesAtSnapshots(TablesOverBase, HasSnapshots):
+    """The tables of an environment over those of the base, of which a run of a group reads all at one snapshot."""
+
+    options: ClassVar[frozenset[str]] = frozenset()
+    keeps_versions: ClassVar[bool] = False
+
+    def __init__(self, base: JdbcCatalog, tables: DatabaseTables) -> None:
+        super().__init__(base, tables)
+        self._jdbc = base
+
+    def snapshot(self, tables: int) -> Snapshot:
+        """Return the tables of the environment, and the others of the base, at one snapshot of the database."""
+        return self._jdbc.snapshot_of(tables, self._name)
+
+    def _name(self, table: str) -> Name:
+        having = self._having(table)
+        return self._jdbc.table_name(table) if having is self._jdbc else self.environment.catalog.table_name(table)  # type: ignore[attr-defined]
+
+
+def _text(moment: datetime) -> str:
+    return moment.astimezone(UTC).isoformat(timespec="milliseconds")
+
