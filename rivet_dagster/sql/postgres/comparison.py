@@ -15,7 +15,7 @@ from sqlglot import Dialect, TokenType, exp
 from rivet_dagster.model.plugins import SPARK
 from rivet_dagster.sql.error import SqlError
 from rivet_dagster.sql.parsing.dialect import read_query, translate_parser_errors
-from rivet_dagster.sql.postgres.parts import find_difference, first_line, is_unknown, show
+from rivet_dagster.sql.postgres.parts import find_difference, first_line, is_unknown, show, unnamed_columns
 
 _POSTGRES, _SPARK = Dialect.get_or_raise("postgres"), Dialect.get_or_raise(SPARK)
 
@@ -67,6 +67,9 @@ def _compare(sql: str, tree: exp.Expr) -> ComparedQuery:
             notes[DIGITS] = None
         elif isinstance(node, exp.TimestampTrunc):
             notes[TRUNCATED] = None
+        for item in unnamed_columns(node):
+            message = f"the column `{show(item)}` needs a name (`as ...`): by itself it has another one in Spark"
+            found.append(Difference(message, first_line(item)))
     try:
         ours = _read_by_spark(sql)
     except SqlError as error:
@@ -137,6 +140,9 @@ def _alike_node(node: exp.Expr) -> exp.Expr:
     elif isinstance(node, exp.Is) and node.args.get("negate"):
         node.set("negate", None)
         return exp.Not(this=node)
+    elif isinstance(node, exp.Concat) and all(isinstance(each, exp.Literal) for each in node.expressions):
+        # Spark reads 'it''s' as PostgreSQL does, and sqlglot as two texts; concat() itself is refused before.
+        return exp.Literal.string("'".join(each.name for each in node.expressions))
     return node
 
 

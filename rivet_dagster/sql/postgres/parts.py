@@ -72,13 +72,11 @@ def find_difference(node: exp.Expr) -> str | None:
     return rule(node) if rule is not None else None
 
 
-def _of_select(node: Any) -> str | None:
-    if not _names_columns(node):
-        return None
-    for item in node.expressions:
-        if not isinstance(item, exp.Alias | exp.Column | exp.Star):
-            return f"the column `{show(item)}` needs a name (`as ...`): by itself it has another one in Spark"
-    return None
+def unnamed_columns(node: exp.Expr) -> list[exp.Expr]:
+    """Return the columns of a SELECT that have no name of their own, where the names can be seen."""
+    if not isinstance(node, exp.Select) or not _names_columns(node):
+        return []
+    return [item for item in node.expressions if not isinstance(item, exp.Alias | exp.Column | exp.Star)]
 
 
 def _names_columns(select: exp.Expr) -> bool:
@@ -183,7 +181,6 @@ def _of_part(node: Any) -> str | None:
 
 
 _RULES: dict[type[exp.Expr], Callable[[Any], str | None]] = {
-    exp.Select: _of_select,
     exp.Identifier: _of_identifier,
     exp.Literal: _of_literal,
     exp.Distinct: _of_distinct,
