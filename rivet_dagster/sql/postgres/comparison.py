@@ -20,7 +20,7 @@ from rivet_dagster.sql.postgres.parts import find_difference, first_line, is_unk
 _POSTGRES, _SPARK = Dialect.get_or_raise("postgres"), Dialect.get_or_raise(SPARK)
 
 DIGITS = "`/`, avg and round: the last digits of a result may be others than PostgreSQL's"
-TRUNCATED = "date_trunc gives a TIMESTAMP, also of a date or of a timestamp without a zone"
+TRUNCATED = "date_trunc gives a TIMESTAMP, also of a date, and truncates in the time zone of the Spark session"
 
 
 @dataclass(frozen=True)
