@@ -13,6 +13,9 @@ from rivet_dagster.dbt.template import DbtTemplate, TemplateBlock
 
 MODEL, SEED, SNAPSHOT, SOURCE, TEST, MACRO = "model", "seed", "snapshot", "source", "test", "macro"
 
+POSTGRES = "postgres"
+"""The type of dbt's outputs that are PostgreSQL databases."""
+
 
 @dataclass(frozen=True)
 class DbtPlace:
@@ -227,15 +230,39 @@ class DbtTarget:
     place: DbtPlace | None = None
     values: Mapping[str, Any] = field(default_factory=dict)
 
+    @property
+    def is_postgres(self) -> bool:
+        """Whether the models of the project are SQL of PostgreSQL."""
+        return self.adapter == POSTGRES
+
+
+@dataclass(frozen=True)
+class DbtDatabase:
+    """An output of dbt's profile that is a PostgreSQL database; its texts have ``${NAME}`` for what a run knows alone.
+
+    ``name`` is that of the database, ``options`` are those of a catalog but its password. ``password`` is the variable
+    of the environment that has it, empty where the profile holds the password itself, None where there is none.
+    ``notes`` say what of the output is not used, or is something else.
+    """
+
+    output: str
+    name: str
+    options: Mapping[str, str]
+    password: str | None
+    place: DbtPlace
+    is_target: bool = False
+    notes: tuple[str, ...] = ()
+
 
 @dataclass(frozen=True)
 class DbtProject:
-    """A whole project: its packages, the root first."""
+    """A whole project: its packages, the root first, and the databases of its profile."""
 
     packages: tuple[Package, ...]
     target: DbtTarget
     dispatch: Mapping[str, tuple[str, ...]]
     target_path: str
+    databases: tuple[DbtDatabase, ...] = ()
 
     @property
     def root(self) -> Package:

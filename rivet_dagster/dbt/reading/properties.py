@@ -5,6 +5,7 @@ Generic data tests as properties files list them.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -20,6 +21,7 @@ from rivet_dagster.dbt.declared import (
     Properties,
     SourceTable,
 )
+from rivet_dagster.dbt.environment_text import convert_setting
 from rivet_dagster.dbt.reading.config import config_of, folder_configs, located_config, merge_configs, rendered_config
 from rivet_dagster.dbt.reading.project_file import notes_of
 from rivet_dagster.dbt.reading.versions import whole_version, wrong_rules
@@ -41,6 +43,7 @@ _OTHERS = {
 _KNOWN = {*PATCHED, *_OTHERS, "version", "sources", "groups", "data_tests", "tests", "anchors"}
 
 
+_DATABASE_OF_TARGET = re.compile(r"\s*\{\{-?\s*target\.(?:dbname|database)\s*-?\}\}\s*")
 _BESIDE_CONFIG = ("meta", "group", "docs", "access", "contract")
 
 
@@ -193,14 +196,14 @@ class PropertiesReader:
             fqn = (self._package, *folder, source, name)
             config = self._source_config(entry, table, fqn)
             freshness = self._inherited(entry, table, "freshness")
-            schema, database = self._value(entry.get("schema", source)), self._value(entry.get("database"))
+            schema, database = self._value(entry.get("schema", source)), self._database(entry.get("database"))
             yield SourceTable(
                 package=self._package,
                 source=source,
                 name=name,
                 identifier=str(self._value(table.get("identifier", name))),
                 schema=str(schema),
-                database=_text(database),
+                database=database,
                 place=self._place(table),
                 description=self._described(table) or self._described(entry),
                 config=config,
@@ -267,6 +270,13 @@ class PropertiesReader:
         except UnknownValueError as error:
             self._problem("config", str(value), 1, str(error))
             return value
+
+    def _database(self, value: Any) -> str | None:
+        """Return the database of a source, of the environment's variables as ``${NAME}``; None for the target's."""
+        if isinstance(value, str) and _DATABASE_OF_TARGET.fullmatch(value):
+            return None
+        text = convert_setting(value) if isinstance(value, str) and "env_var" in value else None
+        return text if text is not None else _text(self._value(value))
 
     def _place(self, entry: Located) -> DbtPlace:
         return DbtPlace(self._file, entry.line)

@@ -40,6 +40,7 @@ class CompiledTexts:
     def __init__(self, root: Path, project: DbtProject, names: Names) -> None:
         self._root, self._project, self._names = root, project, names
         self._relations: dict[str, str] | None = None
+        self._quote = '"' if project.target.is_postgres else "`"
 
     def text(self, node: DbtNode) -> CompiledText | None:
         """Return the compiled query of a model; None where there is none, or one that reads its own table."""
@@ -52,7 +53,7 @@ class CompiledTexts:
             return None
         refs: list[str] = []
         try:
-            replaced = _replaced(sql, self._known(), refs)
+            replaced = _replaced(sql, self._known(), refs, self._quote)
         except SqlError:
             return None
         own = self._names.joints.get(node.key)
@@ -91,7 +92,7 @@ class CompiledTexts:
                 relation = entry.get("relation_name")
                 joint = self._joint(entry)
                 if isinstance(relation, str) and joint is not None:
-                    yield relation.replace("`", "").lower(), joint
+                    yield relation.replace(self._quote, "").lower(), joint
 
     def _joint(self, entry: Mapping[str, Any]) -> str | None:
         package, name, version = entry.get("package_name"), entry.get("name"), entry.get("version")
@@ -108,24 +109,27 @@ def _mappings(manifest: Any, section: str) -> Iterator[Mapping[str, Any]]:
             yield entry
 
 
-def _replaced(sql: str, relations: Mapping[str, str], refs: list[str]) -> str:
+def _replaced(sql: str, relations: Mapping[str, str], refs: list[str], quote: str = "`") -> str:
     """Return a query with the names of joints in place of tables, outside of texts and comments. Raise SqlError.
 
     >>> refs = []
     >>> _replaced("select 'db.a', x from db.a join `db`.`b` on 1 -- db.a", {"db.a": "a", "db.b": "joint_b"}, refs), refs
     ("select 'db.a', x from a join joint_b on 1 -- db.a", ['a', 'joint_b'])
     """
-    hidden = [(p.start, p.end) for p in pieces(sql) if p.kind == "comment" or (p.kind == "quoted" and p.text[0] != "`")]
+    hidden = [
+        (p.start, p.end) for p in pieces(sql) if p.kind == "comment" or (p.kind == "quoted" and p.text[0] != quote)
+    ]
 
     def name(match: re.Match[str]) -> str:
-        key = match[0].replace("`", "").lower()
+        key = match[0].replace(quote, "").lower()
         within = any(start <= match.start() < end for start, end in hidden)
         if within or key not in relations:
             return match[0]
         refs.append(relations[key])
         return relations[key]
 
-    return re.sub(r"(?<![\w.`])(?:`[^`\n]+`|\w+)(?:\.(?:`[^`\n]+`|\w+)){1,2}(?![\w`.(])", name, sql)
+    part = rf"(?:{quote}[^{quote}\n]+{quote}|\w+)"
+    return re.sub(rf"(?<![\w.{quote}]){part}(?:\.{part}){{1,2}}(?![\w{quote}.(])", name, sql)
 
 
 _BEFORE_VALUES = frozenset(

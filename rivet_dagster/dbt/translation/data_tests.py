@@ -19,6 +19,7 @@ from rivet_dagster.dbt.report import CHANGED, LEFT_OUT, ReportEntry, disabled_en
 from rivet_dagster.dbt.translation.annotations import JointDraft
 from rivet_dagster.dbt.translation.checks import CheckTranslator, TranslatedCheck
 from rivet_dagster.dbt.translation.names import Names
+from rivet_dagster.dbt.translation.other_sql import refuse_other_sql
 from rivet_dagster.dbt.translation.strategy import LeftOutError
 from rivet_dagster.dbt.translation.translator import Translator
 from rivet_dagster.dbt.translation.variables import DbtVariables
@@ -119,6 +120,7 @@ class DataTests:
                 continue
             try:
                 test.check = translator.generic(declared, package)
+                self._refuse_other_sql(test.check)
                 self._refuse_downstream(test, joint)
             except (LeftOutError, ValueError) as error:
                 test.check, test.left_out = None, (str(error),)
@@ -135,6 +137,7 @@ class DataTests:
             return
         try:
             check = translator.singular(node)
+            self._refuse_other_sql(check)
         except (LeftOutError, ValueError) as error:
             test.left_out = (str(error),)
             return
@@ -146,6 +149,10 @@ class DataTests:
         else:
             test.joint = max(check.reads, key=lambda joint: self.order[joint])
             test.check = check
+
+    def _refuse_other_sql(self, check: TranslatedCheck) -> None:
+        if self.project.target.is_postgres and check.sql is not None:
+            refuse_other_sql(check.sql)
 
     def _refuse_downstream(self, test: MovedTest, joint: str) -> None:
         assert test.check is not None

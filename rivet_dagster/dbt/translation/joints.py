@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Set
+from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -11,8 +12,10 @@ from rivet_dagster.dbt.declared import Config, DbtNode, DbtProject, DeclaredColu
 from rivet_dagster.dbt.template import apply_edits, lines_of
 from rivet_dagster.dbt.translation.annotations import SEEDS, SESSION, WAREHOUSE, JointDraft
 from rivet_dagster.dbt.translation.compiled_text import CompiledTexts
+from rivet_dagster.dbt.translation.databases import DatabaseCatalogs
 from rivet_dagster.dbt.translation.names import Names
-from rivet_dagster.dbt.translation.seeds import read_seed
+from rivet_dagster.dbt.translation.other_sql import spark_type
+from rivet_dagster.dbt.translation.seeds import SeedFile, read_seed
 from rivet_dagster.dbt.translation.strategy import LeftOutError, Strategy, history_of, strategy_of, unknown_keys
 from rivet_dagster.dbt.translation.template_text import TemplateProblem
 from rivet_dagster.dbt.translation.translator import Translator
@@ -57,11 +60,12 @@ class JointTranslator:
         root: Path,
         project: DbtProject,
         names: Names,
+        databases: DatabaseCatalogs,
         translator: Translator,
         compiled: CompiledTexts,
         refused: Mapping[str, list[str]],
     ) -> None:
-        self._root, self._project, self._names = root, project, names
+        self._root, self._project, self._names, self._databases = root, project, names, databases
         self._translator, self._compiled, self._refused = translator, compiled, refused
         self._groups: dict[str, Owner] = {}
         for package in reversed(project.packages):
@@ -120,7 +124,7 @@ class JointTranslator:
         try:
             text = read_file(self._root / node.file)
             declared = {str(k): str(v) for k, v in types.items()} if isinstance(types, Mapping) else {}
-            seed = read_seed(text, str(node.config.get("delimiter", ",")), declared)
+            seed = self._read_seed(text, str(node.config.get("delimiter", ",")), declared)
         except (TextError, ValueError, TypeError) as error:
             self._leave_out(draft, f"the file cannot be read: {error}", None)
             return draft
@@ -135,6 +139,14 @@ class JointTranslator:
         draft.reasons += self._unused(node, OF_ALL | OF_SEEDS)
         return draft
 
+    def _read_seed(self, text: str, delimiter: str, declared: Mapping[str, str]) -> SeedFile:
+        if not self._project.target.is_postgres:
+            return read_seed(text, delimiter, declared)
+        seed = read_seed(text, delimiter, {column: spark_type(kind) for column, kind in declared.items()})
+        # What dbt takes for a time has no zone there.
+        columns = ((name, kind if name in declared else spark_type(kind)) for name, kind in seed.columns)
+        return replace(seed, columns=tuple(columns))
+
     def source(self, table: SourceTable, joint: str) -> JointDraft:
         """Return the source on a table that was there before."""
         folder = re.sub(r"[^\w-]", "_", table.source)
@@ -142,10 +154,16 @@ class JointTranslator:
         if joint in self._refused:
             draft.left_out = list(self._refused[joint])
             return draft
+        try:
+            catalog, notes = self._databases.of_source(table)
+        except LeftOutError as error:
+            self._leave_out(draft, str(error), None)
+            return draft
+        draft.reasons += notes
         draft.keys |= {
             "name": joint,
             "type": "source",
-            "catalog": SESSION,
+            "catalog": catalog or SESSION,
             "table": f"{table.schema}.{table.identifier}",
         }
         tags = tags_of(table.tags, draft.reasons)
@@ -153,7 +171,7 @@ class JointTranslator:
         draft.keys |= {"description": description} if description else {}
         draft.keys |= {"tags": tags} if tags else {}
         draft.reasons += self._renamed(table.name, joint)
-        if table.database is not None and table.database not in ("spark_catalog", table.schema):
+        if catalog is None and table.database is not None and table.database not in ("spark_catalog", table.schema):
             draft.reasons.append(
                 f"its database '{table.database}' is not used: the table is looked for in the session's catalog"
             )

@@ -23,8 +23,10 @@ from rivet_dagster.dbt.template import TEST as TEST_BLOCK
 from rivet_dagster.dbt.translation.annotations import JointDraft
 from rivet_dagster.dbt.translation.compiled_text import CompiledTexts, hidden_refs, names_in_place_of_values
 from rivet_dagster.dbt.translation.data_tests import DataTests, MovedTest, in_order, with_freshness
+from rivet_dagster.dbt.translation.databases import name_databases
 from rivet_dagster.dbt.translation.joints import JointTranslator
 from rivet_dagster.dbt.translation.names import name_joints
+from rivet_dagster.dbt.translation.other_sql import compare_draft
 from rivet_dagster.dbt.translation.project_files import (
     FOLDERS,
     macro_files,
@@ -53,13 +55,17 @@ class _Assembly:
         self._variables = DbtVariables(project)
         self._translator = Translator(self._names, self._scope, self._variables, refused.macros)
         compiled = CompiledTexts(root, project, self._names)
-        self._joints = JointTranslator(root, project, self._names, self._translator, compiled, refused.joints)
+        self._databases = name_databases(project)
+        self._joints = JointTranslator(
+            root, project, self._names, self._databases, self._translator, compiled, refused.joints
+        )
         self._drafts: dict[str, JointDraft] = {}
         self._left_out: list[JointDraft] = []
         self._others: list[ReportEntry] = []
 
     def translation(self) -> Translation:
         self._translate_nodes()
+        self._leave_out_other_sql()
         self._with_dbts_columns()
         self._leave_out_readers()
         tests = self._tests()
@@ -75,9 +81,12 @@ class _Assembly:
             for key, name in self._secrets().items()
             if (place := self._project.target.place) is not None
         ]
+        used = {str(draft.keys["catalog"]) for draft in self._drafts.values() if "catalog" in draft.keys}
+        catalogs = {name: self._databases.options(name) for name in self._databases.used(used)}
+        self._others += self._databases.entries(used)
         variables = self._variables.written(files.values())
         self._others += self._variables.notes
-        files |= settings_files(self._project, variables, self._drafts.values(), bool(macros))
+        files |= settings_files(self._project, variables, used, catalogs, bool(macros))
         copies = {
             f"seeds/{draft.keys['table']}": draft.copied[0]
             for draft in self._drafts.values()
@@ -99,6 +108,7 @@ class _Assembly:
             variables=(
                 *filter(is_bound, variables.values()),
                 *(f"${{{name}}}" for name in self._secrets().values()),
+                *(value for options in catalogs.values() for value in options.values()),
             ),
             folders=FOLDERS,
             unsaid=self._unsaid,
@@ -165,6 +175,15 @@ class _Assembly:
             self._left_out.append(draft)
         else:
             self._drafts[draft.joint] = draft
+
+    def _leave_out_other_sql(self) -> None:
+        """Leave out the joints whose queries are another database's SQL, and would be other ones in Spark."""
+        drafts = self._drafts.items() if self._project.target.is_postgres else ()
+        for name, draft in list(drafts):
+            if draft.body is not None:
+                compare_draft(draft, self._rendered(draft))
+            if draft.left_out:
+                self._left_out.append(self._drafts.pop(name))
 
     def _with_dbts_columns(self) -> None:
         """Add a joint with dbt's own columns for each snapshot of which a reader names them."""

@@ -8,7 +8,7 @@ The files of macros of the new project.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from pathlib import PurePosixPath
 from typing import Any
 
@@ -42,22 +42,25 @@ _IGNORED = ".rivet/\nwarehouse/\nspark-warehouse/\nmetastore_db/\nderby.log\n__p
 
 
 def settings_files(
-    project: DbtProject, variables: Mapping[str, Any], drafts: Iterable[JointDraft], has_macros: bool
+    project: DbtProject,
+    variables: Mapping[str, Any],
+    used: Set[str],
+    databases: Mapping[str, Mapping[str, str]],
+    has_macros: bool,
 ) -> dict[str, str]:
-    """Return the files at the top of the project by name."""
+    """Return the files at the top of the project by name; ``used`` are the catalogs of its joints."""
     manifest: dict[str, Any] = {"profiles": "profiles.yaml", **{folder: folder for folder in FOLDERS}}
     manifest |= {"macros": "macros"} if has_macros else {}
     manifest |= {"vars": dict(variables)} if variables else {}
-    used = {str(draft.keys["catalog"]) for draft in drafts if "catalog" in draft.keys} | {WAREHOUSE}
     return {
         "rivet.yaml": yaml_lines(manifest, depth=2),
-        "profiles.yaml": _profiles(project, used),
+        "profiles.yaml": _profiles(project, used, databases),
         "definitions.py": _DEFINITIONS,
         ".gitignore": _IGNORED,
     }
 
 
-def _profiles(project: DbtProject, used: set[str]) -> str:
+def _profiles(project: DbtProject, used: Set[str], databases: Mapping[str, Mapping[str, str]]) -> str:
     target = project.target
     catalogs = [f"    {WAREHOUSE}: {{type: filesystem, path: warehouse}}  # the published tables, as Parquet\n"]
     if SEEDS in used:
@@ -65,13 +68,15 @@ def _profiles(project: DbtProject, used: set[str]) -> str:
     if SESSION in used:
         entry = scalar({"type": "spark", "database": target.schema})
         catalogs.append(f"    {SESSION}: {entry}  # the tables of sources; `metastore` says where\n")
-    names = [name for name in (WAREHOUSE, SEEDS, SESSION) if name in used]
+    catalogs += [f"    {name}: {scalar(options)}\n" for name, options in databases.items()]
+    names = [WAREHOUSE, *(name for name in (SEEDS, SESSION) if name in used), *databases]
     # dbt-spark turns it off for each of its connections.
     config = {"spark.sql.ansi.enabled": "false"} if target.adapter == "spark" else {}
     config |= _server_settings(target.values.get("server_side_parameters"))
     settings = "".join(f"        {scalar(key)}: {scalar(value)}\n" for key, value in config.items())
     settings = f"      config:\n{settings}" if settings else ""
-    where = f" (it was {target.method} on {target.values['host']})" if target.values.get("host") else ""
+    is_shown = target.values.get("host") and not target.is_postgres
+    where = f" (it was {target.method} on {target.values['host']})" if is_shown else ""
     return (
         f"# {project.root.name}, moved from dbt: what its profile '{target.profile}' calls '{target.name}' "
         f"({target.adapter}){where}\n"

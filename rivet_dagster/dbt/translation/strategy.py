@@ -17,7 +17,13 @@ VIEW, TABLE, INCREMENTAL, EPHEMERAL = "view", "table", "incremental", "ephemeral
 MATERIALIZATIONS = (VIEW, TABLE, INCREMENTAL, EPHEMERAL)
 
 _SCHEMA_CHANGES = {"ignore": "ignore", "append_new_columns": "add", "sync_all_columns": "add", "fail": "fail"}
-_DEFAULTS = {"spark": "append", "databricks": "merge", "snowflake": "merge", "bigquery": "merge"}
+_DEFAULTS = {
+    "spark": "append",
+    "databricks": "merge",
+    "snowflake": "merge",
+    "bigquery": "merge",
+    "postgres": "delete+insert",
+}
 _NO_COUNTERPART = {
     "merge_update_columns": "a merge updates all columns",
     "merge_exclude_columns": "a merge updates all columns",

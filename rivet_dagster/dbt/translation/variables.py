@@ -8,18 +8,15 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from jinja2 import nodes
-
 from rivet_dagster.dbt.declared import DbtPlace, DbtProject, Package
+from rivet_dagster.dbt.environment_text import escape, refer_to_environment, reference
 from rivet_dagster.dbt.reading.project import target_values
 from rivet_dagster.dbt.reading.project_file import PROJECT_FILE
 from rivet_dagster.dbt.report import CHANGED, LEFT_OUT, ReportEntry
-from rivet_dagster.dbt.template import DbtTemplateError, constant, read_template
 from rivet_dagster.dbt.values import UnknownValueError, render_value, value_context
 from rivet_dagster.dbt.yaml_file import line_of
 from rivet_dagster.secrets.variables import references
 
-_ENVIRONMENT_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _CALLED = re.compile(r"\bvar\(\s*(?:'([^']*)'|\"([^\"]*)\"|(\S))")
 
 
@@ -77,7 +74,7 @@ class DbtVariables:
 
         Raise ValueError for a name that no ``${NAME}`` can have.
         """
-        value = plain(default) if default is not None else _reference(name)
+        value = plain(default) if default is not None else reference(name)
         wanted = variable_name(name.lower())
         return self._named(wanted, f"env_{wanted}", value)
 
@@ -129,7 +126,7 @@ class DbtVariables:
         """Return a value; a text is a template, in which a variable of the environment becomes a reference."""
         if not isinstance(value, str) or not ("{{" in value or "{%" in value):
             return plain(value)
-        parts = _with_environment(value)
+        parts = refer_to_environment(value)
         if parts is not None:
             return parts
 
@@ -137,36 +134,6 @@ class DbtVariables:
             return self._project.variable(package.name, name)
 
         return plain(str(render_value(value, value_context(variable, self._target))))
-
-
-def _with_environment(text: str) -> str | None:
-    """Return the value of a text whose only templates are variables of the environment; None for any other.
-
-    >>> _with_environment("s3://{{ env_var('BUCKET') }}/${x}")
-    's3://${BUCKET}/$${x}'
-    """
-    try:
-        body = read_template(text).tree.body
-        parts = [part for node in body for part in (node.nodes if isinstance(node, nodes.Output) else [None])]
-        return "".join(map(_part, parts))
-    except (DbtTemplateError, ValueError):
-        return None
-
-
-def _part(node: nodes.Node | None) -> str:
-    if isinstance(node, nodes.TemplateData):
-        return str(plain(node.data))
-    if isinstance(node, nodes.Call) and isinstance(node.node, nodes.Name) and node.node.name == "env_var":
-        name, *default = [constant(arg) for arg in node.args]
-        if not default and not node.kwargs:
-            return _reference(str(name))
-    raise ValueError("is computed")
-
-
-def _reference(name: str) -> str:
-    if not _ENVIRONMENT_NAME.fullmatch(name):
-        raise ValueError(f"the environment variable '{name}' has no name that ${{...}} could hold")
-    return f"${{{name}}}"
 
 
 def variable_name(name: str) -> str:
@@ -208,7 +175,7 @@ def plain(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {str(key): plain(item) for key, item in value.items()}
     if isinstance(value, str):
-        return value.replace("${", "$${")
+        return escape(value)
     if isinstance(value, list | tuple | set | frozenset):
         return [plain(item) for item in value]
     is_number = isinstance(value, int | float) and math.isfinite(value)

@@ -103,7 +103,19 @@ YAML = {
                     "host": "h",
                     "port": 1,
                     "server_side_parameters": {"spark.x": 1, "my.password": "p"},
-                }
+                },
+                "db": {
+                    "type": "postgres",
+                    "host": "h",
+                    "port": 5432,
+                    "user": "u",
+                    "password": "{{ env_var('P') }}",
+                    "dbname": "db",
+                    "schema": "s",
+                    "sslmode": "require",
+                    "sslrootcert": "c",
+                    "threads": 4,
+                },
             },
         }
     },
@@ -167,9 +179,10 @@ def places(value, path=()):
 PLACES = [(file, path) for file, value in YAML.items() for path in places(value)]
 
 
-def with_odd(changes):
+def with_odd(changes, target):
     """Return the files with some values replaced; a place that an earlier change has taken away is passed over."""
     values = copy.deepcopy(YAML)
+    values["profiles.yml"]["shop"]["target"] = target
     for (file, path), odd in changes:
         *way, last = file, *path
         holder = values
@@ -183,10 +196,10 @@ def with_odd(changes):
 
 
 @settings(max_examples=examples(25, 150), deadline=None)
-@given(st.lists(st.tuples(st.sampled_from(PLACES), ODD), min_size=1, max_size=3))
-def test_nothing_ends_in_a_traceback(changes):
+@given(st.lists(st.tuples(st.sampled_from(PLACES), ODD), min_size=1, max_size=3), st.sampled_from(["dev", "db"]))
+def test_nothing_ends_in_a_traceback(changes, target):
     with tempfile.TemporaryDirectory() as folder:
-        root = write_dbt(Path(folder), {"dbt_packages/p/dbt_project.yml": "name: p", **with_odd(changes)})
+        root = write_dbt(Path(folder), {"dbt_packages/p/dbt_project.yml": "name: p", **with_odd(changes, target)})
         try:
             result = translate(read_dbt_project(root), root)
         except RivetError as error:

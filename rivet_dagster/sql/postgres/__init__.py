@@ -1,0 +1,1 @@
+"""PostgreSQL's SQL: what of it Spark reads, and computes, alike."""
