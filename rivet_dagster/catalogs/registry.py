@@ -9,7 +9,7 @@ from typing import Any, cast
 
 from rivet_dagster.catalogs.capabilities.sources import HasLandingZones, ListsFiles, TellsLocations
 from rivet_dagster.catalogs.capabilities.staging import StagesForRuns
-from rivet_dagster.catalogs.capabilities.targets import HasErrorTables, HasTargets
+from rivet_dagster.catalogs.capabilities.targets import Adopts, HasErrorTables, HasTargets
 from rivet_dagster.catalogs.contract import Catalog
 from rivet_dagster.entry_points import CATALOGS, ByType, plugin_class
 from rivet_dagster.model.plugins import CatalogTraits
@@ -45,6 +45,7 @@ def traits_of(catalog: type[Catalog]) -> CatalogTraits:
     facts["other_options"] = catalog.other_options
     if issubclass(catalog, HasTargets):
         facts["strategies"] = modes_of(catalog.write_plans)
+    facts["adopts"] = issubclass(catalog, Adopts)
     if issubclass(catalog, StagesForRuns):
         facts["in_one_commit"] = catalog.in_one_commit
     if issubclass(catalog, HasLandingZones):

@@ -16,7 +16,7 @@ from rivet_dagster.cli.commands.parameters import KnownCommands, project_options
 from rivet_dagster.cli.commands.planning import compile_, import_, init, lineage, schema
 from rivet_dagster.cli.commands.profiles import catalog, engine
 from rivet_dagster.cli.commands.running import run, show, test
-from rivet_dagster.cli.commands.storage import sweep, upkeep, versions, watermark
+from rivet_dagster.cli.commands.storage import adopt, sweep, upkeep, versions, watermark
 from rivet_dagster.cli.completion import PROGRAM, answer_shell
 from rivet_dagster.cli.console import FAILURE, INTERRUPTED, has_colors, show_diagnostics
 from rivet_dagster.cli.stdout import discard_output, open_closed_streams, readers_are_gone
@@ -48,6 +48,7 @@ COMMANDS = (
     diff,
     sweep,
     upkeep,
+    adopt,
     catalog,
     engine,
     spark,

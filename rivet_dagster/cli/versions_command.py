@@ -30,7 +30,7 @@ class VersionsOf:
     def find(cls, root: Path, profile: str | None, name: str, environment: str | None) -> VersionsOf:
         """Return the versions of the joint of that name, in an environment or in the base. Raises RVT-306, RVT-415."""
         runtime = runtime_of(root, profile, environment)
-        joint = _stored(name, runtime.assembly)
+        joint = stored_joint(name, runtime.assembly)
         assert joint.catalog is not None
         return cls(joint, capable(runtime.catalog_within_reach(joint.catalog), HasVersions))
 
@@ -117,7 +117,8 @@ def _rows(number: int) -> str:
     return f"{number:,} row{'' if number == 1 else 's'}"
 
 
-def _stored(name: str, assembly: CompiledAssembly) -> CompiledJoint:
+def stored_joint(name: str, assembly: CompiledAssembly) -> CompiledJoint:
+    """Return the joint of that name, which has a table. Raises RVT-306."""
     stored = {j.name: j for j in assembly.joints if j.catalog is not None and j.type != SOURCE}
     if name not in stored:
         known = {joint.name: joint for joint in assembly.joints}

@@ -24,7 +24,7 @@ from rivet_dagster.compiler.fusion import (
     order_groups,
 )
 from rivet_dagster.compiler.graph import Graph
-from rivet_dagster.compiler.groups import check_exits, fused_group, targets_of
+from rivet_dagster.compiler.groups import check_adoption, check_exits, fused_group, targets_of
 from rivet_dagster.compiler.landing import check_external_assets, check_landing_readers, check_landing_zones
 from rivet_dagster.compiler.plan import CompiledAssembly
 from rivet_dagster.compiler.quality import compile_checks, with_errors_checks
@@ -64,6 +64,7 @@ RULES_OF_GROUPS: tuple[Callable[[GroupsContext], None], ...] = (
     check_storage,
     check_layouts,
     check_error_tables,
+    check_adoption,
     check_quarantine,
 )
 

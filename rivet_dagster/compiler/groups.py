@@ -139,6 +139,17 @@ def _check_on_error(joint: Joint, exit_joint: Joint, diagnostics: Diagnostics) -
             diagnostics.error(joint, "RVT-326", message, f"on_error.{key}", remedy)
 
 
+def check_adoption(context: GroupsContext) -> None:
+    """Report RVT-312 for `adopt` where the catalog takes no table over."""
+    for name, target in context.targets.items():
+        spec = context.profile.catalog(target.catalog)
+        traits = context.plugins.catalogs.get(spec.type) if spec is not None else None
+        if target.adopt and spec is not None and traits is not None and not traits.adopts:
+            message = f"the catalog '{spec.name}' ({spec.type}) takes no table over that somebody else has made"
+            joint = context.graph.joints[name]
+            context.diagnostics.error(joint, "RVT-312", message, "adopt", "Leave `adopt` out, and name another table.")
+
+
 def target_of(joint: Joint, profile: Profile, plugins: Plugins, options: Mapping[str, Any]) -> Target:
     """Return the target of a stored joint: the table that it declares, or one of the workspace with the joint's name.
 
@@ -163,6 +174,7 @@ def target_of(joint: Joint, profile: Profile, plugins: Plugins, options: Mapping
         columns=strategy.columns,
         watermark=None if watermark is None else WatermarkColumn(watermark, lookback),
         retention=joint.retention,
+        adopt=joint.adopt,
         errors=joint.on_error.error_table(table) if joint.on_error is not None else None,
         publish=publish,
         one_commit=declared is not None

@@ -169,6 +169,13 @@ class Joint:
     retention: str = declare_key(
         convert.one_of("latest", "run"), "How long a stored joint is kept.", "latest", types=(SQL, PYTHON)
     )
+    adopt: bool = declare_key(
+        convert.boolean,
+        "Whether a table that somebody else has made is taken over as it is; default: false.",
+        False,
+        types=(SQL, PYTHON, SINK),
+        published_only=True,
+    )
     row_values: bool | None = declare_key(convert.boolean, "Whether Dagster may store values of its rows.")
     options: Accepts[Mapping[str, Any] | None, Mapping[str, Any]] = declare_key(
         convert.mapping, "Options of the step, and of the table's storage.", dict

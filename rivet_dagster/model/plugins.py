@@ -87,6 +87,8 @@ class CatalogTraits:
     """The kinds of relation as which its tables are read and written."""
     error_tables: bool = False
     """Whether it can publish a table of row errors with another table."""
+    adopts: bool = False
+    """Whether it can take over tables that somebody else has made."""
     in_one_commit: Callable[[Mapping[str, Any]], bool] = _one_by_one
     """Takes a catalog's options and returns whether it publishes the tables of a run in one commit."""
     other_options: bool = False

@@ -39,7 +39,8 @@ class Target:
     needs in the batch, as pairs of the option that names it and its name. ``environment`` names the branch of the data
     to which the table belongs, None for the main one. ``errors`` is the table of row errors that is published
     with it, None where such an error fails the run. ``publish`` is ``group``, or ``run`` if the last step of a run
-    publishes all its tables; ``one_commit`` says that it publishes those of this catalog in one commit.
+    publishes all its tables; ``one_commit`` says that it publishes those of this catalog in one commit. With ``adopt``
+    a table that somebody else has made is taken over.
     """
 
     catalog: str
@@ -56,6 +57,7 @@ class Target:
     errors: ErrorTable | None = None
     publish: str = BY_GROUP
     one_commit: bool = False
+    adopt: bool = False
 
     @property
     def with_run(self) -> bool:

@@ -49,8 +49,8 @@ def table_query(
 
     Instead of a table it may be the text of a query of the database, which has the columns.
 
-    It has PART, too, if the rows are ``shared_out_by`` a column. Rows that are not ``below`` are left out, and all where
-    the condition ``only_if`` is not true.
+    It has PART, too, if the rows are ``shared_out_by`` a column. Rows that are not ``below`` are left out, and all
+    where the condition ``only_if`` is not true.
 
     >>> columns = [SelectedColumn("id", "integer"), SelectedColumn("key", "uuid", cast="text")]
     >>> print(table_query(("shop", "Orders"), columns, "postgres", "id"))

@@ -24,8 +24,8 @@ _IS_NEW, _WRITTEN, _PLACE = "rivet_is_new", "rivet_written", "rivet_place"
 class WrittenColumn:
     """A column that a write fills: its ``type`` in the database, and what the target has in its place before.
 
-    ``before`` is the type that the target's column has before the write, None if it has none. Values ``without_equality``
-    are compared by their texts; texts ``by_bytes`` are ordered by their bytes, as engines do.
+    ``before`` is the type that the target's column has before the write, None if it has none. Values
+    ``without_equality`` are compared by their texts; texts ``by_bytes`` are ordered by their bytes, as engines do.
     """
 
     name: str
@@ -86,6 +86,17 @@ def insert_rows(target: Name, columns: Sequence[WrittenColumn], rows: exp.Query,
     return _insert(table(target), columns, rows).sql(dialect=dialect)
 
 
+def insert_query(target: Name, names: Sequence[str], query: str, dialect: str) -> str:
+    """Return the INSERT of the rows of the text of a query.
+
+    >>> insert_query(("s", "t"), ["id"], "SELECT 1", "postgres")
+    'INSERT INTO "s"."t" ("id") SELECT 1'
+    """
+    columns = [exp.to_identifier(name, quoted=True) for name in names]
+    target_columns = exp.Schema(this=table(target), expressions=columns)
+    return exp.Insert(this=target_columns, expression=exp.Var(this=query)).sql(dialect=dialect)
+
+
 def insert_or_update(
     target: Name, columns: Sequence[WrittenColumn], source: Name, keys: Sequence[str], dialect: str
 ) -> str:
@@ -129,7 +140,8 @@ def update_differing(
     >>> columns = [WrittenColumn("id", "int", "int")]
     >>> print(*update_differing(("s", "t"), columns, ("s", "b"), Matching(("id",)), "postgres"))
     UPDATE "s"."t" AS "rivet_target" SET "id" = "rivet_source"."id" FROM "s"."b" AS "rivet_source"
-    WHERE "rivet_target"."id" = "rivet_source"."id" AND NOT ("rivet_target"."id" IS NOT DISTINCT FROM "rivet_source"."id")
+    WHERE "rivet_target"."id" = "rivet_source"."id"
+    AND NOT ("rivet_target"."id" IS NOT DISTINCT FROM "rivet_source"."id")
     """
     statements = []
     for with_null in on.parts():

@@ -73,6 +73,21 @@ class HasTargets(Catalog):
         """Remove the table, or all of its rows, which are no longer needed, if readers still see that version."""
 
 
+class Adopts(HasTargets):
+    """takes over tables that somebody else has made."""
+
+    @abstractmethod
+    def adopt(self, table: str) -> Published | None:
+        """Return the current version of a table, which is its present state if nothing was published from here.
+
+        The table itself is not touched. None if there is no such table. Raises RVT-404, RVT-422.
+        """
+
+    @abstractmethod
+    def give_up(self, table: str) -> bool:
+        """Forget all versions of a table, which stays as it is; return whether there were any. Raises RVT-404."""
+
+
 class ErrorTransaction(TableTransaction):
     """A transaction that can publish a table of errors with the version, in the same atomic step."""
 

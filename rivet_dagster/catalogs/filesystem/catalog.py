@@ -29,8 +29,8 @@ from rivet_dagster.catalogs.filesystem.version_folders import VersionFolders
 from rivet_dagster.catalogs.filesystem.versions import lifecycle
 from rivet_dagster.catalogs.filesystem.versions.error_tables import errors_folder
 from rivet_dagster.catalogs.filesystem.versions.layout import HOMES, TableLayout, is_table_name
-from rivet_dagster.catalogs.manifest import Manifest
 from rivet_dagster.catalogs.filesystem.versions.sweep import list_building, sweep
+from rivet_dagster.catalogs.manifest import Manifest
 from rivet_dagster.engines.contract import EngineSession
 from rivet_dagster.entry_points import refuse_wrong_options
 from rivet_dagster.errors import RivetError

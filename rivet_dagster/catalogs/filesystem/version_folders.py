@@ -16,9 +16,9 @@ from rivet_dagster.catalogs.filesystem.sources.source_schema import parquet_in
 from rivet_dagster.catalogs.filesystem.sources.table_files import as_texts, chosen_format
 from rivet_dagster.catalogs.filesystem.versions import lifecycle, staged, withheld
 from rivet_dagster.catalogs.filesystem.versions.layout import TableLayout
-from rivet_dagster.catalogs.manifest import Manifest
 from rivet_dagster.catalogs.filesystem.versions.sweep import sweep
 from rivet_dagster.catalogs.filesystem.versions.watermark import max_of, read_override, write_override
+from rivet_dagster.catalogs.manifest import Manifest
 from rivet_dagster.engines.contract import EngineSession
 from rivet_dagster.errors import NotWritable, RivetError
 from rivet_dagster.model.relations import Files

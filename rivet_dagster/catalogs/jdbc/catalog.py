@@ -11,6 +11,7 @@ from rivet_dagster.catalogs.capabilities.sources import HasSnapshots, ListsTable
 from rivet_dagster.catalogs.capabilities.staging import PublishesTogether, StagedTransaction, StagesForRuns
 from rivet_dagster.catalogs.capabilities.targets import (
     NO_OPTIONS,
+    Adopts,
     HasErrorTables,
     HasTargets,
     HasVersions,
@@ -21,11 +22,21 @@ from rivet_dagster.catalogs.capabilities.upkeep import Sweeps
 from rivet_dagster.catalogs.environments.catalog import HasEnvironments
 from rivet_dagster.catalogs.jdbc.environments import DatabaseEnvironments, TablesAtSnapshots, schema_of_environment
 from rivet_dagster.catalogs.jdbc.examining import examine
-from rivet_dagster.catalogs.jdbc.options import CONNECTIONS, OPTIONS, SourceOptions, wrong_options, wrong_source
+from rivet_dagster.catalogs.jdbc.options import (
+    CONNECTIONS,
+    OPTIONS,
+    REPLACE_BY,
+    SWAP,
+    SourceOptions,
+    wrong_options,
+    wrong_source,
+    wrong_target,
+)
 from rivet_dagster.catalogs.jdbc.postgres.columns import wrong_casts
 from rivet_dagster.catalogs.jdbc.postgres.connection import Database
 from rivet_dagster.catalogs.jdbc.postgres.reading import DRIVER, PACKAGE, PostgresSnapshot, Reader
-from rivet_dagster.catalogs.jdbc.postgres.records import STAGED, WITHHELD, Records
+from rivet_dagster.catalogs.jdbc.postgres.records import Records
+from rivet_dagster.catalogs.jdbc.postgres.stored_version import STAGED, WITHHELD
 from rivet_dagster.catalogs.jdbc.postgres.table import find_table, list_tables, table_name
 from rivet_dagster.catalogs.jdbc.postgres.transaction import PostgresTransaction
 from rivet_dagster.catalogs.jdbc.postgres.versions import data_version
@@ -56,6 +67,7 @@ class JdbcCatalog(
     StagesForRuns,
     PublishesTogether,
     HasEnvironments,
+    Adopts,
     Sweeps,
     ListsTables,
     TellsLocations,
@@ -87,6 +99,8 @@ class JdbcCatalog(
         if not is_written:
             yield from wrong_source(own)
             yield from wrong_casts(own.get("casts"))
+        else:
+            yield from wrong_target(own)
 
     @classmethod
     def in_one_commit(cls, options: Mapping[str, Any]) -> bool:
@@ -181,7 +195,7 @@ class JdbcCatalog(
         return tuple(Field(name, types.get(name)) for name in (*types, *unreadable))
 
     def data_version(self, table: str, options: Mapping[str, Any]) -> str:
-        """Return the published version, or the greatest value of ``version_by``, or the database's counts of changes."""
+        """Return the published version, else the max of ``version_by``, or the database's counts of changes."""
         published = self._published.data_version(table) if not options else None
         if published is not None:
             return published
@@ -204,7 +218,7 @@ class JdbcCatalog(
         self, table: str, session: EngineSession | None = None, options: Mapping[str, Any] = NO_OPTIONS
     ) -> PostgresTransaction:
         """Begin a version, whose rows are staged in tables of its own beside the table."""
-        return self._published.begin(table, session)
+        return self._published.begin(table, session, swaps=options.get(REPLACE_BY) == SWAP)
 
     def current(self, table: str) -> Published | None:
         """Return the version that the last publication from here has made."""
@@ -225,6 +239,14 @@ class JdbcCatalog(
     def evict(self, published: Published) -> None:
         """Drop the table."""
         self._published.evict(published)
+
+    def adopt(self, table: str) -> Published | None:
+        """Return the current version, which is the table as it is now if it was not published from here."""
+        return self._published.adopt(table)
+
+    def give_up(self, table: str) -> bool:
+        """Forget the versions of a table."""
+        return self._published.forget(table)
 
     def max_of(self, published: Published, column: str) -> Any:
         """Return the maximum by a query of the database."""
@@ -262,9 +284,7 @@ class JdbcCatalog(
         """Renew the heartbeat of a staged version."""
         return self._published.keep_alive(table, version, seconds)
 
-    def take_up_staged(
-        self, table: str, version: str, options: Mapping[str, Any] = NO_OPTIONS
-    ) -> PostgresTransaction:
+    def take_up_staged(self, table: str, version: str, options: Mapping[str, Any] = NO_OPTIONS) -> PostgresTransaction:
         """Reopen a staged version."""
         taken = self._published.take_up(table, version, STAGED)
         if taken is None:

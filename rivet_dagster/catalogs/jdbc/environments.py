@@ -26,7 +26,7 @@ from rivet_dagster.catalogs.environments.state import (
 )
 from rivet_dagster.catalogs.environments.tables_over_base import EnvironmentTables, TablesOverBase
 from rivet_dagster.catalogs.jdbc.postgres.publishing import Publication
-from rivet_dagster.catalogs.jdbc.postgres.records import PlannedWrite, StoredVersion, name_of
+from rivet_dagster.catalogs.jdbc.postgres.stored_version import PlannedWrite, StoredVersion, name_of
 from rivet_dagster.model.storage import Published
 from rivet_dagster.sql.database_writes import Name
 
@@ -42,8 +42,8 @@ _LONGEST_NAME = 63
 _OURS = "an environment of rivet_dagster: {}"
 _CREATE = (
     "CREATE TABLE IF NOT EXISTS {schema}.rivet_environments (name text PRIMARY KEY, profile text NOT NULL, "
-    "created_at timestamptz NOT NULL DEFAULT clock_timestamp(), used_at timestamptz NOT NULL DEFAULT clock_timestamp(), "
-    "state text NOT NULL)"
+    "created_at timestamptz NOT NULL DEFAULT clock_timestamp(), "
+    "used_at timestamptz NOT NULL DEFAULT clock_timestamp(), state text NOT NULL)"
 )
 _EXISTS = "SELECT to_regclass(format('%%I.rivet_environments', %s::text)) IS NOT NULL"
 _COMMENT = "SELECT obj_description(oid, 'pg_namespace') FROM pg_catalog.pg_namespace WHERE nspname = %s"
@@ -372,4 +372,3 @@ class TablesAtSnapshots(TablesOverBase, HasSnapshots):
 
 def _text(moment: datetime) -> str:
     return moment.astimezone(UTC).isoformat(timespec="milliseconds")
-

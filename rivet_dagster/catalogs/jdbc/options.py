@@ -6,18 +6,20 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from rivet_dagster.catalogs.capabilities.staging import wrong_publish
 from rivet_dagster.entry_points import is_unexpanded
 from rivet_dagster.errors import nearest
 from rivet_dagster.model.convert import show
 from rivet_dagster.model.plugins import Wrong
 from rivet_dagster.model.step_options import STEP_OPTIONS
+from rivet_dagster.model.target import PUBLISH
 
 POSTGRES = "jdbc:postgresql:"
 
 TLS = ("sslmode", "sslrootcert")
 """Options that both the JDBC driver and libpq know by these names."""
 
-OPTIONS = frozenset({"url", "user", "password", "driver", "schema", "connections", *TLS})
+OPTIONS = frozenset({"url", "user", "password", "driver", "schema", "connections", PUBLISH, *TLS})
 
 CONNECTIONS = 8
 """How many connections a run of a group opens at most, unless the catalog says."""
@@ -28,6 +30,24 @@ FETCHED = 5_000
 _MODES = ("disable", "allow", "prefer", "require", "verify-ca", "verify-full")
 
 SOURCE_OPTIONS = ("partition_by", "partitions", "casts", "fetch_size", "version_by", "changed_at")
+
+
+REPLACE_BY, SWAP = "replace_by", "swap"
+"""The option of a table that is written, and its value with which a new table takes the place of the old one."""
+
+
+def wrong_target(own: Mapping[str, Any]) -> Iterator[Wrong]:
+    """Yield the errors of the options of a table that is written.
+
+    >>> [problem.message for problem in wrong_target({"replace_by": "rename"})]
+    ["`replace_by` must be swap, not 'rename'"]
+    """
+    for key, value in own.items():
+        if key != REPLACE_BY:
+            hint = nearest(key, (REPLACE_BY, *STEP_OPTIONS), listed=False) or f"; known: {REPLACE_BY}"
+            yield Wrong("RVT-203", f"options.{key}", f"unknown option '{key}'{hint}")
+        elif value != SWAP and not is_unexpanded(value):
+            yield Wrong("RVT-204", f"options.{key}", f"`{key}` must be {SWAP}, not {show(value)}")
 
 
 def wrong_options(options: Mapping[str, Any]) -> dict[str, str]:
@@ -51,6 +71,7 @@ def wrong_options(options: Mapping[str, Any]) -> dict[str, str]:
     mode = options.get("sslmode", "prefer")
     if not is_unexpanded(mode) and mode not in _MODES:
         wrong["sslmode"] = f"must be one of {', '.join(_MODES)}, not {show(mode)}{nearest(str(mode), _MODES)}"
+    wrong |= wrong_publish(options)
     connections = options.get("connections", CONNECTIONS)
     if not is_unexpanded(connections) and not _is_whole(connections, 2):
         wrong["connections"] = f"must be a whole number of at least 2, not {show(connections)}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import secrets
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -16,12 +16,12 @@ from rivet_dagster.catalogs.jdbc.postgres.copying import ATTEMPT
 from rivet_dagster.catalogs.jdbc.postgres.judging import count_violations
 from rivet_dagster.catalogs.jdbc.postgres.publishing import Publication, publish
 from rivet_dagster.catalogs.jdbc.postgres.reading import Reader
-from rivet_dagster.catalogs.jdbc.postgres.records import (
+from rivet_dagster.catalogs.jdbc.postgres.records import Records
+from rivet_dagster.catalogs.jdbc.postgres.stored_version import (
     BUILDING,
     PUBLISHED,
     STAGED,
     WITHHELD,
-    Records,
     StoredVersion,
     key_of,
     name_of,
@@ -128,8 +128,11 @@ class PublishedTables:
                 return self.reader.staged_rows(connection, stored.write.errors[0], ATTEMPT, query)
             return self._guarded(connection, self.stored_name(stored.errors), stored)
 
-    def begin(self, table: str, session: EngineSession | None, adopts: bool = False) -> PostgresTransaction:
-        """Begin a version upon the current one. Raises RVT-404 if the table is somebody else's."""
+    def begin(self, table: str, session: EngineSession | None, swaps: bool = False) -> PostgresTransaction:
+        """Begin a version upon the current one, which replaces all rows by another table if it ``swaps``.
+
+        Raises RVT-404 if the table is somebody else's.
+        """
         key = self.key(table)
         with self.database.connect_to_write(table) as connection:
             self.records.create(connection)
@@ -137,23 +140,20 @@ class PublishedTables:
                 _LOG.info("removed what a dead run had left: %s", version)
             upon = self._current(connection, key)
             if upon is None and lookup_table(connection, self.stored_name(key)) is not None:
-                if not adopts:
-                    raise self._not_published(connection, self.stored_name(key))
-                upon = self._adopted(connection, table)
+                raise self._not_published(connection, self.stored_name(key))
             place, built_upon = self._place(connection, table, upon)
+            place = replace(place, swaps=swaps)
             name = secrets.token_hex(6)
-            stored = StoredVersion(
-                name, key, BUILDING, upon=upon.version if upon else None, built_upon=built_upon
-            )
+            stored = StoredVersion(name, key, BUILDING, upon=upon.version if upon else None, built_upon=built_upon)
             self.records.begin(connection, stored)
         return PostgresTransaction(self, table, stored, upon, place, session)
 
-    def adopt(self, table: str) -> Published:
-        """Take over a table that somebody else has made: its rows are the first version. Raises RVT-403, RVT-404."""
+    def adopt(self, table: str) -> Published | None:
+        """Take over a table that somebody else has made: its rows are the first version. Raises RVT-404, RVT-422."""
         with self.database.connect_to_write(table) as connection:
             self.records.create(connection)
             known = self._current(connection, self.key(table)) or self._adopted(connection, table)
-        return self.published(table, known)
+        return None if known is None else self.published(table, known)
 
     def forget(self, table: str) -> bool:
         """Forget the versions of a table, which stays as it is; return whether there were any."""
@@ -358,11 +358,11 @@ class PublishedTables:
         place, _ = self.base._place(connection, table, of_base)
         return replace(place, target=name, requires=self.base.records.is_current(of_base)), of_base.version
 
-    def _adopted(self, connection: psycopg.Connection[Any], table: str) -> StoredVersion:
+    def _adopted(self, connection: psycopg.Connection[Any], table: str) -> StoredVersion | None:
         key, name = self.key(table), self.name(table)
         existing = find_target(connection, name)
         if existing is None:
-            raise RivetError("RVT-403", f"there is no table {'.'.join(name)}")
+            return None
         (rows,) = connection.execute(count_of(name, DIALECT)).fetchone() or (0,)
         version, now = secrets.token_hex(6), datetime.now(UTC).isoformat(timespec="milliseconds")
         manifest = Manifest(version, None, "", rows, 0, 0, tuple(existing.spark_columns), now, Record(0))
@@ -378,7 +378,9 @@ class PublishedTables:
     def _not_published(self, connection: psycopg.Connection[Any], name: Name) -> RivetError:
         find_target(connection, name)  # of a view another error tells more
         message = f"there is a table {'.'.join(name)} that was not published from here"
-        remedy = "Take it over with `rivet-dagster adopt JOINT`, or by `adopt: true` in the joint; or name another table."
+        remedy = (
+            "Take it over with `rivet-dagster adopt JOINT`, or by `adopt: true` in the joint; or name another table."
+        )
         return RivetError("RVT-404", message, remediation=remedy)
 
 

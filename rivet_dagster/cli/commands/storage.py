@@ -1,4 +1,4 @@
-"""The commands that look into storage: ``versions``, ``watermark``, ``sweep``, ``upkeep``."""
+"""The commands that look into storage: ``versions``, ``watermark``, ``sweep``, ``upkeep``, ``adopt``."""
 
 from __future__ import annotations
 
@@ -152,3 +152,18 @@ def upkeep(root: Path, profile: str | None, catalogs: tuple[str, ...], format: s
     from rivet_dagster.cli.upkeep_command import upkeep_of
 
     return upkeep_of(root, profile, catalogs, as_json=format == "json")
+
+
+@click.command("adopt", cls=ExampleCommand, example="rivet-dagster adopt orders")
+@click.argument("joint", shell_complete=joint_names)
+@click.option("--undo", is_flag=True, help="Forget its versions, so that it is somebody else's again.")
+@with_variables
+@with_project
+def adopt(root: Path, profile: str | None, joint: str, undo: bool) -> int:
+    """Take over a table that somebody else has made.
+
+    Its rows are the first version of the joint's table; the table itself is not touched.
+    """
+    from rivet_dagster.cli.adopt_command import adopt_table
+
+    return adopt_table(root, profile, joint, undo)

@@ -26,7 +26,7 @@ def run_tasks(frame: DataFrame, task: Callable[[Iterator[pa.RecordBatch]], bytes
     refuse_unstorable(frame)
     # By value: executors have the packages of the cluster, not this one.
     for function in (task, run_tasks):
-        cloudpickle.register_pickle_by_value(sys.modules[_module(function)])
+        cloudpickle.register_pickle_by_value(sys.modules[_module(function)])  # type: ignore[no-untyped-call]
     rows = frame.coalesce(most).mapInArrow(partial(_call, task), f"{_RESULT} binary").collect()
     return [bytes(row[_RESULT]) for row in rows]
 

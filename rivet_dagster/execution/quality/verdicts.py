@@ -48,8 +48,8 @@ def judge(
     """Return the result of each check, in order, on the relation registered in ``session`` under the joint's name.
 
     Checks that ``known``, storage's statistics of the relation, decides are not run, nor those whose violations storage
-    has counted by ``count``; ``other`` gives the rows of other joints that checks read. No check hides another: if the query that they share fails, those that cannot run are left
-    out of it, and count as failed.
+    has counted by ``count``; ``other`` gives the rows of other joints that checks read. No check hides another: if the
+    query that they share fails, those that cannot run are left out of it, and count as failed.
     """
     gate = _Gate(joint, session, other)
     proofs = {c.name: proven_violations(c.queries.proof, known) if known is not None else None for c in checks}

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from rivet_dagster.catalogs.capabilities import capable
 from rivet_dagster.catalogs.capabilities.staging import StagedTransaction, StagesForRuns
-from rivet_dagster.catalogs.capabilities.targets import HasTargets, VersionTransaction
+from rivet_dagster.catalogs.capabilities.targets import Adopts, HasTargets, VersionTransaction
 from rivet_dagster.catalogs.capabilities.transaction import TableTransaction
 from rivet_dagster.catalogs.parquet_rows import rows_by_partition
 from rivet_dagster.compiler.joints import ComputedJoint
@@ -46,6 +46,8 @@ def publish_exit(run: ThisRun) -> GroupResult:
     target = _target(run)
     catalog = run.runtime.target_catalog(target.catalog)
     attempt = _Attempt(run, run.runtime.assembly.computed(run.group.exit), target, catalog)
+    if target.adopt and isinstance(catalog, Adopts):  # in an environment the base's table is there already
+        catalog.adopt(target.table)
     for pause in (*PAUSES, None):
         published = catalog.published_by(target.table, run.identity)
         if published is not None:

@@ -14,9 +14,9 @@ from dataclasses import replace
 
 from rivet_dagster.catalogs.filesystem.environments.folder import EnvironmentFolder
 from rivet_dagster.catalogs.filesystem.files.footers import parquet_files
-from rivet_dagster.catalogs.filesystem.versions.manifest_file import write_manifest
 from rivet_dagster.catalogs.filesystem.versions import error_tables, lifecycle, publishers
 from rivet_dagster.catalogs.filesystem.versions.layout import HOMES, TableLayout
+from rivet_dagster.catalogs.filesystem.versions.manifest_file import write_manifest
 from rivet_dagster.file_replacement import sync
 
 

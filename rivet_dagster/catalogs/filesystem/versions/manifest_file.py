@@ -46,5 +46,3 @@ def _parsed(text: str, path: Path) -> Manifest:
         message = f"{path} is a newer release's: this one does not know {', '.join(newer)}"
         raise RivetError("RVT-407", message, remediation="Update rivet_dagster here.")
     return manifest_from(fields)
-
-

@@ -10,8 +10,8 @@ from rivet_dagster.catalogs.filesystem.files.footers import parquet_files
 from rivet_dagster.catalogs.filesystem.versions import lifecycle
 from rivet_dagster.catalogs.filesystem.versions.heartbeat import FileHeartbeat
 from rivet_dagster.catalogs.filesystem.versions.layout import TableLayout
-from rivet_dagster.catalogs.manifest import Manifest
 from rivet_dagster.catalogs.filesystem.versions.withheld_mark import Mark, StagedFor, is_staged, read_mark, write_mark
+from rivet_dagster.catalogs.manifest import Manifest
 from rivet_dagster.errors import RivetError
 
 

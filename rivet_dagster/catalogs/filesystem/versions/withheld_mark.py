@@ -8,8 +8,8 @@ from dataclasses import asdict, dataclass, replace
 
 from rivet_dagster.catalogs.filesystem.files.file_status import damage, exists
 from rivet_dagster.catalogs.filesystem.versions.layout import TableLayout
-from rivet_dagster.catalogs.manifest import UNKNOWN
 from rivet_dagster.catalogs.inputs_json import inputs_from_json, landed_as_json, positions_as_json
+from rivet_dagster.catalogs.manifest import UNKNOWN
 from rivet_dagster.errors import RivetError
 from rivet_dagster.file_replacement import replace_file
 from rivet_dagster.model.storage import Provenance, Record

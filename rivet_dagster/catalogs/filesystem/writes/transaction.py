@@ -22,9 +22,9 @@ from rivet_dagster.catalogs.filesystem.versions import error_tables, lifecycle, 
 from rivet_dagster.catalogs.filesystem.versions.error_tables import errors_folder, make_errors_folder
 from rivet_dagster.catalogs.filesystem.versions.heartbeat import FileHeartbeat
 from rivet_dagster.catalogs.filesystem.versions.manifest_file import write_manifest
-from rivet_dagster.catalogs.manifest import UNKNOWN, Manifest
 from rivet_dagster.catalogs.filesystem.versions.withheld_mark import Mark, StagedFor
 from rivet_dagster.catalogs.filesystem.writes.staged_version import StagedVersion, refuse_repeated_write, required_files
+from rivet_dagster.catalogs.manifest import UNKNOWN, Manifest
 from rivet_dagster.catalogs.parquet_rows import no_errors
 from rivet_dagster.catalogs.rewriting.rewrite import Rewritten, rewritten
 from rivet_dagster.engines.contract import Frame

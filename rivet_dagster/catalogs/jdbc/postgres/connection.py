@@ -102,7 +102,7 @@ class Database:
 
     @contextmanager
     def connect_to_write(self, table: str) -> Iterator[psycopg.Connection[Any]]:
-        """Connect for the block, which is no transaction; errors in it are RVT-404, RVT-510 or RVT-527, about ``table``."""
+        """Connect for the block, which is no transaction; errors in it are about ``table``, as ``_refused`` says."""
         with self.translate_write_errors(table):
             connection = self.open(WRITER)
             try:

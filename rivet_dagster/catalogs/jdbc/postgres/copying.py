@@ -32,12 +32,10 @@ _MOST_BYTES = 2**26
 """How many bytes of rows are turned into text at a time."""
 _LONGEST = 200
 """The longest text that is told as the least or the greatest of its column."""
-_COLUMN = re.compile(r', column (.+?)(?:: |, line |$)')
+_COLUMN = re.compile(r", column (.+?)(?:: |, line |$)")
 
 
-def copy_rows(
-    login: Mapping[str, Any], statement: str, fence: str, batches: Iterator[pa.RecordBatch]
-) -> bytes:
+def copy_rows(login: Mapping[str, Any], statement: str, fence: str, batches: Iterator[pa.RecordBatch]) -> bytes:
     """Copy the rows of ``batches``, and return a ``Result``.
 
     ``statement`` is the COPY, in the text format, of ATTEMPT and the columns of the batches in their order. The query
@@ -94,7 +92,7 @@ class _Bounds:
         for name, nulls in self._nulls.items():
             values = self._values.get(name)
             least, greatest = (min(values), max(values)) if values else (None, None)
-            if isinstance(least, str) and max(len(least), len(greatest)) > _LONGEST:
+            if isinstance(least, str) and max(len(least), len(str(greatest))) > _LONGEST:
                 least = greatest = None
             told[name] = (nulls, least, greatest)
         return told

@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Any
 
 from rivet_dagster.catalogs.jdbc.postgres.columns import DIALECT
 from rivet_dagster.catalogs.jdbc.postgres.connection import LOCK_SECONDS, WRITER, Database
-from rivet_dagster.catalogs.jdbc.postgres.records import (
+from rivet_dagster.catalogs.jdbc.postgres.records import Records, swept_away
+from rivet_dagster.catalogs.jdbc.postgres.stored_version import (
     PUBLISHED,
     WITHHELD,
     PlannedWrite,
-    Records,
     Statement,
     StoredVersion,
-    swept_away,
 )
+from rivet_dagster.catalogs.jdbc.postgres.swapping import swap
 from rivet_dagster.catalogs.jdbc.postgres.table import lookup_table
 from rivet_dagster.catalogs.jdbc.postgres.target import find_target, layout_of
 from rivet_dagster.errors import RivetError
@@ -58,11 +58,10 @@ def publish(
     with database.translate_write_errors(table):
         connection = database.open(WRITER)
     try:
-        with database.translate_write_errors(table):
-            with _committed(database, records, connection, publications):
-                connection.execute(_LIMIT)
-                turns = _in_turn(connection, records, publications)
-                return [_publish(connection, records, one, names) for one in turns]
+        with database.translate_write_errors(table), _committed(database, records, connection, publications):
+            connection.execute(_LIMIT)
+            turns = _in_turn(connection, records, publications)
+            return [_publish(connection, records, one, names) for one in turns]
     finally:
         connection.close()
 
@@ -112,9 +111,7 @@ def _in_turn(
     return list(publications)
 
 
-def _publish(
-    connection: psycopg.Connection[Any], records: Records, one: Publication, names: Names
-) -> StoredVersion:
+def _publish(connection: psycopg.Connection[Any], records: Records, one: Publication, names: Names) -> StoredVersion:
     version, write, manifest = one.version, one.version.write, one.version.manifest
     assert write is not None and manifest is not None
     for schema, name, rows in write.staged:
@@ -122,8 +119,12 @@ def _publish(
     target = names(version.table)
     if write.like is not None and lookup_table(connection, target) is None:
         connection.execute(create_table_like(target, write.like, DIALECT))
-    statements = write.statements if write.rows is None else _replacing(connection, target, write)
-    counts = _carried_out(connection, statements)
+    if write.swaps and write.rows is not None:
+        swap(connection, target, write.rows)
+        counts = Record(write.staged[-1][2], deleted=manifest.rows_before)
+    else:
+        statements = write.statements if write.rows is None else _replacing(connection, target, write)
+        counts = _carried_out(connection, statements)
     # Behind the statements, each of which sees what has been committed before it.
     if write.requires is not None and not (connection.execute(write.requires).fetchone() or (False,))[0]:
         raise RivetError("RVT-405", f"the base of '{version.table}' has been published since the run began")
@@ -163,9 +164,7 @@ def _replacing(connection: psycopg.Connection[Any], target: Name, write: Planned
     return [*deleted, *map(Statement, layout.changes), insert]
 
 
-def _of_errors(
-    version: StoredVersion, write: PlannedWrite, upon: StoredVersion | None, names: Names
-) -> Iterator[str]:
+def _of_errors(version: StoredVersion, write: PlannedWrite, upon: StoredVersion | None, names: Names) -> Iterator[str]:
     """Yield the statements by which the error table becomes that of the version, or goes."""
     before, now = (upon.errors if upon is not None else None), version.errors
     if before is not None and before != now:

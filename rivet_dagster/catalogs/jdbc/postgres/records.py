@@ -8,14 +8,14 @@ run whose heartbeat is gone counts as dead.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from rivet_dagster.catalogs.capabilities.upkeep import REMEMBERED
 from rivet_dagster.catalogs.heartbeat import DEAD_AFTER
 from rivet_dagster.catalogs.jdbc.postgres.columns import DIALECT
-from rivet_dagster.catalogs.manifest import Manifest, manifest_from
+from rivet_dagster.catalogs.jdbc.postgres.stored_version import StoredVersion
 from rivet_dagster.errors import RivetError
 from rivet_dagster.sql.database_definitions import drop_table
 from rivet_dagster.sql.database_writes import Name
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 OURS = "rivet_"
 """The prefix of the names of all tables that are made here, beside those that are published."""
 
-BUILDING, STAGED, WITHHELD, PUBLISHED = "building", "staged", "withheld", "published"
 
 _CREATE = (
     "CREATE SCHEMA IF NOT EXISTS {schema}",
@@ -46,100 +45,14 @@ _EXISTS = (
     "WHERE n.nspname = %s AND c.relname IN ('rivet_versions', 'rivet_staged', 'rivet_heartbeats')"
 )
 _COLUMNS = (
-    "version, table_name, state, number, upon, identity, made_by, published_at, manifest, write, errors, watermark, "
-    "built_upon"
+    'version, table_name AS "table", state, number, upon, identity, made_by, published_at, manifest, write, errors, '
+    "watermark, built_upon"
+)
+_LATEST = (
+    "(SELECT max(number) FROM {schema}.rivet_versions AS other WHERE other.table_name = rivet_versions.table_name "
+    "AND other.state = 'published')"
 )
 _ALIVE = f"sent > clock_timestamp() - interval '{DEAD_AFTER:.0f} seconds'"
-
-
-@dataclass(frozen=True)
-class Statement:
-    """A statement of a publication, in the database's SQL.
-
-    ``counts`` says what the number of its rows is: ``inserted``, ``updated``, ``deleted``, or nothing that is told. Of
-    ``upserted`` it is a query whose one row has the numbers of inserted and of updated rows.
-    """
-
-    sql: str
-    counts: str = ""
-
-
-@dataclass(frozen=True)
-class PlannedWrite:
-    """What a publication does in its one transaction, after it has made sure that the tables of ``staged`` rows hold.
-
-    These are by schema and name, with the number of their rows. A table whose rows all go becomes the table ``rows``,
-    with the ``columns``, as Spark has them; else the ``statements`` say what becomes of it. Where an environment has no
-    table yet, it is made ``like`` that of the base. ``errors`` are the staged tables of row errors, and ``whole`` is the
-    query of all rows that the table will have, where these are not the staged ones.
-    ``requires`` is the query of a value that must be true, else another run has been faster. With ``keeps_record`` the
-    counts of changed rows are those that the version has had in its environment.
-    """
-
-    staged: tuple[tuple[str, str, int], ...]
-    statements: tuple[Statement, ...] = ()
-    rows: Name | None = None
-    columns: tuple[tuple[str, str], ...] = ()
-    like: Name | None = None
-    errors: tuple[Name, ...] = ()
-    whole: str | None = None
-    requires: str | None = None
-    keeps_record: bool = False
-
-    def as_json(self) -> str:
-        """Return it as JSON."""
-        return json.dumps(asdict(self))
-
-    @classmethod
-    def of(cls, fields: Mapping[str, Any]) -> PlannedWrite:
-        """Return it from its JSON."""
-        return cls(
-            tuple((schema, name, rows) for schema, name, rows in fields["staged"]),
-            tuple(Statement(**one) for one in fields["statements"]),
-            _name(fields["rows"]),
-            tuple((name, kind) for name, kind in fields["columns"]),
-            _name(fields["like"]),
-            tuple((schema, name) for schema, name in fields["errors"]),
-            fields["whole"],
-            fields["requires"],
-            fields["keeps_record"],
-        )
-
-
-@dataclass(frozen=True)
-class StoredVersion:
-    """A row of ``rivet_versions``; ``table`` and ``errors`` are schema and name with a dot between them.
-
-    ``upon`` is the version of the table that it was begun upon; ``built_upon``, in an environment, the version of the
-    base that the first version there was.
-    """
-
-    version: str
-    table: str
-    state: str
-    number: int | None = None
-    upon: str | None = None
-    identity: str = ""
-    made_by: str = ""
-    published_at: Any = None
-    manifest: Manifest | None = None
-    write: PlannedWrite | None = None
-    errors: str | None = None
-    watermark: Mapping[str, Any] | None = field(default=None)
-    built_upon: str | None = None
-
-    @classmethod
-    def of(cls, row: Sequence[Any]) -> StoredVersion:
-        """Return it from its columns."""
-        *plain, manifest, write, errors, watermark, built_upon = row
-        return cls(
-            *plain,
-            manifest_from(dict(manifest)) if manifest is not None else None,
-            PlannedWrite.of(write) if write is not None else None,
-            errors,
-            watermark,
-            built_upon,
-        )
 
 
 class Records:
@@ -195,10 +108,7 @@ class Records:
 
     def with_errors(self, connection: psycopg.Connection[Any], errors: str) -> StoredVersion | None:
         """Return the current version, of any table, whose error table is called ``errors``, schema and name."""
-        latest = (
-            "errors = %s AND state = 'published' AND number = (SELECT max(number) FROM {schema}.rivet_versions AS other "
-            "WHERE other.table_name = rivet_versions.table_name AND other.state = 'published')"
-        )
+        latest = f"errors = %s AND state = 'published' AND number = {_LATEST}"
         found = self._find(connection, latest, errors)
         return found[0] if found else None
 
@@ -218,7 +128,8 @@ class Records:
     def begin(self, connection: psycopg.Connection[Any], version: StoredVersion) -> None:
         """Add a version that is being built, with its first heartbeat."""
         with connection.transaction():
-            self.beat(connection, version.version, is_new=True)
+            beat = "INSERT INTO {schema}.rivet_heartbeats VALUES (%s, clock_timestamp())"
+            connection.execute(self._sql(beat), (version.version,))
             connection.execute(
                 self._sql(
                     "INSERT INTO {schema}.rivet_versions (version, table_name, state, upon, built_upon) "
@@ -234,8 +145,8 @@ class Records:
         write = changed.write.as_json() if changed.write is not None else None
         done = connection.execute(
             self._sql(
-                "UPDATE {schema}.rivet_versions SET state = %s, identity = %s, made_by = %s, manifest = %s, write = %s, "
-                "errors = %s, upon = %s WHERE version = %s AND state IN ('building', 'staged', 'withheld')"
+                "UPDATE {schema}.rivet_versions SET state = %s, identity = %s, made_by = %s, manifest = %s, "
+                "write = %s, errors = %s, upon = %s WHERE version = %s AND state IN ('building', 'staged', 'withheld')"
             ),
             (state, changed.identity, changed.made_by, manifest, write, changed.errors, changed.upon, changed.version),
         )
@@ -271,8 +182,8 @@ class Records:
         assert version.manifest is not None
         connection.execute(
             self._sql(
-                "UPDATE {schema}.rivet_versions SET manifest = %s, write = NULL, identity = %s, made_by = %s, errors = %s "
-                "WHERE version = %s"
+                "UPDATE {schema}.rivet_versions SET manifest = %s, write = NULL, identity = %s, made_by = %s, "
+                "errors = %s WHERE version = %s"
             ),
             (
                 json.dumps(version.manifest.as_json()),
@@ -290,7 +201,9 @@ class Records:
             (version.table, version.version, REMEMBERED),
         )
 
-    def beat(self, connection: psycopg.Connection[Any], version: str, seconds: float = 0.0, is_new: bool = False) -> bool:
+    def beat(
+        self, connection: psycopg.Connection[Any], version: str, seconds: float = 0.0, is_new: bool = False
+    ) -> bool:
         """Send a heartbeat that lasts for ``seconds`` longer; return False if the run has none that is alive."""
         if is_new:
             query = "INSERT INTO {schema}.rivet_heartbeats VALUES (%s, clock_timestamp())"
@@ -330,10 +243,15 @@ class Records:
         """Return the query of one row as long as rows may come to a table of staged rows, which it locks."""
         from psycopg import sql
 
-        query = "SELECT 1 FROM {schema}.rivet_staged WHERE table_schema = {of} AND table_name = {table} AND is_open FOR SHARE"
-        return sql.SQL(query).format(
-            schema=sql.Identifier(self.schema), of=sql.Literal(name[0]), table=sql.Literal(name[1])
-        ).as_string(None)
+        query = (
+            "SELECT 1 FROM {schema}.rivet_staged WHERE table_schema = {of} AND table_name = {table} "
+            "AND is_open FOR SHARE"
+        )
+        return (
+            sql.SQL(query)
+            .format(schema=sql.Identifier(self.schema), of=sql.Literal(name[0]), table=sql.Literal(name[1]))
+            .as_string(None)
+        )
 
     def drop_staged(self, connection: psycopg.Connection[Any], version: str) -> None:
         """Drop the tables of staged rows of a version."""
@@ -379,7 +297,10 @@ class Records:
         )
         removed = [name for (name,) in connection.execute(self._sql(dead), {"table": table})]
         # Also those of versions whose removal was interrupted, or that have been published.
-        left = "SELECT DISTINCT version FROM {schema}.rivet_staged WHERE version NOT IN (SELECT version FROM {schema}.rivet_versions WHERE state <> 'published')"
+        left = (
+            "SELECT DISTINCT version FROM {schema}.rivet_staged WHERE version NOT IN "
+            "(SELECT version FROM {schema}.rivet_versions WHERE state <> 'published')"
+        )
         for (version,) in connection.execute(self._sql(left)).fetchall():
             try:
                 self.drop_staged(connection, version)
@@ -397,18 +318,17 @@ class Records:
 
     def set_watermark(self, connection: psycopg.Connection[Any], version: str, value: str | None) -> bool:
         """Store a watermark for the current version; return False if it is not the current one any more."""
-        query = (
-            "UPDATE {schema}.rivet_versions SET watermark = %s WHERE version = %s AND number = "
-            "(SELECT max(number) FROM {schema}.rivet_versions AS other WHERE other.table_name = rivet_versions.table_name "
-            "AND other.state = 'published')"
-        )
+        query = f"UPDATE {{schema}}.rivet_versions SET watermark = %s WHERE version = %s AND number = {_LATEST}"
         return connection.execute(self._sql(query), (json.dumps({"value": value}), version)).rowcount == 1
 
     def _find(self, connection: psycopg.Connection[Any], condition: str, *values: Any) -> list[StoredVersion]:
+        from psycopg.rows import dict_row
+
         if not self.exist(connection):
             return []
         query = f"SELECT {_COLUMNS} FROM {{schema}}.rivet_versions WHERE {condition}"
-        return [StoredVersion.of(row) for row in connection.execute(self._sql(query), values)]
+        with connection.cursor(row_factory=dict_row) as cursor:
+            return [StoredVersion.of(row) for row in cursor.execute(self._sql(query), values)]
 
     def _sql(self, text: str) -> sql.Composed:
         from psycopg import sql
@@ -416,26 +336,9 @@ class Records:
         return sql.SQL(text).format(schema=sql.Identifier(self.schema))
 
 
-def key_of(name: Name) -> str:
-    """Return the text by which a table is known in the tables of the versions.
-
-    >>> key_of(("shop", "orders")), name_of("shop.orders")
-    ('shop.orders', ('shop', 'orders'))
-    """
-    return ".".join(name)
-
-
-def name_of(key: str) -> Name:
-    """Return schema and name of the table with that text: neither of them has a dot."""
-    schema, _, name = key.partition(".")
-    return schema, name
-
-
 def swept_away(version: str, table: str) -> RivetError:
     """Return RVT-406 for a version whose run was taken for dead."""
-    message = f"the version {version} of '{table}' has been swept away, or its database has crashed: it cannot be published"
+    message = (
+        f"the version {version} of '{table}' has been swept away, or its database has crashed: it cannot be published"
+    )
     return RivetError("RVT-406", message)
-
-
-def _name(parts: Sequence[str] | None) -> Name | None:
-    return None if parts is None else (parts[0], parts[1])

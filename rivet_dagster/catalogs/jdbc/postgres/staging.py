@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -14,18 +14,16 @@ from rivet_dagster.catalogs.jdbc.postgres.connection import WRITER, Database
 from rivet_dagster.catalogs.jdbc.postgres.copying import ATTEMPT, Result, copy_rows
 from rivet_dagster.catalogs.jdbc.postgres.reading import Reader
 from rivet_dagster.catalogs.jdbc.postgres.records import OURS, Records
-from rivet_dagster.engines.contract import EngineSession, Frame, QueryPlan
+from rivet_dagster.catalogs.jdbc.postgres.target import Layout, TargetTable, layout_of
+from rivet_dagster.engines.contract import EngineSession, Frame
 from rivet_dagster.errors import RivetError
 from rivet_dagster.model.storage import ColumnStatistics, Statistics, StoredRows
-from rivet_dagster.sql.database_definitions import create_table, create_table_of
-from rivet_dagster.sql.database_writes import Name, WrittenColumn, count_of
+from rivet_dagster.sql.database_definitions import add_column, create_table, create_table_like, create_table_of
+from rivet_dagster.sql.database_writes import Name, WrittenColumn, count_of, insert_query
 from rivet_dagster.sql.write_strategies.trees import Columns
 
 if TYPE_CHECKING:
     import psycopg
-
-Computed = Callable[[Callable[[], None]], QueryPlan]
-"""A function that calls another one, which writes the rows of the joint's own query, and returns the engine's plan."""
 
 
 @dataclass(frozen=True)
@@ -62,16 +60,16 @@ class Staging:
         columns: Columns,
         written: tuple[WrittenColumn, ...],
         context: WriteContext,
-        logged: bool = False,
+        like: TargetTable | None = None,
     ) -> StagedTable:
         """Compute ``frame`` once, and copy its rows, which have ``columns``, to a new table of the ``written`` ones.
 
-        Each task of the engine copies by itself; those of tasks that do not count are removed. Raises RVT-404, RVT-406,
-        RVT-510, RVT-527.
+        With ``like`` it is a table that can take the place of that one. Each task of the engine copies by itself; the
+        rows of tasks that do not count are removed. Raises RVT-404, RVT-406, RVT-510, RVT-527.
         """
         name = self.name(of)
         with self.database.connect_to_write(self.table) as connection:
-            self._create(connection, name, written, logged)
+            self._create(connection, name, columns, written, like)
         results = self._copied(name, session, frame, written, context)
         refused = next((error for *_, error in results if error is not None), None)
         if refused is not None:
@@ -86,14 +84,25 @@ class Staging:
         """Make a table without rows. Raises RVT-404, RVT-510."""
         name = self.name(of)
         with self.database.connect_to_write(self.table) as connection:
-            self._create(connection, name, written, logged=False)
+            self._create(connection, name, columns, written)
         return StagedTable(name, 0, columns, {})
 
-    def derive(self, connection: psycopg.Connection[Any], of: str, query: str, staged: StagedTable) -> StagedTable:
-        """Make a table of the rows of a query of the database, which have the columns of ``staged``."""
+    def derive(
+        self,
+        connection: psycopg.Connection[Any],
+        of: str,
+        query: str,
+        staged: StagedTable,
+        like: TargetTable | None = None,
+    ) -> StagedTable:
+        """Make a table of the rows of a query of the database, which have the columns of ``staged``, and ATTEMPT."""
         name = self.name(of)
         self.records.add_staged(connection, name, self.version)
-        connection.execute(create_table_of(name, query, DIALECT))
+        if like is None:
+            connection.execute(create_table_of(name, query, DIALECT))
+        else:
+            layout = self._create_like(connection, name, staged.columns, like)
+            connection.execute(insert_query(name, [column.name for column in layout.columns], query, DIALECT))
         (rows,) = connection.execute(count_of(name, DIALECT)).fetchone() or (0,)
         return StagedTable(name, rows, staged.columns, {})
 
@@ -109,11 +118,30 @@ class Staging:
         return Statistics(staged.rows, size, tuple(staged.columns), staged.values)
 
     def _create(
-        self, connection: psycopg.Connection[Any], name: Name, written: tuple[WrittenColumn, ...], logged: bool
+        self,
+        connection: psycopg.Connection[Any],
+        name: Name,
+        columns: Columns,
+        written: tuple[WrittenColumn, ...],
+        like: TargetTable | None = None,
     ) -> None:
         self.records.add_staged(connection, name, self.version)
-        columns = [(ATTEMPT, "bigint"), *((column.name, column.type) for column in written)]
-        connection.execute(create_table(name, columns, DIALECT, unlogged=not logged))
+        if like is None:
+            declared = [(ATTEMPT, "bigint"), *((column.name, column.type) for column in written)]
+            connection.execute(create_table(name, declared, DIALECT, unlogged=True))
+            return
+        self._create_like(connection, name, columns, like)
+        connection.execute(add_column(name, ATTEMPT, "bigint", DIALECT))
+
+    def _create_like(
+        self, connection: psycopg.Connection[Any], name: Name, columns: Columns, like: TargetTable
+    ) -> Layout:
+        """Make a table with the indexes, defaults and constraints of another one, and with these columns."""
+        connection.execute(create_table_like(name, like.table.parts, DIALECT))
+        layout = layout_of(name, like, columns, replaces=True)
+        for change in layout.changes:
+            connection.execute(change)
+        return layout
 
     def _copied(
         self,
@@ -178,5 +206,3 @@ def _values(bounds: list[dict[str, tuple[int, Any, Any]]]) -> dict[str, ColumnSt
         nulls = sum(part[0] for part in parts)
         found[column] = ColumnStatistics(nulls, min(least, default=None), max(greatest, default=None))
     return found
-
-

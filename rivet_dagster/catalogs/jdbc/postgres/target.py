@@ -104,8 +104,7 @@ class Layout:
 
 
 def find_target(connection: psycopg.Connection[Any], name: Name) -> TargetTable | None:
-    """Return the table; None if there is none. Raises RVT-404 for a view, or another thing that has no rows of its own.
-    """
+    """Return the table; None if there is none. Raises RVT-404 for a view, and what else has no rows of its own."""
     found = lookup_table(connection, name)
     if found is None:
         return None

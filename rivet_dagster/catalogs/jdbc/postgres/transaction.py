@@ -13,8 +13,9 @@ from rivet_dagster.catalogs.capabilities.transaction import NO_CONTEXT, WriteCon
 from rivet_dagster.catalogs.jdbc.postgres.columns import DIALECT
 from rivet_dagster.catalogs.jdbc.postgres.copying import ATTEMPT
 from rivet_dagster.catalogs.jdbc.postgres.publishing import Publication
-from rivet_dagster.catalogs.jdbc.postgres.records import STAGED, WITHHELD, StoredVersion, swept_away
+from rivet_dagster.catalogs.jdbc.postgres.records import swept_away
 from rivet_dagster.catalogs.jdbc.postgres.staging import StagedTable, Staging
+from rivet_dagster.catalogs.jdbc.postgres.stored_version import STAGED, WITHHELD, StoredVersion
 from rivet_dagster.catalogs.jdbc.postgres.target import layout_of
 from rivet_dagster.catalogs.jdbc.postgres.writing import DatabaseWrite, Place, StagedWrite
 from rivet_dagster.catalogs.manifest import Manifest

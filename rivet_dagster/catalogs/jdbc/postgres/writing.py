@@ -1,4 +1,4 @@
-"""Write plans in a database: the batch is staged, and statements of the database's own say what becomes of the table."""
+"""Write plans in a database: the batch is staged, and statements in its SQL say what becomes of the table."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 from rivet_dagster.catalogs.capabilities.transaction import WriteContext
 from rivet_dagster.catalogs.jdbc.postgres.columns import DIALECT
 from rivet_dagster.catalogs.jdbc.postgres.copying import ATTEMPT
-from rivet_dagster.catalogs.jdbc.postgres.records import PlannedWrite, Statement
 from rivet_dagster.catalogs.jdbc.postgres.staging import StagedTable, Staging
+from rivet_dagster.catalogs.jdbc.postgres.stored_version import PlannedWrite, Statement
 from rivet_dagster.catalogs.jdbc.postgres.target import Layout, TargetTable, layout_of
 from rivet_dagster.catalogs.rewriting.incoming import (
     incoming_rows,
@@ -28,7 +28,6 @@ from rivet_dagster.errors import RivetError
 from rivet_dagster.model.relations import Relation
 from rivet_dagster.model.storage import Base, Record, Statistics, StoredRows
 from rivet_dagster.model.write_plan import (
-    Append,
     AppendNewer,
     DeleteInsert,
     History,
@@ -55,7 +54,8 @@ class Place:
     """Where a version goes: the table ``target``, and ``base``, the table whose rows it builds upon, if there are any.
 
     These differ in an environment in which the table has not been built. ``rows`` are those of the base, and
-    ``requires`` is the query of a value that must be true when the version is published, if there is one.
+    ``requires`` is the query of a value that must be true when the version is published, if there is one. With
+    ``swaps`` the table with the new rows takes the place of one whose rows are all replaced.
     """
 
     target: Name
@@ -64,6 +64,7 @@ class Place:
     rows: int = 0
     relation: Relation | None = None
     requires: str | None = None
+    swaps: bool = False
 
 
 class WholeRows(StoredRows):
@@ -75,7 +76,7 @@ class WholeRows(StoredRows):
         self.__dict__["_statistics"] = statistics
 
     @cached_property
-    def statistics(self) -> Statistics:  # type: ignore[override]
+    def statistics(self) -> Statistics:
         """The statistics, by queries of the database."""
         counted: Statistics = self.__dict__["_statistics"]()
         return counted
@@ -110,8 +111,7 @@ class DatabaseWrite:
     """Whether it is a full refresh, of the table or of the run's window."""
 
     def stage(self, frame: Frame) -> StagedWrite:
-        """Stage the rows of ``frame``, and return what is to be published. Raises what ``TableTransaction.write`` does.
-        """
+        """Stage the rows of ``frame``; return what is to be published. Raises as ``TableTransaction.write`` does."""
         if isinstance(self.plan, Refresh):
             return replace(self, plan=self.plan.plan, full=True).stage(frame)
         if isinstance(self.plan, History):
@@ -137,6 +137,11 @@ class DatabaseWrite:
     def _existing(self) -> TargetTable | None:
         return self.place.existing
 
+    @property
+    def _swapped_for(self) -> TargetTable | None:
+        """The table that the staged one takes the place of; None without such."""
+        return self._existing if self.place.swaps and self._replaces and self._base == self.place.target else None
+
     def _layout(self, frame: Frame, own: Columns) -> Layout:
         """Return the columns of the table after the write, of which the frame has all but the plan's ``own``."""
         given = plain_columns((*self.session.columns(frame), *own))
@@ -155,7 +160,8 @@ class DatabaseWrite:
             fitted = session.query(projection(layout.spark, session.columns(frame), _BATCH))
 
             def copy() -> None:
-                staged.append(self.staging.copy("batch", session, fitted, layout.spark, layout.columns, context))
+                like = self._swapped_for if isinstance(self.plan, ReplaceAll) else None
+                staged.append(self.staging.copy("batch", session, fitted, layout.spark, layout.columns, context, like))
 
             query_plan = compute_batch(session, fitted, context, copy)
         return staged[0], query_plan
@@ -202,7 +208,7 @@ class DatabaseWrite:
         found = [dict(zip(names, row, strict=True)) for row in connection.execute(query)]
         refuse_ambiguous(found, plan.order_by, self.context.shows_values)
         decided = sql.decided_rows(staged.name, layout.columns, keys, order_by, DIALECT)
-        return self.staging.derive(connection, "decided", decided, staged)
+        return self.staging.derive(connection, "decided", decided, staged, self._swapped_for)
 
     def _history(self, plan: History, frame: Frame) -> StagedWrite:
         """Stage the batch, have the engine compute the versions that it adds or changes, and stage these."""
@@ -247,7 +253,8 @@ class DatabaseWrite:
         like, requires = (self._base if self._base != self.place.target else None), self.place.requires
         if self._base is None or self._replaces:
             columns = tuple(layout.spark)
-            write = PlannedWrite(of_rows, rows=rows.name, columns=columns, like=like, requires=requires)
+            swaps = self._swapped_for is not None
+            write = PlannedWrite(of_rows, (), rows.name, columns, like, requires=requires, swaps=swaps)
         else:
             text = self._whole_query(layout, rows, on).sql(dialect=DIALECT)
             statements = tuple(self._statements(layout, rows, on))

@@ -1,0 +1,44 @@
+"""Replacing a table by another one that takes its name, with the rights of the old one."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from rivet_dagster.catalogs.jdbc.postgres.columns import DIALECT
+from rivet_dagster.catalogs.jdbc.postgres.copying import ATTEMPT
+from rivet_dagster.sql.database_definitions import drop_column, drop_table, rename_table
+from rivet_dagster.sql.database_writes import Name
+
+if TYPE_CHECKING:
+    import psycopg
+
+_OWNER = """
+SELECT pg_catalog.pg_get_userbyid(relowner) FROM pg_catalog.pg_class WHERE oid = %s::regclass
+"""
+_RIGHTS = """
+SELECT acl.privilege_type, pg_catalog.pg_get_userbyid(nullif(acl.grantee, 0)), acl.is_grantable
+FROM pg_catalog.pg_class c, aclexplode(c.relacl) AS acl
+WHERE c.oid = %s::regclass AND acl.grantee <> c.relowner
+"""
+
+
+def swap(connection: psycopg.Connection[Any], target: Name, rows: Name) -> None:
+    """Drop ``target``, and give its name, its owner and the rights on it to the table ``rows``.
+
+    Triggers, foreign keys and rules of the old table go. Raises psycopg's DependentObjectsStillExist if a view, or a
+    foreign key of another table, needs it.
+    """
+    from psycopg import sql
+
+    old, new = sql.Identifier(*target), sql.Identifier(*target)
+    text = old.as_string(None)
+    owner = (connection.execute(_OWNER, (text,)).fetchone() or ("",))[0]
+    rights = connection.execute(_RIGHTS, (text,)).fetchall()
+    connection.execute(drop_column(rows, ATTEMPT, DIALECT))
+    connection.execute(drop_table(target, DIALECT, must_exist=True))
+    connection.execute(rename_table(rows, target[1], DIALECT))
+    connection.execute(sql.SQL("ALTER TABLE {} OWNER TO {}").format(new, sql.Identifier(owner)))
+    for right, grantee, is_grantable in rights:
+        to = sql.Identifier(grantee) if grantee is not None else sql.SQL("PUBLIC")
+        option = sql.SQL(" WITH GRANT OPTION" if is_grantable else "")
+        connection.execute(sql.SQL("GRANT {} ON {} TO {}{}").format(sql.SQL(right), new, to, option))
