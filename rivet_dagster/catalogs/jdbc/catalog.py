@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import partial
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar, get_args
 
@@ -20,7 +20,6 @@ from rivet_dagster.catalogs.capabilities.targets import (
 )
 from rivet_dagster.catalogs.capabilities.upkeep import Sweeps
 from rivet_dagster.catalogs.environments.catalog import HasEnvironments
-from rivet_dagster.catalogs.jdbc.environments import DatabaseEnvironments, TablesAtSnapshots, schema_of_environment
 from rivet_dagster.catalogs.jdbc.examining import examine
 from rivet_dagster.catalogs.jdbc.options import (
     CONNECTIONS,
@@ -34,13 +33,18 @@ from rivet_dagster.catalogs.jdbc.options import (
 )
 from rivet_dagster.catalogs.jdbc.postgres.columns import wrong_casts
 from rivet_dagster.catalogs.jdbc.postgres.connection import Database
+from rivet_dagster.catalogs.jdbc.postgres.environments import (
+    DatabaseEnvironments,
+    TablesAtSnapshots,
+    schema_of_environment,
+)
+from rivet_dagster.catalogs.jdbc.postgres.published_tables import PublishedTables
 from rivet_dagster.catalogs.jdbc.postgres.reading import DRIVER, PACKAGE, PostgresSnapshot, Reader
 from rivet_dagster.catalogs.jdbc.postgres.records import Records
 from rivet_dagster.catalogs.jdbc.postgres.stored_version import STAGED, WITHHELD
 from rivet_dagster.catalogs.jdbc.postgres.table import find_table, list_tables, table_name
-from rivet_dagster.catalogs.jdbc.postgres.transaction import PostgresTransaction
+from rivet_dagster.catalogs.jdbc.postgres.transaction import PostgresTransaction, publish_together
 from rivet_dagster.catalogs.jdbc.postgres.versions import data_version
-from rivet_dagster.catalogs.jdbc.published_tables import PublishedTables
 from rivet_dagster.engines.contract import EngineSession
 from rivet_dagster.entry_points import is_unexpanded, refuse_wrong_options
 from rivet_dagster.errors import RivetError
@@ -134,7 +138,7 @@ class JdbcCatalog(
         if environment is not None:
             self._published = self._tables(environment, self._published)
         self._reader = self._published.reader
-        self._in_environment = partial(JdbcCatalog, spec, root)
+        self._declared = spec, root
 
     def session_needs(self, engine_type: str) -> SessionNeeds:
         """Return the package of the JDBC driver."""
@@ -160,24 +164,16 @@ class JdbcCatalog(
 
     def in_environment(self, name: str) -> HasTargets:
         """Return the tables of the environment, over those of the base, which are read at one snapshot."""
-        storage = self.environment_storage
-        assert storage is not None
-        tables = storage.stored(name).tables
-        return TablesAtSnapshots(self, tables)
+        assert self._published.base is None
+        storage = DatabaseEnvironments(self._published, self._in_environment)
+        return TablesAtSnapshots(self, storage.stored(name).tables, self._snapshot_of)
 
-    def snapshot_of(self, tables: int, resolve: Callable[[str], Name]) -> PostgresSnapshot:
-        """Return a snapshot in which tables have the names that ``resolve`` returns."""
-        reader = Reader(self._database, resolve, self._driver)
-        return PostgresSnapshot(reader, tables, self._connections)
+    def _in_environment(self, name: str) -> tuple[HasTargets, PublishedTables]:
+        catalog = JdbcCatalog(*self._declared, name)
+        return catalog, catalog._published
 
-    @property
-    def published_tables(self) -> PublishedTables:
-        """The tables that are published here."""
-        return self._published
-
-    def table_name(self, table: str) -> Name:
-        """Return schema and name of a table, as the database has it."""
-        return self._published.name(table)
+    def _snapshot_of(self, tables: int, resolve: Callable[[str], Name]) -> PostgresSnapshot:
+        return PostgresSnapshot(Reader(self._database, resolve, self._driver), tables, self._connections)
 
     def snapshot(self, tables: int) -> PostgresSnapshot:
         """Return the tables at the snapshot of a transaction that begins now."""
@@ -218,7 +214,9 @@ class JdbcCatalog(
         self, table: str, session: EngineSession | None = None, options: Mapping[str, Any] = NO_OPTIONS
     ) -> PostgresTransaction:
         """Begin a version, whose rows are staged in tables of its own beside the table."""
-        return self._published.begin(table, session, swaps=options.get(REPLACE_BY) == SWAP)
+        begun = self._published.begin(table)
+        place = replace(begun.place, swaps=options.get(REPLACE_BY) == SWAP)
+        return PostgresTransaction(self._published, table, replace(begun, place=place), session)
 
     def current(self, table: str) -> Published | None:
         """Return the version that the last publication from here has made."""
@@ -269,7 +267,7 @@ class JdbcCatalog(
         taken = self._published.take_up(table, version, WITHHELD)
         if taken is None:
             raise RivetError("RVT-408", f"'{table}' has no withheld version '{version}'")
-        return taken
+        return PostgresTransaction(self._published, table, taken)
 
     def restage(self, table: str, version: str) -> PostgresTransaction:
         """Raise RVT-408: a database keeps no older version."""
@@ -289,16 +287,16 @@ class JdbcCatalog(
         taken = self._published.take_up(table, version, STAGED)
         if taken is None:
             raise RivetError("RVT-418", f"'{table}' has no staged version '{version}'")
-        return taken
+        return PostgresTransaction(self._published, table, taken)
 
     def withhold_staged(self, table: str, version: str) -> None:
         """Withhold a staged version, whose rows survive a crash of the database then."""
-        if not self._published.withhold_staged(table, version):
-            raise RivetError("RVT-418", f"'{table}' has no staged version '{version}'")
+        transaction = self.take_up_staged(table, version)
+        transaction.withhold(transaction.publication.version.identity)
 
     def publish_together(self, staged: Sequence[tuple[StagedTransaction, str]]) -> tuple[Published, ...]:
         """Publish staged versions in one transaction of the database."""
-        return self._published.publish_together(staged)  # type: ignore[arg-type]
+        return publish_together(self._published, staged)  # type: ignore[arg-type]
 
     def building(self) -> tuple[str, ...]:
         """Return what runs are building, each as ``schema.table/version``."""

@@ -22,23 +22,43 @@ WHERE c.oid = %s::regclass AND acl.grantee <> c.relowner
 """
 
 
+_INDEXES = """
+SELECT i.indisunique::text || substring(pg_catalog.pg_get_indexdef(i.indexrelid) FROM ' USING .*'), c.relname
+FROM pg_catalog.pg_index i JOIN pg_catalog.pg_class c ON c.oid = i.indexrelid
+WHERE i.indrelid = %s::regclass ORDER BY 1, 2
+"""
+
+
 def swap(connection: psycopg.Connection[Any], target: Name, rows: Name) -> None:
-    """Drop ``target``, and give its name, its owner and the rights on it to the table ``rows``.
+    """Drop ``target``, and give its name, its owner, the rights on it and the names of its indexes to the table ``rows``.
 
     Triggers, foreign keys and rules of the old table go. Raises psycopg's DependentObjectsStillExist if a view, or a
     foreign key of another table, needs it.
     """
     from psycopg import sql
 
-    old, new = sql.Identifier(*target), sql.Identifier(*target)
-    text = old.as_string(None)
+    new = sql.Identifier(*target)
+    text = new.as_string(None)
     owner = (connection.execute(_OWNER, (text,)).fetchone() or ("",))[0]
     rights = connection.execute(_RIGHTS, (text,)).fetchall()
+    indexes = _indexes(connection, text)
     connection.execute(drop_column(rows, ATTEMPT, DIALECT))
     connection.execute(drop_table(target, DIALECT, must_exist=True))
     connection.execute(rename_table(rows, target[1], DIALECT))
     connection.execute(sql.SQL("ALTER TABLE {} OWNER TO {}").format(new, sql.Identifier(owner)))
+    for definition, names in _indexes(connection, text).items():
+        for name, before in zip(names, indexes.get(definition, []), strict=False):
+            index = sql.Identifier(target[0], name)
+            connection.execute(sql.SQL("ALTER INDEX {} RENAME TO {}").format(index, sql.Identifier(before)))
     for right, grantee, is_grantable in rights:
         to = sql.Identifier(grantee) if grantee is not None else sql.SQL("PUBLIC")
         option = sql.SQL(" WITH GRANT OPTION" if is_grantable else "")
         connection.execute(sql.SQL("GRANT {} ON {} TO {}{}").format(sql.SQL(right), new, to, option))
+
+
+def _indexes(connection: psycopg.Connection[Any], table: str) -> dict[str, list[str]]:
+    """Return the names of a table's indexes by their definition."""
+    found: dict[str, list[str]] = {}
+    for definition, name in connection.execute(_INDEXES, (table,)):
+        found.setdefault(definition, []).append(name)
+    return found

@@ -12,12 +12,13 @@ from rivet_dagster.catalogs.capabilities.targets import ErrorTransaction, Versio
 from rivet_dagster.catalogs.capabilities.transaction import NO_CONTEXT, WriteContext
 from rivet_dagster.catalogs.jdbc.postgres.columns import DIALECT
 from rivet_dagster.catalogs.jdbc.postgres.copying import ATTEMPT
+from rivet_dagster.catalogs.jdbc.postgres.published_tables import Beginning, PublishedTables
 from rivet_dagster.catalogs.jdbc.postgres.publishing import Publication
 from rivet_dagster.catalogs.jdbc.postgres.records import swept_away
 from rivet_dagster.catalogs.jdbc.postgres.staging import StagedTable, Staging
 from rivet_dagster.catalogs.jdbc.postgres.stored_version import STAGED, WITHHELD, StoredVersion
 from rivet_dagster.catalogs.jdbc.postgres.target import layout_of
-from rivet_dagster.catalogs.jdbc.postgres.writing import DatabaseWrite, Place, StagedWrite
+from rivet_dagster.catalogs.jdbc.postgres.writing import DatabaseWrite, StagedWrite
 from rivet_dagster.catalogs.manifest import Manifest
 from rivet_dagster.engines.contract import EngineSession, Frame
 from rivet_dagster.errors import RivetError
@@ -31,26 +32,19 @@ from rivet_dagster.sql.database_writes import rows_of_all
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from rivet_dagster.catalogs.jdbc.published_tables import PublishedTables
-
 
 class PostgresTransaction(StagedTransaction, VersionTransaction, ErrorTransaction):
     """A version of a table whose rows are staged beside it until one transaction of the database publishes it."""
 
     def __init__(
-        self,
-        tables: PublishedTables,
-        table: str,
-        stored: StoredVersion,
-        upon: StoredVersion | None,
-        place: Place,
-        session: EngineSession | None = None,
+        self, tables: PublishedTables, table: str, beginning: Beginning, session: EngineSession | None = None
     ) -> None:
+        stored, place = beginning.stored, beginning.place
         self.table = table
         self.version = stored.version
         self._tables = tables
         self._stored = stored
-        self._upon = upon
+        self._upon = beginning.upon
         self._place = place
         self._session = session
         self._written: StagedWrite | None = None
@@ -224,3 +218,19 @@ class PostgresTransaction(StagedTransaction, VersionTransaction, ErrorTransactio
             return self._staging.without_rows(name, columns, written)
         assert self._session is not None
         return self._staging.copy(name, self._session, frame, columns, written, NO_CONTEXT)
+
+
+def publish_together(
+    tables: PublishedTables, staged: Sequence[tuple[PostgresTransaction, str]]
+) -> tuple[Published, ...]:
+    """Publish staged versions in one transaction of the database, but for those that are published already."""
+    waiting = []
+    for transaction, identity in staged:
+        if not transaction.has_ended:
+            transaction.as_identity(identity)
+            waiting.append(transaction)
+    if waiting:
+        published = tables.publish([transaction.publication for transaction in waiting])
+        for transaction, stored in zip(waiting, published, strict=True):
+            transaction.published_as(stored)
+    return tuple(transaction.commit(identity) for transaction, identity in staged)

@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from rivet_dagster.catalogs.capabilities.sources import HasSnapshots, Snapshot
+from rivet_dagster.catalogs.capabilities.targets import HasTargets
 from rivet_dagster.catalogs.capabilities.transaction import TableTransaction
 from rivet_dagster.catalogs.environments.catalog import EnvironmentStorage, StoredEnvironment
 from rivet_dagster.catalogs.environments.state import (
@@ -25,6 +26,7 @@ from rivet_dagster.catalogs.environments.state import (
     merged_environment,
 )
 from rivet_dagster.catalogs.environments.tables_over_base import EnvironmentTables, TablesOverBase
+from rivet_dagster.catalogs.jdbc.postgres.published_tables import PublishedTables
 from rivet_dagster.catalogs.jdbc.postgres.publishing import Publication
 from rivet_dagster.catalogs.jdbc.postgres.stored_version import PlannedWrite, StoredVersion, name_of
 from rivet_dagster.model.storage import Published
@@ -33,8 +35,6 @@ from rivet_dagster.sql.database_writes import Name
 if TYPE_CHECKING:
     import psycopg
 
-    from rivet_dagster.catalogs.jdbc.catalog import JdbcCatalog
-    from rivet_dagster.catalogs.jdbc.published_tables import PublishedTables
 
 _LONGEST_NAME = 63
 """The most bytes of a name in the database, which cuts longer ones."""
@@ -178,7 +178,7 @@ class DatabaseTables(EnvironmentTables):
     """The tables of an environment, in its schema."""
 
     environment: DatabaseState
-    catalog: JdbcCatalog
+    catalog: HasTargets
     own: PublishedTables
 
     @property
@@ -324,15 +324,15 @@ class DatabaseEnvironment(StoredEnvironment):
 
 @dataclass(frozen=True)
 class DatabaseEnvironments(EnvironmentStorage):
-    """The environments of a catalog; ``tables_in`` returns the catalog of the tables of one of them."""
+    """The environments of a catalog; ``tables_in`` returns the catalog of the tables of one, and these tables."""
 
     base: PublishedTables
-    tables_in: Callable[[str], JdbcCatalog]
+    tables_in: Callable[[str], tuple[HasTargets, PublishedTables]]
 
     def stored(self, name: str) -> DatabaseEnvironment:
         """Return the environment of that name."""
-        catalog = self.tables_in(name)
-        return DatabaseEnvironment(DatabaseTables(DatabaseState(self.base, name), catalog, catalog.published_tables))
+        catalog, tables = self.tables_in(name)
+        return DatabaseEnvironment(DatabaseTables(DatabaseState(self.base, name), catalog, tables))
 
     def names(self) -> list[str]:
         """Return the names of environments, in order."""
@@ -357,17 +357,23 @@ class TablesAtSnapshots(TablesOverBase, HasSnapshots):
     options: ClassVar[frozenset[str]] = frozenset()
     keeps_versions: ClassVar[bool] = False
 
-    def __init__(self, base: JdbcCatalog, tables: DatabaseTables) -> None:
+    def __init__(
+        self,
+        base: HasTargets,
+        tables: DatabaseTables,
+        snapshot_of: Callable[[int, Callable[[str], Name]], Snapshot],
+    ) -> None:
         super().__init__(base, tables)
-        self._jdbc = base
+        self._tables = tables
+        self._snapshot_of = snapshot_of
 
     def snapshot(self, tables: int) -> Snapshot:
         """Return the tables of the environment, and the others of the base, at one snapshot of the database."""
-        return self._jdbc.snapshot_of(tables, self._name)
+        return self._snapshot_of(tables, self._name)
 
     def _name(self, table: str) -> Name:
-        having = self._having(table)
-        return self._jdbc.table_name(table) if having is self._jdbc else self.environment.catalog.table_name(table)  # type: ignore[attr-defined]
+        own, base = self._tables.own, self._tables.environment.base
+        return (own if self._tables.is_built(table) else base).name(table)
 
 
 def _text(moment: datetime) -> str:

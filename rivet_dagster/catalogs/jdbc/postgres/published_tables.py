@@ -28,10 +28,8 @@ from rivet_dagster.catalogs.jdbc.postgres.stored_version import (
 )
 from rivet_dagster.catalogs.jdbc.postgres.table import lookup_table, table_name
 from rivet_dagster.catalogs.jdbc.postgres.target import find_target
-from rivet_dagster.catalogs.jdbc.postgres.transaction import PostgresTransaction
 from rivet_dagster.catalogs.jdbc.postgres.writing import Place
 from rivet_dagster.catalogs.manifest import Manifest
-from rivet_dagster.engines.contract import EngineSession
 from rivet_dagster.errors import RivetError
 from rivet_dagster.model.check_plan import CompiledCheck
 from rivet_dagster.model.relations import JdbcTable
@@ -49,6 +47,15 @@ if TYPE_CHECKING:
 _LOG = logging.getLogger(__name__)
 
 _STATES = {WITHHELD: IS_WITHHELD, STAGED: IS_STAGED}
+
+
+@dataclass(frozen=True)
+class Beginning:
+    """A version that is to be published ``upon`` another one, None for the first, and where it goes."""
+
+    stored: StoredVersion
+    upon: StoredVersion | None
+    place: Place
 
 
 @dataclass(frozen=True)
@@ -128,11 +135,8 @@ class PublishedTables:
                 return self.reader.staged_rows(connection, stored.write.errors[0], ATTEMPT, query)
             return self._guarded(connection, self.stored_name(stored.errors), stored)
 
-    def begin(self, table: str, session: EngineSession | None, swaps: bool = False) -> PostgresTransaction:
-        """Begin a version upon the current one, which replaces all rows by another table if it ``swaps``.
-
-        Raises RVT-404 if the table is somebody else's.
-        """
+    def begin(self, table: str) -> Beginning:
+        """Begin a version upon the current one. Raises RVT-404 if the table is somebody else's."""
         key = self.key(table)
         with self.database.connect_to_write(table) as connection:
             self.records.create(connection)
@@ -142,11 +146,10 @@ class PublishedTables:
             if upon is None and lookup_table(connection, self.stored_name(key)) is not None:
                 raise self._not_published(connection, self.stored_name(key))
             place, built_upon = self._place(connection, table, upon)
-            place = replace(place, swaps=swaps)
             name = secrets.token_hex(6)
             stored = StoredVersion(name, key, BUILDING, upon=upon.version if upon else None, built_upon=built_upon)
             self.records.begin(connection, stored)
-        return PostgresTransaction(self, table, stored, upon, place, session)
+        return Beginning(stored, upon, place)
 
     def adopt(self, table: str) -> Published | None:
         """Take over a table that somebody else has made: its rows are the first version. Raises RVT-404, RVT-422."""
@@ -198,8 +201,8 @@ class PublishedTables:
             alive = stored is not None and stored.state == STAGED
             return alive and self.records.beat(connection, version, seconds)
 
-    def take_up(self, table: str, version: str, state: str) -> PostgresTransaction | None:
-        """Reopen a version in that state, to be published upon the current one; None if there is none.
+    def take_up(self, table: str, version: str, state: str) -> Beginning | None:
+        """Return a version in that state, and the current one upon which it is to be published; None without one.
 
         A staged one is published upon the version that it was begun with.
         """
@@ -211,28 +214,7 @@ class PublishedTables:
             upon = self._current(connection, key)
             if state == STAGED:
                 upon = self.records.version(connection, key, stored.upon) if stored.upon else None
-            return PostgresTransaction(self, table, stored, upon, Place(self.stored_name(key), None, None))
-
-    def withhold_staged(self, table: str, version: str) -> bool:
-        """Withhold a staged version; return whether there is one."""
-        transaction = self.take_up(table, version, STAGED)
-        if transaction is None:
-            return False
-        transaction.withhold(transaction.publication.version.identity)
-        return True
-
-    def publish_together(self, staged: Sequence[tuple[PostgresTransaction, str]]) -> tuple[Published, ...]:
-        """Publish staged versions in one transaction, but for those that are published already."""
-        waiting = []
-        for transaction, identity in staged:
-            if not transaction.has_ended:
-                transaction.as_identity(identity)
-                waiting.append(transaction)
-        if waiting:
-            published = self.publish([transaction.publication for transaction in waiting])
-            for transaction, stored in zip(waiting, published, strict=True):
-                transaction.published_as(stored)
-        return tuple(transaction.commit(identity) for transaction, identity in staged)
+        return Beginning(stored, upon, Place(self.stored_name(key), None, None))
 
     def publish(self, publications: Sequence[Publication]) -> list[StoredVersion]:
         """Publish versions in one transaction. Raises what ``publishing.publish`` does."""
