@@ -120,6 +120,11 @@ def _check_catalog(
         cannot = f"cannot do {mode}; it can: {able}" if able else "publishes no tables"
         message = f"the catalog '{catalog.name}' ({catalog.type}) {cannot}"
         diagnostics.error(joint, "RVT-312", message, key="write_strategy.mode")
+    elif joint.publishes and traits is not None:
+        refused = traits.refuses_write(catalog.options, joint.write_strategy)
+        if refused is not None:
+            message = f"the catalog '{catalog.name}' ({catalog.type}) {refused}"
+            diagnostics.error(joint, "RVT-312", message, key="write_strategy.mode")
 
 
 _OWN_KEYS = {

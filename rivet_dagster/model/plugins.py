@@ -8,6 +8,7 @@ from typing import Any
 
 from rivet_dagster.model.relations import ArrowRows, Files, Kinds
 from rivet_dagster.model.target import Location
+from rivet_dagster.model.write_strategy import WriteStrategy
 
 SPARK = "databricks"
 """sqlglot's name of its Databricks dialect, which reads all of Spark's SQL that sqlglot supports, and a little more."""
@@ -62,6 +63,10 @@ def _no_columns(own: Mapping[str, Any]) -> Iterable[tuple[str, str]]:
     return ()
 
 
+def _does_all(_: Mapping[str, Any], strategy: WriteStrategy) -> str | None:
+    return None
+
+
 def _one_by_one(_: Mapping[str, Any]) -> bool:
     return False
 
@@ -89,6 +94,8 @@ class CatalogTraits:
     """Whether it can publish a table of row errors with another table."""
     adopts: bool = False
     """Whether it can take over tables that somebody else has made."""
+    refuses_write: Callable[[Mapping[str, Any], WriteStrategy], str | None] = _does_all
+    """Takes a catalog's options and one of its write strategies, and returns why it cannot do it; None if it can."""
     in_one_commit: Callable[[Mapping[str, Any]], bool] = _one_by_one
     """Takes a catalog's options and returns whether it publishes the tables of a run in one commit."""
     other_options: bool = False

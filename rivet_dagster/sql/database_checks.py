@@ -11,7 +11,7 @@ def count_nulls(columns: Sequence[str]) -> exp.Expr:
     """Return the aggregate that counts the rows with NULL in one of the columns.
 
     >>> count_nulls(["id", "day"]).sql(dialect="postgres")
-    'COUNT(*) FILTER(WHERE "id" IS NULL OR "day" IS NULL)'
+    'COUNT(CASE WHEN "id" IS NULL OR "day" IS NULL THEN 1 END)'
     """
     return _count_where(exp.or_(*[exp.Is(this=_column(name), expression=exp.Null()) for name in columns]))
 
@@ -20,7 +20,7 @@ def count_others(column: str, values: Sequence[str | int | bool]) -> exp.Expr:
     """Return the aggregate that counts the rows with another value than these, or NULL, in a column.
 
     >>> count_others("state", ["new", "paid"]).sql(dialect="postgres")
-    'COUNT(*) FILTER(WHERE NOT "state" IN (\\'new\\', \\'paid\\'))'
+    'COUNT(CASE WHEN NOT "state" IN (\\'new\\', \\'paid\\') THEN 1 END)'
     """
     known = exp.In(this=_column(column), expressions=[exp.convert(value) for value in values])
     return _count_where(exp.not_(known))
@@ -30,7 +30,7 @@ def aggregates_of(rows: str, aggregates: Sequence[exp.Expr], dialect: str) -> st
     """Return the query of aggregates over ``rows``, a query in parentheses with an alias.
 
     >>> aggregates_of("(SELECT 1 AS id) found", [count_nulls(["id"])], "postgres")
-    'SELECT COUNT(*) FILTER(WHERE "id" IS NULL) FROM (SELECT 1 AS id) found'
+    'SELECT COUNT(CASE WHEN "id" IS NULL THEN 1 END) FROM (SELECT 1 AS id) found'
     """
     return exp.Select(expressions=list(aggregates), from_=exp.From(this=exp.Var(this=rows))).sql(dialect=dialect)
 
@@ -55,7 +55,7 @@ def count_duplicates(rows: str, columns: Sequence[str], dialect: str) -> str:
 
 
 def _count_where(condition: exp.Expr) -> exp.Expr:
-    return exp.Filter(this=exp.Count(this=exp.Star()), expression=exp.Where(this=condition))
+    return exp.Count(this=exp.Case(ifs=[exp.If(this=condition, true=exp.Literal.number(1))]))
 
 
 def _column(name: str) -> exp.Column:

@@ -20,14 +20,14 @@ def create_table(name: Name, columns: Iterable[tuple[str, str]], dialect: str, u
     return _unlogged(made, unlogged).sql(dialect=dialect)
 
 
-def create_table_of(name: Name, query: str, dialect: str) -> str:
-    """Return the statement that makes an unlogged table of the rows of a query.
+def create_table_of(name: Name, query: str, dialect: str, unlogged: bool) -> str:
+    """Return the statement that makes a table of the rows of a query.
 
-    >>> create_table_of(("shop", "orders"), "SELECT 1 AS id", "postgres")
+    >>> create_table_of(("shop", "orders"), "SELECT 1 AS id", "postgres", unlogged=True)
     'CREATE UNLOGGED TABLE "shop"."orders" AS SELECT 1 AS id'
     """
     made = exp.Create(this=table(name), kind="TABLE", expression=exp.Var(this=query))
-    return _unlogged(made, True).sql(dialect=dialect)
+    return _unlogged(made, unlogged).sql(dialect=dialect)
 
 
 def create_table_like(name: Name, other: Name, dialect: str) -> str:
@@ -94,6 +94,24 @@ def drop_table(name: Name, dialect: str, must_exist: bool = False) -> str:
     'DROP TABLE IF EXISTS "shop"."new"'
     """
     return exp.Drop(tables=[table(name)], kind="TABLE", exists=not must_exist).sql(dialect=dialect)
+
+
+def quote_name(name: str, dialect: str) -> str:
+    """Return a name as statements have it.
+
+    >>> quote_name("order", "postgres"), quote_name("order", "mysql")
+    ('"order"', '`order`')
+    """
+    return _name(name).sql(dialect=dialect)
+
+
+def quote_text(text: str, dialect: str) -> str:
+    """Return a text as statements have it.
+
+    >>> print(quote_text("it's", "postgres"))
+    'it''s'
+    """
+    return exp.Literal.string(text).sql(dialect=dialect)
 
 
 def _alter(name: Name, action: exp.Expr, dialect: str) -> str:

@@ -112,7 +112,8 @@ def insert_or_update(
       WHERE NOT ("rivet_target"."id" IS NOT DISTINCT FROM "excluded"."id"
         AND "rivet_target"."n" IS NOT DISTINCT FROM "excluded"."n")
       RETURNING xmax = 0 AS "rivet_is_new")
-    SELECT COUNT(*) FILTER(WHERE "rivet_is_new"), COUNT(*) FILTER(WHERE NOT "rivet_is_new") FROM "rivet_written"
+    SELECT COUNT(CASE WHEN "rivet_is_new" THEN 1 END), COUNT(CASE WHEN NOT "rivet_is_new" THEN 1 END)
+    FROM "rivet_written"
     """
     names = [column.name for column in columns]
     write = _insert(table(target, _TARGET), columns, source_rows(source, names))
@@ -284,6 +285,16 @@ def count_of(source: Name, dialect: str) -> str:
     return exp.select(exp.Count(this=exp.Star())).from_(table(source)).sql(dialect=dialect)
 
 
+def delete_others(source: Name, column: str, values: Sequence[int], dialect: str) -> str:
+    """Return the DELETE of the rows that have none of the ``values`` in a column.
+
+    >>> delete_others(("s", "b"), "attempt", [1, 2], "postgres")
+    'DELETE FROM "s"."b" WHERE NOT "attempt" IN (1, 2)'
+    """
+    known = exp.In(this=_of(column), expressions=[exp.Literal.number(value) for value in values])
+    return exp.Delete(this=table(source), where=exp.Where(this=exp.not_(known) if values else exp.true())).sql(dialect)
+
+
 def keys_with_null(source: Name, keys: Sequence[str], dialect: str) -> str:
     """Return the query that counts, for each key, the source's rows in which it is NULL."""
     counts = [_count_where(exp.Is(this=_of(key), expression=exp.Null())) for key in keys]
@@ -427,7 +438,8 @@ def _of_target(condition: exp.Expr) -> exp.Expr:
 
 
 def _count_where(condition: exp.Expr) -> exp.Expr:
-    return exp.Filter(this=exp.Count(this=exp.Star()), expression=exp.Where(this=condition))
+    counted = exp.Case(ifs=[exp.If(this=condition, true=exp.Literal.number(1))])
+    return exp.Count(this=counted)
 
 
 def _union(parts: list[exp.Query]) -> exp.Query:

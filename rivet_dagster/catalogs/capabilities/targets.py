@@ -17,6 +17,7 @@ from rivet_dagster.model.relations import Relation
 from rivet_dagster.model.storage import Provenance, Published, Statistics, StoredRows, Version
 from rivet_dagster.model.watermark import Override
 from rivet_dagster.model.write_plan import WritePlan
+from rivet_dagster.model.write_strategy import WriteStrategy
 
 PlanType = type[WritePlan]
 
@@ -30,6 +31,14 @@ class HasTargets(Catalog):
     """The kinds of write plan that it can carry out."""
     keeps_versions: ClassVar[bool] = True
     """Whether a version stays readable for a while after another one has been published."""
+
+    @classmethod
+    def refuses_write(cls, options: Mapping[str, Any], strategy: WriteStrategy) -> str | None:
+        """Return why a catalog with these ``options`` cannot do a write strategy; None if it can.
+
+        It is the end of a sentence that begins with the catalog, as in ``cannot add columns``.
+        """
+        return None
 
     @abstractmethod
     def begin(

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar, get_args
 
-from rivet_dagster.catalogs.capabilities.sources import HasSnapshots, ListsTables, TellsLocations
+from rivet_dagster.catalogs.capabilities.sources import HasSnapshots, ListsTables, Snapshot, TellsLocations
 from rivet_dagster.catalogs.capabilities.staging import PublishesTogether, StagedTransaction, StagesForRuns
 from rivet_dagster.catalogs.capabilities.targets import (
     NO_OPTIONS,
@@ -20,31 +20,18 @@ from rivet_dagster.catalogs.capabilities.targets import (
 )
 from rivet_dagster.catalogs.capabilities.upkeep import Sweeps
 from rivet_dagster.catalogs.environments.catalog import HasEnvironments
-from rivet_dagster.catalogs.jdbc.examining import examine
-from rivet_dagster.catalogs.jdbc.options import (
-    CONNECTIONS,
-    OPTIONS,
-    REPLACE_BY,
-    SWAP,
-    SourceOptions,
-    wrong_options,
-    wrong_source,
-    wrong_target,
-)
-from rivet_dagster.catalogs.jdbc.postgres.columns import wrong_casts
-from rivet_dagster.catalogs.jdbc.postgres.connection import Database
+from rivet_dagster.catalogs.jdbc.options import CONNECTIONS, OPTIONS, REPLACE_BY, SWAP, SourceOptions, wrong_options
 from rivet_dagster.catalogs.jdbc.postgres.environments import (
     DatabaseEnvironments,
     TablesAtSnapshots,
     schema_of_environment,
 )
-from rivet_dagster.catalogs.jdbc.postgres.published_tables import PublishedTables
-from rivet_dagster.catalogs.jdbc.postgres.reading import DRIVER, PACKAGE, PostgresSnapshot, Reader
-from rivet_dagster.catalogs.jdbc.postgres.records import Records
-from rivet_dagster.catalogs.jdbc.postgres.stored_version import STAGED, WITHHELD
-from rivet_dagster.catalogs.jdbc.postgres.table import find_table, list_tables, table_name
-from rivet_dagster.catalogs.jdbc.postgres.transaction import PostgresTransaction, publish_together
-from rivet_dagster.catalogs.jdbc.postgres.versions import data_version
+from rivet_dagster.catalogs.jdbc.products import product_of
+from rivet_dagster.catalogs.jdbc.published.published_tables import PublishedTables
+from rivet_dagster.catalogs.jdbc.published.records import Records
+from rivet_dagster.catalogs.jdbc.published.stored_version import STAGED, WITHHELD
+from rivet_dagster.catalogs.jdbc.published.transaction import DatabaseTransaction, publish_together
+from rivet_dagster.catalogs.jdbc.table_name import table_name
 from rivet_dagster.engines.contract import EngineSession
 from rivet_dagster.entry_points import is_unexpanded, refuse_wrong_options
 from rivet_dagster.errors import RivetError
@@ -58,9 +45,8 @@ from rivet_dagster.model.storage import Published, Version
 from rivet_dagster.model.target import Location
 from rivet_dagster.model.watermark import Override
 from rivet_dagster.model.write_plan import WritePlan
+from rivet_dagster.model.write_strategy import WriteStrategy
 from rivet_dagster.sql.database_writes import Name
-
-_SCHEMA = "public"
 
 
 class JdbcCatalog(
@@ -93,18 +79,20 @@ class JdbcCatalog(
     def check_table(
         cls, options: Mapping[str, Any], table: str, own: Mapping[str, Any], is_written: bool
     ) -> Iterable[Wrong]:
-        """Check the table's name, and the options of a source."""
+        """Check the table's name, and the options of the joint."""
+        product = product_of(options.get("url"))
         if not is_unexpanded(table):
             try:
-                table_name(table, _SCHEMA)
+                table_name(table, product.schema(options))
             except RivetError as error:
                 told = error.diagnostics[0]
                 yield Wrong(told.code, "table", told.message, told.remediation)
-        if not is_written:
-            yield from wrong_source(own)
-            yield from wrong_casts(own.get("casts"))
-        else:
-            yield from wrong_target(own)
+        yield from (product.wrong_target if is_written else product.wrong_source)(options, own)
+
+    @classmethod
+    def refuses_write(cls, options: Mapping[str, Any], strategy: WriteStrategy) -> str | None:
+        """Return why the database cannot do it."""
+        return product_of(options.get("url")).refuses(strategy)
 
     @classmethod
     def in_one_commit(cls, options: Mapping[str, Any]) -> bool:
@@ -114,11 +102,11 @@ class JdbcCatalog(
     @classmethod
     def written_locations(cls, options: Mapping[str, Any], table: str) -> Iterable[Location]:
         """Return the address of the database, the schema and the table."""
-        url, schema = options.get("url", ""), options.get("schema", _SCHEMA)
+        url, schema = options.get("url", ""), options.get("schema", "")
         if any(is_unexpanded(part) for part in (url, schema, table)):
             return
         try:
-            yield ("jdbc", str(url).partition("?")[0], *table_name(table, str(schema)))
+            yield ("jdbc", str(url).partition("?")[0], *table_name(table, product_of(url).schema(options)))
         except RivetError:
             return  # reported as an error of the table itself
 
@@ -131,9 +119,10 @@ class JdbcCatalog(
         refuse_wrong_options(JdbcCatalog, f"catalog '{spec.name}'", spec.options)
         self.name = spec.name
         self._connections = int(spec.options.get("connections", CONNECTIONS))
-        self._database = Database.of(spec.name, spec.options, root)
-        self._schema = str(spec.options.get("schema", _SCHEMA))
-        self._driver = str(spec.options.get("driver", DRIVER))
+        self._product = product_of(spec.options["url"])
+        self._database = self._product.database.of(spec.name, spec.options, root)
+        self._schema = self._product.schema(spec.options)
+        self._driver = str(spec.options.get("driver", self._product.driver))
         self._published = self._tables()
         if environment is not None:
             self._published = self._tables(environment, self._published)
@@ -142,15 +131,22 @@ class JdbcCatalog(
 
     def session_needs(self, engine_type: str) -> SessionNeeds:
         """Return the package of the JDBC driver."""
-        return SessionNeeds(packages=(PACKAGE,)) if engine_type == "pyspark" else SessionNeeds()
+        return SessionNeeds(packages=(self._product.package,)) if engine_type == "pyspark" else SessionNeeds()
 
     def _tables(self, environment: str | None = None, base: PublishedTables | None = None) -> PublishedTables:
         schema = self._schema if environment is None else schema_of_environment(self._schema, environment)
         found: list[PublishedTables] = []
-        reader = Reader(self._database, lambda table: found[0].name(table), self._driver)
-        records, connections = Records(schema), self._connections
+        reader = self._product.reader(self._database, lambda table: found[0].name(table), self._driver)
         tables = PublishedTables(
-            self.name, self._database, reader, records, self._schema, connections, environment, base
+            self.name,
+            self._database,
+            self._product.kind,
+            reader,
+            Records(self._database, self._product.kind, schema),
+            self._schema,
+            self._connections,
+            environment,
+            base,
         )
         found.append(tables)
         return tables
@@ -158,13 +154,15 @@ class JdbcCatalog(
     @property
     def environment_storage(self) -> DatabaseEnvironments | None:
         """The environments, each of which is a schema; None in an environment."""
-        if self._published.base is not None:
+        if self._published.base is not None or not self._product.has_environments:
             return None
         return DatabaseEnvironments(self._published, self._in_environment)
 
     def in_environment(self, name: str) -> HasTargets:
         """Return the tables of the environment, over those of the base, which are read at one snapshot."""
         assert self._published.base is None
+        if not self._product.has_environments:
+            return self
         storage = DatabaseEnvironments(self._published, self._in_environment)
         return TablesAtSnapshots(self, storage.stored(name).tables, self._snapshot_of)
 
@@ -172,22 +170,22 @@ class JdbcCatalog(
         catalog = JdbcCatalog(*self._declared, name)
         return catalog, catalog._published
 
-    def _snapshot_of(self, tables: int, resolve: Callable[[str], Name]) -> PostgresSnapshot:
-        return PostgresSnapshot(Reader(self._database, resolve, self._driver), tables, self._connections)
+    def _snapshot_of(self, tables: int, resolve: Callable[[str], Name]) -> Snapshot:
+        reader = self._product.reader(self._database, resolve, self._driver)
+        return self._product.snapshot(reader, tables, self._connections, self._declared[0].options)
 
-    def snapshot(self, tables: int) -> PostgresSnapshot:
-        """Return the tables at the snapshot of a transaction that begins now."""
-        return PostgresSnapshot(self._reader, tables, self._connections)
+    def snapshot(self, tables: int) -> Snapshot:
+        """Return the tables at a snapshot that is taken now."""
+        return self._product.snapshot(self._reader, tables, self._connections, self._declared[0].options)
 
     def relation(self, table: str, options: Mapping[str, Any]) -> JdbcTable:
         """Return the table, which is read by one query, so that all its rows are of one moment."""
         with self._database.connect(f"the table {table}") as connection:
-            return self._reader.relation(connection, table, options)
+            return self._reader.table(connection, table, options)
 
     def columns(self, table: str, options: Mapping[str, Any]) -> Schema:
         """Return the columns; those that cannot be read have no type."""
-        read, unreadable = self._reader.columns(table, options)
-        types = {column.selected.name: column.spark_type for column in read}
+        types, unreadable = self._reader.columns(table, options)
         return tuple(Field(name, types.get(name)) for name in (*types, *unreadable))
 
     def data_version(self, table: str, options: Mapping[str, Any]) -> str:
@@ -196,8 +194,8 @@ class JdbcCatalog(
         if published is not None:
             return published
         with self._database.connect(f"the table {table}") as connection:
-            found = find_table(connection, self._published.name(table))
-            return data_version(connection, found, SourceOptions.of(options).version_by)
+            name = self._published.name(table)
+            return self._reader.data_version(connection, name, SourceOptions.of(options).version_by)
 
     def uri(self, table: str) -> str:
         """Return the address of the table."""
@@ -206,17 +204,17 @@ class JdbcCatalog(
     def tables(self, prefix: str) -> tuple[str, ...]:
         """Return the tables and views that the user may read; those of the catalog's schema without its name."""
         with self._database.connect("its tables") as connection:
-            found = list_tables(connection)
+            found = self._reader.tables(connection)
         names = [name if schema == self._schema else f"{schema}.{name}" for schema, name in found]
         return tuple(sorted(name for name in names if name.startswith(prefix)))
 
     def begin(
         self, table: str, session: EngineSession | None = None, options: Mapping[str, Any] = NO_OPTIONS
-    ) -> PostgresTransaction:
+    ) -> DatabaseTransaction:
         """Begin a version, whose rows are staged in tables of its own beside the table."""
         begun = self._published.begin(table)
         place = replace(begun.place, swaps=options.get(REPLACE_BY) == SWAP)
-        return PostgresTransaction(self._published, table, replace(begun, place=place), session)
+        return DatabaseTransaction(self._published, table, replace(begun, place=place), session)
 
     def current(self, table: str) -> Published | None:
         """Return the version that the last publication from here has made."""
@@ -262,14 +260,14 @@ class JdbcCatalog(
         """Return the current version, and those that are withheld or staged."""
         return self._published.versions(table)
 
-    def take_up(self, table: str, version: str) -> PostgresTransaction:
+    def take_up(self, table: str, version: str) -> DatabaseTransaction:
         """Reopen a withheld version."""
         taken = self._published.take_up(table, version, WITHHELD)
         if taken is None:
             raise RivetError("RVT-408", f"'{table}' has no withheld version '{version}'")
-        return PostgresTransaction(self._published, table, taken)
+        return DatabaseTransaction(self._published, table, taken)
 
-    def restage(self, table: str, version: str) -> PostgresTransaction:
+    def restage(self, table: str, version: str) -> DatabaseTransaction:
         """Raise RVT-408: a database keeps no older version."""
         message = f"'{table}' is in a database, which keeps no older version than the current one"
         raise RivetError("RVT-408", message, remediation="Bring it back from a backup of the database.")
@@ -282,12 +280,12 @@ class JdbcCatalog(
         """Renew the heartbeat of a staged version."""
         return self._published.keep_alive(table, version, seconds)
 
-    def take_up_staged(self, table: str, version: str, options: Mapping[str, Any] = NO_OPTIONS) -> PostgresTransaction:
+    def take_up_staged(self, table: str, version: str, options: Mapping[str, Any] = NO_OPTIONS) -> DatabaseTransaction:
         """Reopen a staged version."""
         taken = self._published.take_up(table, version, STAGED)
         if taken is None:
             raise RivetError("RVT-418", f"'{table}' has no staged version '{version}'")
-        return PostgresTransaction(self._published, table, taken)
+        return DatabaseTransaction(self._published, table, taken)
 
     def withhold_staged(self, table: str, version: str) -> None:
         """Withhold a staged version, whose rows survive a crash of the database then."""
@@ -308,4 +306,4 @@ class JdbcCatalog(
 
     def examine(self, publishes: bool) -> Iterable[Finding]:
         """Return findings about whether the database can be reached, and snapshots of it can be read."""
-        return examine(f"catalog {self.name}", self._database)
+        return self._product.examine(f"catalog {self.name}", self._database)

@@ -25,14 +25,19 @@ def run_tasks(frame: DataFrame, task: Callable[[Iterator[pa.RecordBatch]], bytes
 
     refuse_unstorable(frame)
     # By value: executors have the packages of the cluster, not this one.
-    for function in (task, run_tasks):
-        cloudpickle.register_pickle_by_value(sys.modules[_module(function)])  # type: ignore[no-untyped-call]
+    for module in {run_tasks.__module__, *_modules(task)}:
+        cloudpickle.register_pickle_by_value(sys.modules[module])  # type: ignore[no-untyped-call]
     rows = frame.coalesce(most).mapInArrow(partial(_call, task), f"{_RESULT} binary").collect()
     return [bytes(row[_RESULT]) for row in rows]
 
 
-def _module(function: Any) -> str:
-    return str(function.func.__module__ if isinstance(function, partial) else function.__module__)
+def _modules(function: Any) -> Iterator[str]:
+    """Yield the modules of a function and, if it is a partial one, of the functions among its arguments."""
+    if isinstance(function, partial):
+        for each in (function.func, *function.args):
+            yield from _modules(each) if callable(each) else ()
+    else:
+        yield str(function.__module__)
 
 
 def _call(task: Callable[[Iterator[Any]], bytes], batches: Iterator[Any]) -> Iterator[Any]:

@@ -6,7 +6,7 @@ import pytest
 from support.dbt import model, notes, translated, write_dbt
 
 from rivet_dagster.catalogs.jdbc.options import wrong_options
-from rivet_dagster.catalogs.jdbc.postgres.connection import Database
+from rivet_dagster.catalogs.jdbc.postgres.connection import PostgresDatabase as Database
 from rivet_dagster.cli.main import main
 from rivet_dagster.dbt.declared import DbtPlace
 from rivet_dagster.dbt.reading.postgres_output import read_postgres

@@ -1,1 +1,1 @@
-"""PostgreSQL: connections, columns, snapshots, and how rows are shared out."""
+"""PostgreSQL: connections, columns, snapshots, how rows are shared out and copied, and environments."""

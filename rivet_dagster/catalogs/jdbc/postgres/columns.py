@@ -10,16 +10,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from rivet_dagster.catalogs.jdbc.database import Connection
 from rivet_dagster.errors import RivetError, nearest
 from rivet_dagster.model.convert import show
 from rivet_dagster.model.plugins import Wrong
 from rivet_dagster.model.relations import Unreadable
 from rivet_dagster.sql.database_table import SelectedColumn
-
-if TYPE_CHECKING:
-    import psycopg
 
 DIALECT = "postgres"
 
@@ -137,7 +135,7 @@ def wrong_casts(casts: Any) -> Iterator[Wrong]:
             yield Wrong("RVT-204", "options.casts", message, f"Cast it to one of {types}.")
 
 
-def table_columns(connection: psycopg.Connection[Any], table: int) -> list[Column]:
+def table_columns(connection: Connection, table: int) -> list[Column]:
     """Return the columns of the table of that number, in order."""
     return [Column(*row) for row in connection.execute(_FACTS, {"table": table})]
 

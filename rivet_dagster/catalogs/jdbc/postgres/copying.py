@@ -1,62 +1,37 @@
-"""The task by which an engine's workers copy rows into a table of the database, each call in a transaction of its own.
+"""How an engine's workers copy rows into a table of PostgreSQL: by COPY, each call in a transaction of its own.
 
 Nothing of this package is imported here: the workers may not have it.
 """
 
 from __future__ import annotations
 
-import pickle
 import re
-import secrets
 from collections.abc import Iterator, Mapping
-from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-ATTEMPT = "rivet_attempt"
-"""The column of a staging table with the number of the call that has copied the row."""
-
-Result = tuple[int, int, dict[str, tuple[int, Any, Any]], tuple[str, str, str] | None]
-"""What a call returns, pickled.
-
-Its number, how many rows it has copied, of each column the number of NULLs with the least and the greatest value (None
-where they are not known), and the error that the database has raised, if one: SQLSTATE, message, column.
-"""
-
 _SPECIAL = "[\\\\\t\n\r]"
 _ESCAPES = (("\\", "\\\\"), ("\t", "\\t"), ("\n", "\\n"), ("\r", "\\r"))
 _NULL = "\\N"
-_MOST_BYTES = 2**26
-"""How many bytes of rows are turned into text at a time."""
-_LONGEST = 200
-"""The longest text that is told as the least or the greatest of its column."""
 _COLUMN = re.compile(r", column (.+?)(?:: |, line |$)")
 
 
-def copy_rows(login: Mapping[str, Any], statement: str, fence: str, batches: Iterator[pa.RecordBatch]) -> bytes:
-    """Copy the rows of ``batches``, and return a ``Result``.
+def copy_lines(
+    login: Mapping[str, Any], statement: str, fence: str, attempt: int, batches: Iterator[pa.RecordBatch]
+) -> tuple[str, str, str] | None:
+    """Copy the rows of ``batches``, as ``copy_rows`` has it, by ``statement``: a COPY in the text format.
 
-    ``statement`` is the COPY, in the text format, of ATTEMPT and the columns of the batches in their order. The query
-    ``fence`` returns a row as long as rows may still be added to the table; it locks what says so until the end of the
-    transaction, in which all rows of the call are copied. An error that another attempt would have, too, is returned;
     psycopg's OperationalError, as of a lost connection, is raised.
     """
     import psycopg
 
-    attempt, count, bounds = secrets.randbits(62), 0, _Bounds()
-    parts = (part for batch in batches for part in _parts(batch))
-    first = next(parts, None)
-    if first is None:
-        return pickle.dumps((attempt, 0, {}, None))
     try:
         with psycopg.connect(**login) as connection:
             with connection.cursor().copy(statement) as copy:
-                for part in chain([first], parts):
-                    bounds.add(part)
-                    copy.write(_lines(attempt, part))
-                    count += part.num_rows
+                for batch in batches:
+                    copy.write(_lines(attempt, batch))
             if connection.execute(fence).fetchone() is None:
                 raise RuntimeError("the rows came too late: the table of staged rows is closed")
     except psycopg.OperationalError:
@@ -64,49 +39,8 @@ def copy_rows(login: Mapping[str, Any], statement: str, fence: str, batches: Ite
     except psycopg.Error as error:
         found = _COLUMN.search(error.diag.context or "")
         message = error.diag.message_primary or str(error)
-        return pickle.dumps((attempt, 0, {}, (error.sqlstate or "", message, found[1] if found else "")))
-    return pickle.dumps((attempt, count, bounds.found(), None))
-
-
-class _Bounds:
-    """Of each column the number of NULLs, and the least and the greatest value where engines order them as Arrow."""
-
-    def __init__(self) -> None:
-        self._nulls: dict[str, int] = {}
-        self._values: dict[str, list[Any]] = {}
-
-    def add(self, batch: pa.RecordBatch) -> None:
-        import pyarrow as pa
-        import pyarrow.compute as pc
-
-        for name, column in zip(batch.schema.names, batch.columns, strict=True):
-            self._nulls[name] = self._nulls.get(name, 0) + column.null_count
-            kind = column.type
-            ordered = pa.types.is_integer(kind) or pa.types.is_decimal(kind) or pa.types.is_temporal(kind)
-            if (ordered or pa.types.is_string(kind)) and column.null_count < len(column):
-                found = pc.min_max(column).as_py()
-                self._values.setdefault(name, []).extend((found["min"], found["max"]))
-
-    def found(self) -> dict[str, tuple[int, Any, Any]]:
-        told = {}
-        for name, nulls in self._nulls.items():
-            values = self._values.get(name)
-            least, greatest = (min(values), max(values)) if values else (None, None)
-            if isinstance(least, str) and max(len(least), len(str(greatest))) > _LONGEST:
-                least = greatest = None
-            told[name] = (nulls, least, greatest)
-        return told
-
-
-def _parts(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of a batch in parts of at most about _MOST_BYTES."""
-    if batch.nbytes <= _MOST_BYTES or batch.num_rows <= 1:
-        if batch.num_rows:
-            yield batch
-        return
-    middle = batch.num_rows // 2
-    yield from _parts(batch.slice(0, middle))
-    yield from _parts(batch.slice(middle))
+        return error.sqlstate or "", message, found[1] if found else ""
+    return None
 
 
 def _lines(attempt: int, batch: pa.RecordBatch) -> bytes:

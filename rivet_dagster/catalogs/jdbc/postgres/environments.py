@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from rivet_dagster.catalogs.capabilities.sources import HasSnapshots, Snapshot
 from rivet_dagster.catalogs.capabilities.targets import HasTargets
@@ -26,15 +26,12 @@ from rivet_dagster.catalogs.environments.state import (
     merged_environment,
 )
 from rivet_dagster.catalogs.environments.tables_over_base import EnvironmentTables, TablesOverBase
-from rivet_dagster.catalogs.jdbc.postgres.published_tables import PublishedTables
-from rivet_dagster.catalogs.jdbc.postgres.publishing import Publication
-from rivet_dagster.catalogs.jdbc.postgres.stored_version import PlannedWrite, StoredVersion, name_of
+from rivet_dagster.catalogs.jdbc.database import Connection
+from rivet_dagster.catalogs.jdbc.published.published_tables import PublishedTables
+from rivet_dagster.catalogs.jdbc.published.publishing import Publication
+from rivet_dagster.catalogs.jdbc.published.stored_version import PlannedWrite, StoredVersion, name_of
 from rivet_dagster.model.storage import Published
 from rivet_dagster.sql.database_writes import Name
-
-if TYPE_CHECKING:
-    import psycopg
-
 
 _LONGEST_NAME = 63
 """The most bytes of a name in the database, which cuts longer ones."""
@@ -55,7 +52,7 @@ def schema_of_environment(schema: str, environment: str) -> str:
     >>> schema_of_environment("shop", "pr-7")
     'shop__pr-7'
     >>> schema_of_environment("shop", "x" * 64)
-    'shop__xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx_7ce100971f64'
+    'shop__xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx_54246d2a34d1'
     """
     name = f"{schema}__{environment}"
     if len(name.encode()) <= _LONGEST_NAME:
@@ -76,7 +73,7 @@ class DatabaseState(StateOfEnvironment[EnvironmentState]):
         with self.base.database.connect("its environments") as connection:
             return self.state_by(connection)
 
-    def state_by(self, connection: psycopg.Connection[Any]) -> EnvironmentState | None:
+    def state_by(self, connection: Connection) -> EnvironmentState | None:
         """Return the state by a connection."""
         if not self._exist(connection):
             return None
@@ -107,7 +104,7 @@ class DatabaseState(StateOfEnvironment[EnvironmentState]):
         with self._writing() as connection:
             self.set_by(connection, state, instead_of)
 
-    def set_by(self, connection: psycopg.Connection[Any], state: str, instead_of: str | None = None) -> None:
+    def set_by(self, connection: Connection, state: str, instead_of: str | None = None) -> None:
         """Change the state by a connection. Raises RVT-415."""
         if self.state_by(connection) is None:
             raise self._missing()
@@ -151,7 +148,7 @@ class DatabaseState(StateOfEnvironment[EnvironmentState]):
             if row is not None and row[0] == _OURS.format(self.name):
                 connection.execute(sql.SQL("DROP SCHEMA {} CASCADE").format(sql.Identifier(self.schema)))
 
-    def _create_schema(self, connection: psycopg.Connection[Any]) -> None:
+    def _create_schema(self, connection: Connection) -> None:
         from psycopg import sql
 
         if connection.execute(_COMMENT, (self.schema,)).fetchone() is None:
@@ -160,11 +157,11 @@ class DatabaseState(StateOfEnvironment[EnvironmentState]):
             text = sql.Literal(_OURS.format(self.name))
             connection.execute(sql.SQL("COMMENT ON SCHEMA {} IS {}").format(name, text))
 
-    def _exist(self, connection: psycopg.Connection[Any]) -> bool:
+    def _exist(self, connection: Connection) -> bool:
         row = connection.execute(_EXISTS, (self.base.schema,)).fetchone()
         return row is not None and bool(row[0])
 
-    def _writing(self) -> AbstractContextManager[psycopg.Connection[Any]]:
+    def _writing(self) -> AbstractContextManager[Connection]:
         return self.base.database.connect_to_write(f"the environment {self.name}")
 
     def _sql(self, text: str) -> Any:

@@ -10,13 +10,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
+from rivet_dagster.catalogs.jdbc.database import READER
 from rivet_dagster.errors import RivetError
 
 if TYPE_CHECKING:
     import psycopg
-
-READER = "rivet_dagster reader"
-"""The name by which connections that only read tell the database what they are."""
 
 _MARGIN = 5
 """Seconds: a transaction takes its time a little before it is listed."""

@@ -4,23 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rivet_dagster.catalogs.capabilities.sources import Snapshot
+from rivet_dagster.catalogs.jdbc.database import Connection, first_line
 from rivet_dagster.catalogs.jdbc.options import FETCHED, SourceOptions
 from rivet_dagster.catalogs.jdbc.postgres.columns import DIALECT, Column, ReadColumn, read_columns, table_columns
-from rivet_dagster.catalogs.jdbc.postgres.connection import Database, first_line
+from rivet_dagster.catalogs.jdbc.postgres.connection import PostgresDatabase
 from rivet_dagster.catalogs.jdbc.postgres.open_transactions import open_transactions
 from rivet_dagster.catalogs.jdbc.postgres.sharing import Shares, share_rows
-from rivet_dagster.catalogs.jdbc.postgres.table import Table, find_table
+from rivet_dagster.catalogs.jdbc.postgres.table import Table, find_table, list_tables
+from rivet_dagster.catalogs.jdbc.postgres.versions import data_version
+from rivet_dagster.catalogs.jdbc.published.reader import Reader
 from rivet_dagster.errors import RivetError, nearest
 from rivet_dagster.model.inputs import DatabasePosition, Position
 from rivet_dagster.model.relations import JdbcTable, Unreadable
 from rivet_dagster.sql.database_table import PART, Below, is_true, table_query
 from rivet_dagster.sql.database_writes import Name
-
-if TYPE_CHECKING:
-    import psycopg
 
 PACKAGE = "org.postgresql:postgresql:42.7.14"
 DRIVER = "org.postgresql.Driver"
@@ -34,26 +34,39 @@ _TIME = "Name a column of the type timestamptz that each transaction sets to now
 _STAYS_IDLE = "SET LOCAL idle_in_transaction_session_timeout = 0"
 
 
-class Reader:
+class PostgresReader(Reader):
     """Reads the tables of a database, by the names that ``resolve`` returns for those of sources and targets.
 
     ``driver`` is the class of the JDBC driver.
     """
 
-    def __init__(self, database: Database, resolve: Callable[[str], Name], driver: str) -> None:
+    def __init__(self, database: PostgresDatabase, resolve: Callable[[str], Name], driver: str) -> None:
         self.database = database
         self.resolve = resolve
         self.driver = driver
 
-    def columns(self, table: str, options: Mapping[str, Any]) -> tuple[list[ReadColumn], dict[str, Unreadable]]:
-        """Return the columns that can be read, and the others. Raises RVT-403."""
+    def columns(self, table: str, options: Mapping[str, Any]) -> tuple[Mapping[str, str | None], dict[str, Unreadable]]:
+        """Return Spark's types of the columns that can be read, and the others. Raises RVT-403."""
         with self.database.connect(f"the table {table}") as connection:
             found = find_table(connection, self.resolve(table))
-            return read_table(connection, found, SourceOptions.of(options))[1:]
+            _, readable, unreadable = read_table(connection, found, SourceOptions.of(options))
+        return {column.selected.name: column.spark_type for column in readable}, unreadable
+
+    def table(self, connection: Connection, table: str, options: Mapping[str, Any]) -> JdbcTable:
+        """Return the relation of a table, read by one query. Raises RVT-204, RVT-403."""
+        return self.relation(connection, table, options)
+
+    def data_version(self, connection: Connection, name: Name, version_by: str | None) -> str:
+        """Return a text that changes when the data of a table changes, or its columns. Raises RVT-403."""
+        return data_version(connection, find_table(connection, name), version_by)
+
+    def tables(self, connection: Connection) -> list[tuple[str, str]]:
+        """Return schema and name of the tables and views that the user may read, in order."""
+        return list_tables(connection)
 
     def relation(
         self,
-        connection: psycopg.Connection[Any],
+        connection: Connection,
         table: str,
         options: Mapping[str, Any],
         snapshot: str | None = None,
@@ -77,7 +90,7 @@ class Reader:
         query = table_query(found.parts, selected, DIALECT, by.by or None, below)
         return self._relation(query, by, own.fetch_size, unreadable, snapshot)
 
-    def current_rows(self, connection: psycopg.Connection[Any], name: Name, check: str, otherwise: str) -> JdbcTable:
+    def current_rows(self, connection: Connection, name: Name, check: str, otherwise: str) -> JdbcTable:
         """Return the relation of a table's rows, as long as the one value of the query ``check`` is true.
 
         Afterwards reading raises an error with the text ``otherwise``. Raises RVT-403.
@@ -89,7 +102,7 @@ class Reader:
         return self._relation(query, _ONE, FETCHED, unreadable)
 
     def staged_rows(
-        self, connection: psycopg.Connection[Any], name: Name, without: str, query: str | None = None, parts: int = 1
+        self, connection: Connection, name: Name, without: str, query: str | None = None, parts: int = 1
     ) -> JdbcTable:
         """Return the relation of the rows of a table, in at most ``parts`` parts, but for the column ``without``.
 
@@ -133,7 +146,7 @@ _ONE = Shares("", ())
 
 
 def read_table(
-    connection: psycopg.Connection[Any], table: Table, own: SourceOptions
+    connection: Connection, table: Table, own: SourceOptions
 ) -> tuple[list[Column], list[ReadColumn], dict[str, Unreadable]]:
     """Return the columns of a table, how those are read that can be, and why the others cannot. Raises RVT-403."""
     columns = table_columns(connection, table.number)
@@ -155,7 +168,7 @@ def _of_time(table: Table, columns: list[Column], name: str) -> str:
     return column.type
 
 
-def _money_digits(connection: psycopg.Connection[Any]) -> int:
+def _money_digits(connection: Connection) -> int:
     (digits,) = connection.execute("SELECT scale(0::money::numeric)").fetchone() or (2,)
     return int(digits)
 
@@ -166,7 +179,7 @@ class PostgresSnapshot(Snapshot):
     ``tables`` tables are read at it, by at most ``connections`` connections altogether, this one included.
     """
 
-    def __init__(self, reader: Reader, tables: int, connections: int) -> None:
+    def __init__(self, reader: PostgresReader, tables: int, connections: int) -> None:
         self._reader = reader
         self._parts = max(1, (connections - 1) // max(1, tables))
         self._relations: dict[tuple[str, str], JdbcTable] = {}

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
 
+from rivet_dagster.catalogs.jdbc.database import Connection
 from rivet_dagster.catalogs.jdbc.postgres.columns import DIALECT, Column
 from rivet_dagster.catalogs.jdbc.postgres.table import Table
 from rivet_dagster.errors import RivetError, nearest
 from rivet_dagster.sql.database_table import share_conditions
-
-if TYPE_CHECKING:
-    import psycopg
 
 BLOCKS = "ctid"
 
@@ -48,7 +45,7 @@ class Shares:
 
 
 def share_rows(
-    connection: psycopg.Connection[Any], table: Table, columns: list[Column], by: str | None, parts: int
+    connection: Connection, table: Table, columns: list[Column], by: str | None, parts: int
 ) -> Shares | None:
     """Return how to read the rows of a table by at most ``parts`` queries of about equal size; None for one query.
 
@@ -75,7 +72,7 @@ def share_rows(
     return _by_blocks(connection, table, parts)
 
 
-def _bounds(connection: psycopg.Connection[Any], table: Table, column: Column, parts: int) -> list[str] | None:
+def _bounds(connection: Connection, table: Table, column: Column, parts: int) -> list[str] | None:
     """Return the values between the parts as texts, fewer where they repeat; None if nothing is known about them."""
     found = connection.execute(_HISTOGRAM, (table.schema, table.name, column.name)).fetchone()
     if found is not None:
@@ -96,7 +93,7 @@ def quantile(histogram: list[str], parts: int) -> list[str]:
     return [value for value in values if value != histogram[0]]
 
 
-def _steps(connection: psycopg.Connection[Any], table: Table, column: Column, kind: str, parts: int) -> list[str]:
+def _steps(connection: Connection, table: Table, column: Column, kind: str, parts: int) -> list[str]:
     from psycopg import sql
 
     finite = sql.SQL(" WHERE isfinite({})").format(sql.Identifier(column.name)) if kind != "whole" else sql.SQL("")
@@ -113,7 +110,7 @@ def _steps(connection: psycopg.Connection[Any], table: Table, column: Column, ki
     return [value for (value,) in connection.execute(query)]
 
 
-def _by_blocks(connection: psycopg.Connection[Any], table: Table, parts: int) -> Shares | None:
+def _by_blocks(connection: Connection, table: Table, parts: int) -> Shares | None:
     (blocks,) = connection.execute(_BLOCKS, {"table": table.number}).fetchone() or (0,)
     firsts = sorted({blocks * part // parts for part in range(1, parts)} - {0})
     if not firsts:

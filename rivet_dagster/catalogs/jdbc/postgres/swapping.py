@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
+from rivet_dagster.catalogs.jdbc.database import Connection
 from rivet_dagster.catalogs.jdbc.postgres.columns import DIALECT
-from rivet_dagster.catalogs.jdbc.postgres.copying import ATTEMPT
+from rivet_dagster.catalogs.jdbc.published.copying import ATTEMPT
 from rivet_dagster.sql.database_definitions import drop_column, drop_table, rename_table
 from rivet_dagster.sql.database_writes import Name
-
-if TYPE_CHECKING:
-    import psycopg
 
 _OWNER = """
 SELECT pg_catalog.pg_get_userbyid(relowner) FROM pg_catalog.pg_class WHERE oid = %s::regclass
@@ -29,8 +25,8 @@ WHERE i.indrelid = %s::regclass ORDER BY 1, 2
 """
 
 
-def swap(connection: psycopg.Connection[Any], target: Name, rows: Name) -> None:
-    """Drop ``target``, and give its name, its owner, the rights on it and the names of its indexes to the table ``rows``.
+def swap(connection: Connection, target: Name, rows: Name) -> None:
+    """Drop ``target``; the table ``rows`` gets its name, its owner, the rights on it and the names of its indexes.
 
     Triggers, foreign keys and rules of the old table go. Raises psycopg's DependentObjectsStillExist if a view, or a
     foreign key of another table, needs it.
@@ -56,7 +52,7 @@ def swap(connection: psycopg.Connection[Any], target: Name, rows: Name) -> None:
         connection.execute(sql.SQL("GRANT {} ON {} TO {}{}").format(sql.SQL(right), new, to, option))
 
 
-def _indexes(connection: psycopg.Connection[Any], table: str) -> dict[str, list[str]]:
+def _indexes(connection: Connection, table: str) -> dict[str, list[str]]:
     """Return the names of a table's indexes by their definition."""
     found: dict[str, list[str]] = {}
     for definition, name in connection.execute(_INDEXES, (table,)):

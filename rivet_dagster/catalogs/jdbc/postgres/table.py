@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
 
+from rivet_dagster.catalogs.jdbc.database import Connection
 from rivet_dagster.errors import RivetError, nearest
-
-if TYPE_CHECKING:
-    import psycopg
 
 _FIND = """
 SELECT c.oid, c.relkind::text, n.nspname, c.relname
@@ -50,28 +47,13 @@ class Table:
         return f"{self.schema}.{self.name}"
 
 
-def table_name(text: str, schema: str) -> tuple[str, str]:
-    """Return schema and name of what a source's ``table`` names, as the database stores them. Raises RVT-204.
-
-    >>> table_name("orders", "public"), table_name("shop.Orders", "public")
-    (('public', 'orders'), ('shop', 'Orders'))
-    """
-    parts = text.split(".")
-    if len(parts) > 2 or not all(parts) or "\0" in text:
-        message = f"no table of a database can be called '{text}'"
-        raise RivetError(
-            "RVT-204", message, remediation="Name it `table` or `schema.table`, as the database stores it."
-        )
-    return (schema, parts[0]) if len(parts) == 1 else (parts[0], parts[1])
-
-
-def lookup_table(connection: psycopg.Connection[Any], name: tuple[str, str]) -> Table | None:
+def lookup_table(connection: Connection, name: tuple[str, str]) -> Table | None:
     """Return the table or view of that schema and name; None if there is none."""
     row = connection.execute(_FIND, name).fetchone()
     return None if row is None else Table(*row)
 
 
-def find_table(connection: psycopg.Connection[Any], name: tuple[str, str]) -> Table:
+def find_table(connection: Connection, name: tuple[str, str]) -> Table:
     """Return the table or view of that schema and name. Raises RVT-403 if there is none."""
     found = lookup_table(connection, name)
     if found is not None:
@@ -83,6 +65,6 @@ def find_table(connection: psycopg.Connection[Any], name: tuple[str, str]) -> Ta
     raise RivetError("RVT-403", f"there is no table or view {schema}.{table}{hint}", remediation=remedy)
 
 
-def list_tables(connection: psycopg.Connection[Any]) -> list[tuple[str, str]]:
+def list_tables(connection: Connection) -> list[tuple[str, str]]:
     """Return schema and name of the tables and views that the user may read, in order."""
     return [(schema, name) for schema, name in connection.execute(_LIST)]

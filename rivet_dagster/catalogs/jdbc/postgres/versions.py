@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from rivet_dagster.catalogs.jdbc.database import Connection
 from rivet_dagster.catalogs.jdbc.postgres.table import Table
 from rivet_dagster.errors import RivetError
-
-if TYPE_CHECKING:
-    import psycopg
 
 _COUNTERS = """
 SELECT coalesce(sum(n_tup_ins), 0), coalesce(sum(n_tup_upd), 0), coalesce(sum(n_tup_del), 0),
@@ -26,7 +24,7 @@ FROM pg_catalog.pg_attribute WHERE attrelid = %(table)s AND attnum > 0 AND NOT a
 _REMEDY = "Name a column in `options: {version_by: ...}` of the source whose greatest value grows with each change."
 
 
-def data_version(connection: psycopg.Connection[Any], table: Table, version_by: str | None) -> str:
+def data_version(connection: Connection, table: Table, version_by: str | None) -> str:
     """Return a text that changes when the data of a table changes, or its columns.
 
     It is the greatest value of the column ``version_by``; without one it is made of the database's own
@@ -38,7 +36,7 @@ def data_version(connection: psycopg.Connection[Any], table: Table, version_by: 
     return _joined((*_data_version(connection, table, version_by), *columns))
 
 
-def _data_version(connection: psycopg.Connection[Any], table: Table, version_by: str | None) -> tuple[Any, ...]:
+def _data_version(connection: Connection, table: Table, version_by: str | None) -> tuple[Any, ...]:
     from psycopg import sql
 
     if version_by is not None:

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
 
-from rivet_dagster.catalogs.jdbc.postgres.connection import Database, first_line
+from rivet_dagster.catalogs.jdbc.database import Connection, first_line
+from rivet_dagster.catalogs.jdbc.postgres.connection import PostgresDatabase
 from rivet_dagster.errors import RivetError
 from rivet_dagster.machine import refusals
 from rivet_dagster.model.finding import Finding, broken, doubtful, in_order
-
-if TYPE_CHECKING:
-    import psycopg
 
 OLDEST = 150_000
 """PostgreSQL 15, the oldest version that is tried."""
@@ -27,7 +24,7 @@ _DIRECT = "Name the port of the database itself in the catalog's `url`, or have 
 _SERVER = "Name a server in the catalog's `url` that can, or read each table by one query: without `partitions`."
 
 
-def examine(subject: str, database: Database) -> Iterator[Finding]:
+def examine(subject: str, database: PostgresDatabase) -> Iterator[Finding]:
     """Yield findings of reaching the database, its version and clock, and a snapshot of it."""
     servers = database.servers
     unreached = refusals(servers)
@@ -44,7 +41,7 @@ def examine(subject: str, database: Database) -> Iterator[Finding]:
         yield from broken(subject, error)
 
 
-def _facts(subject: str, database: Database, connection: psycopg.Connection[Any]) -> Iterator[Finding]:
+def _facts(subject: str, database: PostgresDatabase, connection: Connection) -> Iterator[Finding]:
     row = connection.execute(_FACTS).fetchone()
     assert row is not None
     version, number, now, user = row
@@ -57,7 +54,7 @@ def _facts(subject: str, database: Database, connection: psycopg.Connection[Any]
         yield doubtful(subject, text, "Have both set their clocks by a time server.")
 
 
-def _snapshots(subject: str, database: Database, connection: psycopg.Connection[Any]) -> Iterator[Finding]:
+def _snapshots(subject: str, database: PostgresDatabase, connection: Connection) -> Iterator[Finding]:
     """Yield findings of what hinders several connections from reading one snapshot."""
     import psycopg
 

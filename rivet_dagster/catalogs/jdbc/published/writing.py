@@ -6,14 +6,15 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rivet_dagster.catalogs.capabilities.transaction import WriteContext
-from rivet_dagster.catalogs.jdbc.postgres.columns import DIALECT
-from rivet_dagster.catalogs.jdbc.postgres.copying import ATTEMPT
-from rivet_dagster.catalogs.jdbc.postgres.staging import StagedTable, Staging
-from rivet_dagster.catalogs.jdbc.postgres.stored_version import PlannedWrite, Statement
-from rivet_dagster.catalogs.jdbc.postgres.target import Layout, TargetTable, layout_of
+from rivet_dagster.catalogs.jdbc.database import Connection
+from rivet_dagster.catalogs.jdbc.published.copying import ATTEMPT
+from rivet_dagster.catalogs.jdbc.published.layout import Layout, layout_of, refuse_changes
+from rivet_dagster.catalogs.jdbc.published.staging import StagedTable, Staging
+from rivet_dagster.catalogs.jdbc.published.stored_version import PlannedWrite, Statement
+from rivet_dagster.catalogs.jdbc.published.target import TargetTable
 from rivet_dagster.catalogs.rewriting.incoming import (
     incoming_rows,
     no_rows,
@@ -42,9 +43,6 @@ from rivet_dagster.sql.database_writes import Matching, Name
 from rivet_dagster.sql.write_strategies.alignment import plain_columns, projection
 from rivet_dagster.sql.write_strategies.incoming import SHOWN
 from rivet_dagster.sql.write_strategies.trees import Columns
-
-if TYPE_CHECKING:
-    import psycopg
 
 _BATCH = "rivet_batch"
 
@@ -150,7 +148,9 @@ class DatabaseWrite:
             wanted = given
         else:
             wanted = table_columns(self.plan, self._existing.spark_columns, given)
-        return layout_of(self.place.target, self._existing, wanted, self._replaces)
+        layout = layout_of(self.staging.kind, self.place.target, self._existing, wanted, self._replaces)
+        refuse_changes(self.staging.kind, self.place.target, self._existing, layout)
+        return layout
 
     def _batch(self, layout: Layout, frame: Frame) -> tuple[StagedTable, QueryPlan]:
         session, context = self.session, self.context
@@ -171,7 +171,7 @@ class DatabaseWrite:
             return count_by_partition(self.session, batch, self.context)
 
     def _incoming(
-        self, connection: psycopg.Connection[Any], layout: Layout, staged: StagedTable
+        self, connection: Connection, layout: Layout, staged: StagedTable
     ) -> tuple[StagedTable, Matching | None]:
         """Return the rows that come to the table, and which rows of it they match. Raises RVT-515, RVT-516."""
         match self.plan:
@@ -184,7 +184,7 @@ class DatabaseWrite:
                 return staged, self._matching(connection, staged, [key.name for key in keys])
             case AppendNewer():
                 (column,) = layout.named([self.plan.column])
-                query = sql.rows_without(staged.name, column.name, DIALECT)
+                query = sql.rows_without(staged.name, column.name, self._dialect)
                 (missing,) = connection.execute(query).fetchone() or (0,)
                 if missing:
                     message = f"{missing} rows of the batch have no {column.name}, which says where they belong"
@@ -192,22 +192,20 @@ class DatabaseWrite:
                 if self._base is None or self.full:
                     return staged, None
                 newer = sql.newer_rows(self._base, staged.name, self._names(layout), column, self._inside())
-                return self.staging.derive(connection, "newer", newer.sql(dialect=DIALECT), staged), None
+                return self.staging.derive(connection, "newer", newer.sql(dialect=self._dialect), staged), None
             case _:
                 return staged, None
 
-    def _decided(
-        self, connection: psycopg.Connection[Any], layout: Layout, staged: StagedTable, plan: Upsert
-    ) -> StagedTable:
+    def _decided(self, connection: Connection, layout: Layout, staged: StagedTable, plan: Upsert) -> StagedTable:
         """Return the batch with one row for each key. Raises RVT-515."""
         keys, order_by = layout.named(plan.keys), layout.named(plan.order_by)
-        if connection.execute(sql.repeated_key(staged.name, keys, DIALECT)).fetchone() is None:
+        if connection.execute(sql.repeated_key(staged.name, keys, self._dialect)).fetchone() is None:
             return staged
-        query = sql.ambiguous_keys(staged.name, layout.columns, keys, order_by, SHOWN, DIALECT)
+        query = sql.ambiguous_keys(staged.name, layout.columns, keys, order_by, SHOWN, self._dialect)
         names = [key.name for key in keys]
         found = [dict(zip(names, row, strict=True)) for row in connection.execute(query)]
         refuse_ambiguous(found, plan.order_by, self.context.shows_values)
-        decided = sql.decided_rows(staged.name, layout.columns, keys, order_by, DIALECT)
+        decided = sql.decided_rows(staged.name, layout.columns, keys, order_by, self._dialect)
         return self.staging.derive(connection, "decided", decided, staged, self._swapped_for)
 
     def _history(self, plan: History, frame: Frame) -> StagedWrite:
@@ -240,7 +238,7 @@ class DatabaseWrite:
 
     def _planned(
         self,
-        connection: psycopg.Connection[Any],
+        connection: Connection,
         layout: Layout,
         staged: StagedTable,
         batch: StoredRows,
@@ -256,7 +254,7 @@ class DatabaseWrite:
             swaps = self._swapped_for is not None
             write = PlannedWrite(of_rows, (), rows.name, columns, like, requires=requires, swaps=swaps)
         else:
-            text = self._whole_query(layout, rows, on).sql(dialect=DIALECT)
+            text = self._whole_query(layout, rows, on).sql(dialect=self._dialect)
             statements = tuple(self._statements(layout, rows, on))
             write = PlannedWrite(of_rows, statements, like=like, whole=text, requires=requires)
         whole = self._whole(connection, layout, batch, staged, rows, on)
@@ -270,37 +268,42 @@ class DatabaseWrite:
             yield self._copy_of_base()
         yield from map(Statement, layout.changes)
         if self._replaces_rows:
-            yield Statement(sql.delete_rows(target, self._inside(), DIALECT), "deleted")
+            yield Statement(sql.delete_rows(target, self._inside(), self._dialect), "deleted")
         elif isinstance(self.plan, Upsert | History):
             assert on is not None
             yield from self._merged(layout, rows, on)
             return
         elif on is not None:
-            for text in sql.delete_matching(target, rows.name, on, DIALECT):
+            for text in sql.delete_matching(target, rows.name, on, self._dialect):
                 yield Statement(text, "deleted")
         incoming = sql.source_rows(rows.name, self._names(layout))
-        yield Statement(sql.insert_rows(target, layout.columns, incoming, DIALECT), "inserted")
+        yield Statement(sql.insert_rows(target, layout.columns, incoming, self._dialect), "inserted")
 
     def _merged(self, layout: Layout, rows: StagedTable, on: Matching) -> list[Statement]:
         target, existing = self.place.target, self._existing
         assert existing is not None
-        if frozenset(on.keys) in existing.unique and on.inside is None and not on.nullable:
-            text = sql.insert_or_update(target, layout.columns, rows.name, on.keys, DIALECT)
+        if (
+            self.staging.kind.upserts
+            and frozenset(on.keys) in existing.unique
+            and on.inside is None
+            and not on.nullable
+        ):
+            text = sql.insert_or_update(target, layout.columns, rows.name, on.keys, self._dialect)
             return [Statement(text, "upserted")]
-        updates = sql.update_differing(target, layout.columns, rows.name, on, DIALECT)
+        updates = sql.update_differing(target, layout.columns, rows.name, on, self._dialect)
         new = sql.unmatched_rows(target, rows.name, self._names(layout), on)
-        insert = Statement(sql.insert_rows(target, layout.columns, new, DIALECT), "inserted")
+        insert = Statement(sql.insert_rows(target, layout.columns, new, self._dialect), "inserted")
         return [*(Statement(text, "updated") for text in updates), insert]
 
     def _copy_of_base(self) -> Statement:
         assert self._base is not None and self._existing is not None
         names = list(self._existing.columns)
         columns = [sql.WrittenColumn(name, "", None) for name in names]
-        return Statement(sql.insert_rows(self.place.target, columns, sql.source_rows(self._base, names), DIALECT))
+        return Statement(sql.insert_rows(self.place.target, columns, sql.source_rows(self._base, names), self._dialect))
 
     def _whole(
         self,
-        connection: psycopg.Connection[Any],
+        connection: Connection,
         layout: Layout,
         batch: StoredRows,
         staged: StagedTable,
@@ -313,7 +316,7 @@ class DatabaseWrite:
                 return batch
             return self.staging.stored(connection, rows)
         query = self._whole_query(layout, rows, on)
-        relation = self.staging.reader.staged_rows(connection, rows.name, ATTEMPT, query.sql(dialect=DIALECT))
+        relation = self.staging.reader.staged_rows(connection, rows.name, ATTEMPT, query.sql(dialect=self._dialect))
         whole = WholeRows(relation, lambda: self._whole_statistics(layout, query, rows, on))
         if isinstance(self.plan, ReplaceAll):
             object.__setattr__(whole, "partition_rows", batch.partition_rows)
@@ -338,13 +341,13 @@ class DatabaseWrite:
         """Return the statistics of all rows, of which only the new ones are counted where the others stay."""
         with self._connected() as connection:
             if self._replaces_rows or isinstance(self.plan, DeleteInsert | ReplacePartitions):
-                (counted,) = connection.execute(sql.count_rows(query, DIALECT)).fetchone() or (0,)
+                (counted,) = connection.execute(sql.count_rows(query, self._dialect)).fetchone() or (0,)
             elif on is None:
                 counted = self.place.rows + rows.rows
             else:
                 assert self._base is not None
                 new = sql.unmatched_rows(self._base, rows.name, self._names(layout), on)
-                (added,) = connection.execute(sql.count_rows(new, DIALECT)).fetchone() or (0,)
+                (added,) = connection.execute(sql.count_rows(new, self._dialect)).fetchone() or (0,)
                 counted = self.place.rows + added
             return Statistics(counted, self.staging.statistics(connection, rows).bytes, tuple(layout.spark))
 
@@ -356,11 +359,11 @@ class DatabaseWrite:
         assert on is not None
         differing = sql.differing_rows(self._base, layout.columns, rows.name, on)
         with self._connected() as connection:
-            (updated,) = connection.execute(sql.count_rows(differing, DIALECT)).fetchone() or (0,)
+            (updated,) = connection.execute(sql.count_rows(differing, self._dialect)).fetchone() or (0,)
         return Record(after - before, updated, bytes=size)
 
-    def _matching(self, connection: psycopg.Connection[Any], rows: StagedTable, keys: Sequence[str]) -> Matching:
-        nulls = connection.execute(sql.keys_with_null(rows.name, keys, DIALECT)).fetchone() or ()
+    def _matching(self, connection: Connection, rows: StagedTable, keys: Sequence[str]) -> Matching:
+        nulls = connection.execute(sql.keys_with_null(rows.name, keys, self._dialect)).fetchone() or ()
         nullable = frozenset(key for key, count in zip(keys, nulls, strict=True) if count)
         return Matching(tuple(keys), nullable, self._inside())
 
@@ -375,6 +378,10 @@ class DatabaseWrite:
         if self.context.window is None:
             return frame
         return WindowOfTable(self.context.window, session.columns(frame)).within(session, frame)
+
+    @property
+    def _dialect(self) -> str:
+        return self.staging.kind.dialect
 
     @property
     def _base(self) -> Name | None:

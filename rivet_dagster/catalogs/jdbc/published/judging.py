@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from rivet_dagster.catalogs.jdbc.postgres.columns import DIALECT
+from rivet_dagster.catalogs.jdbc.database import Connection
 from rivet_dagster.model.check_plan import CompiledCheck
 from rivet_dagster.model.relations import JdbcTable
 from rivet_dagster.model.storage import StoredRows
 from rivet_dagster.sql.database_checks import aggregates_of, count_duplicates, count_nulls, count_others
 
-if TYPE_CHECKING:
-    import psycopg
-
 _WHOLE = frozenset({"tinyint", "smallint", "int", "bigint"})
 
 
 def count_violations(
-    connection: psycopg.Connection[Any], rows: StoredRows, checks: Sequence[CompiledCheck]
+    connection: Connection, dialect: str, rows: StoredRows, checks: Sequence[CompiledCheck]
 ) -> dict[str, int]:
     """Return the violations of those ``checks`` that mean the same in the database, by name; one pass for most.
 
@@ -36,10 +33,10 @@ def count_violations(
         elif check.kind == "accepted_values" and _have_type(check.options, types[check.columns[0].lower()][1]):
             aggregates[check.name] = count_others(names[0], check.options["values"])
         elif check.kind == "unique":
-            (surplus,) = connection.execute(count_duplicates(source, names, DIALECT)).fetchone() or (0,)
+            (surplus,) = connection.execute(count_duplicates(source, names, dialect)).fetchone() or (0,)
             found[check.name] = int(surplus)
     if aggregates:
-        counts = connection.execute(aggregates_of(source, list(aggregates.values()), DIALECT)).fetchone() or ()
+        counts = connection.execute(aggregates_of(source, list(aggregates.values()), dialect)).fetchone() or ()
         found |= dict(zip(aggregates, map(int, counts), strict=True))
     return found
 

@@ -94,7 +94,8 @@ class StoredVersion:
 
     @classmethod
     def of(cls, columns: Mapping[str, Any]) -> StoredVersion:
-        """Return it from the columns of its row, by the names of the fields."""
+        """Return it from the columns of its row, by the names of the fields; JSON may be parsed already, or text."""
+        columns = {**columns, **{name: _parsed(columns[name]) for name in ("manifest", "write", "watermark")}}
         manifest, write = columns["manifest"], columns["write"]
         parsed = {
             "manifest": manifest_from(dict(manifest)) if manifest is not None else None,
@@ -116,6 +117,10 @@ def name_of(key: str) -> Name:
     """Return schema and name of the table with that text: neither of them has a dot."""
     schema, _, name = key.partition(".")
     return schema, name
+
+
+def _parsed(value: Any) -> Any:
+    return json.loads(value) if isinstance(value, str) else value
 
 
 def _name(parts: Sequence[str] | None) -> Name | None:

@@ -10,15 +10,14 @@ from typing import TYPE_CHECKING
 from rivet_dagster.catalogs.capabilities.staging import StagedTransaction
 from rivet_dagster.catalogs.capabilities.targets import ErrorTransaction, VersionTransaction
 from rivet_dagster.catalogs.capabilities.transaction import NO_CONTEXT, WriteContext
-from rivet_dagster.catalogs.jdbc.postgres.columns import DIALECT
-from rivet_dagster.catalogs.jdbc.postgres.copying import ATTEMPT
-from rivet_dagster.catalogs.jdbc.postgres.published_tables import Beginning, PublishedTables
-from rivet_dagster.catalogs.jdbc.postgres.publishing import Publication
-from rivet_dagster.catalogs.jdbc.postgres.records import swept_away
-from rivet_dagster.catalogs.jdbc.postgres.staging import StagedTable, Staging
-from rivet_dagster.catalogs.jdbc.postgres.stored_version import STAGED, WITHHELD, StoredVersion
-from rivet_dagster.catalogs.jdbc.postgres.target import layout_of
-from rivet_dagster.catalogs.jdbc.postgres.writing import DatabaseWrite, StagedWrite
+from rivet_dagster.catalogs.jdbc.published.copying import ATTEMPT
+from rivet_dagster.catalogs.jdbc.published.layout import layout_of
+from rivet_dagster.catalogs.jdbc.published.published_tables import Beginning, PublishedTables
+from rivet_dagster.catalogs.jdbc.published.publishing import Publication
+from rivet_dagster.catalogs.jdbc.published.records import swept_away
+from rivet_dagster.catalogs.jdbc.published.staging import StagedTable, Staging
+from rivet_dagster.catalogs.jdbc.published.stored_version import STAGED, WITHHELD, StoredVersion
+from rivet_dagster.catalogs.jdbc.published.writing import DatabaseWrite, StagedWrite
 from rivet_dagster.catalogs.manifest import Manifest
 from rivet_dagster.engines.contract import EngineSession, Frame
 from rivet_dagster.errors import RivetError
@@ -26,14 +25,13 @@ from rivet_dagster.model.check_plan import CompiledCheck
 from rivet_dagster.model.row_errors import ERROR_TYPES
 from rivet_dagster.model.storage import Base, Provenance, Published, Record, Statistics, StoredRows
 from rivet_dagster.model.write_plan import WritePlan
-from rivet_dagster.sql.database_definitions import set_logged
 from rivet_dagster.sql.database_writes import rows_of_all
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 
-class PostgresTransaction(StagedTransaction, VersionTransaction, ErrorTransaction):
+class DatabaseTransaction(StagedTransaction, VersionTransaction, ErrorTransaction):
     """A version of a table whose rows are staged beside it until one transaction of the database publishes it."""
 
     def __init__(
@@ -51,6 +49,7 @@ class PostgresTransaction(StagedTransaction, VersionTransaction, ErrorTransactio
         self._errors: list[StagedTable] = []
         self._staging = Staging(
             tables.database,
+            tables.kind,
             tables.reader,
             tables.records,
             table,
@@ -106,7 +105,7 @@ class PostgresTransaction(StagedTransaction, VersionTransaction, ErrorTransactio
             rows = sum(staged.rows for staged in self._errors)
             last = self._errors[-1]
             statistics = Statistics(rows, self._staging.statistics(connection, last).bytes, tuple(ERROR_TYPES.items()))
-            query = rows_of_all([staged.name for staged in self._errors], list(ERROR_TYPES), DIALECT)
+            query = rows_of_all([staged.name for staged in self._errors], list(ERROR_TYPES), self._tables.kind.dialect)
             relation = self._tables.reader.staged_rows(connection, last.name, ATTEMPT, query)
         return StoredRows(relation, statistics)
 
@@ -158,7 +157,7 @@ class PostgresTransaction(StagedTransaction, VersionTransaction, ErrorTransactio
         assert write is not None
         with self._tables.database.connect_to_write(self.table) as connection:
             for schema, name in {(schema, name) for schema, name, _ in write.staged}:
-                connection.execute(set_logged((schema, name), DIALECT))
+                self._tables.kind.keep(connection, (schema, name))
         self._change(WITHHELD)
 
     def _abort(self) -> None:
@@ -212,7 +211,7 @@ class PostgresTransaction(StagedTransaction, VersionTransaction, ErrorTransactio
 
     def _staged_errors(self, frame: Frame | None) -> StagedTable:
         columns = tuple(ERROR_TYPES.items())
-        written = layout_of(self._place.target, None, columns, replaces=True).columns
+        written = layout_of(self._tables.kind, self._place.target, None, columns, replaces=True).columns
         name = f"errors_{len(self._errors)}"
         if frame is None:
             return self._staging.without_rows(name, columns, written)
@@ -221,7 +220,7 @@ class PostgresTransaction(StagedTransaction, VersionTransaction, ErrorTransactio
 
 
 def publish_together(
-    tables: PublishedTables, staged: Sequence[tuple[PostgresTransaction, str]]
+    tables: PublishedTables, staged: Sequence[tuple[DatabaseTransaction, str]]
 ) -> tuple[Published, ...]:
     """Publish staged versions in one transaction of the database, but for those that are published already."""
     waiting = []

@@ -5,25 +5,22 @@ from __future__ import annotations
 import pickle
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rivet_dagster.catalogs.capabilities.transaction import WriteContext
-from rivet_dagster.catalogs.jdbc.postgres.columns import DIALECT
-from rivet_dagster.catalogs.jdbc.postgres.connection import WRITER, Database
-from rivet_dagster.catalogs.jdbc.postgres.copying import ATTEMPT, Result, copy_rows
-from rivet_dagster.catalogs.jdbc.postgres.reading import Reader
-from rivet_dagster.catalogs.jdbc.postgres.records import OURS, Records
-from rivet_dagster.catalogs.jdbc.postgres.target import Layout, TargetTable, layout_of
+from rivet_dagster.catalogs.jdbc.database import Connection, Database
+from rivet_dagster.catalogs.jdbc.published.copying import ATTEMPT, Refusal, Result
+from rivet_dagster.catalogs.jdbc.published.kind import DatabaseKind
+from rivet_dagster.catalogs.jdbc.published.layout import Layout, layout_of
+from rivet_dagster.catalogs.jdbc.published.reader import Reader
+from rivet_dagster.catalogs.jdbc.published.records import OURS, Records
+from rivet_dagster.catalogs.jdbc.published.target import TargetTable
 from rivet_dagster.engines.contract import EngineSession, Frame
 from rivet_dagster.errors import RivetError
 from rivet_dagster.model.storage import ColumnStatistics, Statistics, StoredRows
 from rivet_dagster.sql.database_definitions import add_column, create_table, create_table_like, create_table_of
-from rivet_dagster.sql.database_writes import Name, WrittenColumn, count_of, insert_query
+from rivet_dagster.sql.database_writes import Name, WrittenColumn, count_of, delete_others, insert_query
 from rivet_dagster.sql.write_strategies.trees import Columns
-
-if TYPE_CHECKING:
-    import psycopg
 
 
 @dataclass(frozen=True)
@@ -41,6 +38,7 @@ class Staging:
     """The staging of the rows of ``version`` of ``table``, in the schema ``schema``."""
 
     database: Database
+    kind: DatabaseKind
     reader: Reader
     records: Records
     table: str
@@ -89,7 +87,7 @@ class Staging:
 
     def derive(
         self,
-        connection: psycopg.Connection[Any],
+        connection: Connection,
         of: str,
         query: str,
         staged: StagedTable,
@@ -99,27 +97,28 @@ class Staging:
         name = self.name(of)
         self.records.add_staged(connection, name, self.version)
         if like is None:
-            connection.execute(create_table_of(name, query, DIALECT))
+            connection.execute(create_table_of(name, query, self.kind.dialect, self.kind.has_unlogged_tables))
         else:
             layout = self._create_like(connection, name, staged.columns, like)
-            connection.execute(insert_query(name, [column.name for column in layout.columns], query, DIALECT))
-        (rows,) = connection.execute(count_of(name, DIALECT)).fetchone() or (0,)
+            names = [column.name for column in layout.columns]
+            connection.execute(insert_query(name, names, query, self.kind.dialect))
+        (rows,) = connection.execute(count_of(name, self.kind.dialect)).fetchone() or (0,)
         return StagedTable(name, rows, staged.columns, {})
 
-    def stored(self, connection: psycopg.Connection[Any], staged: StagedTable) -> StoredRows:
+    def stored(self, connection: Connection, staged: StagedTable) -> StoredRows:
         """Return the rows of a table, which engines read in several parts."""
         parts = max(1, self.connections - 1)
         relation = self.reader.staged_rows(connection, staged.name, ATTEMPT, parts=parts)
         return StoredRows(relation, self.statistics(connection, staged))
 
-    def statistics(self, connection: psycopg.Connection[Any], staged: StagedTable) -> Statistics:
+    def statistics(self, connection: Connection, staged: StagedTable) -> Statistics:
         """Return the statistics of a table."""
-        (size,) = connection.execute("SELECT pg_table_size(%s::regclass)", (_quoted(staged.name),)).fetchone() or (0,)
+        size = self.kind.bytes_of(connection, staged.name)
         return Statistics(staged.rows, size, tuple(staged.columns), staged.values)
 
     def _create(
         self,
-        connection: psycopg.Connection[Any],
+        connection: Connection,
         name: Name,
         columns: Columns,
         written: tuple[WrittenColumn, ...],
@@ -128,17 +127,15 @@ class Staging:
         self.records.add_staged(connection, name, self.version)
         if like is None:
             declared = [(ATTEMPT, "bigint"), *((column.name, column.type) for column in written)]
-            connection.execute(create_table(name, declared, DIALECT, unlogged=True))
+            connection.execute(create_table(name, declared, self.kind.dialect, self.kind.has_unlogged_tables))
             return
         self._create_like(connection, name, columns, like)
-        connection.execute(add_column(name, ATTEMPT, "bigint", DIALECT))
+        connection.execute(add_column(name, ATTEMPT, "bigint", self.kind.dialect))
 
-    def _create_like(
-        self, connection: psycopg.Connection[Any], name: Name, columns: Columns, like: TargetTable
-    ) -> Layout:
+    def _create_like(self, connection: Connection, name: Name, columns: Columns, like: TargetTable) -> Layout:
         """Make a table with the indexes, defaults and constraints of another one, and with these columns."""
-        connection.execute(create_table_like(name, like.table.parts, DIALECT))
-        layout = layout_of(name, like, columns, replaces=True)
+        connection.execute(create_table_like(name, like.name, self.kind.dialect))
+        layout = layout_of(self.kind, name, like, columns, replaces=True)
         for change in layout.changes:
             connection.execute(change)
         return layout
@@ -151,47 +148,30 @@ class Staging:
         written: tuple[WrittenColumn, ...],
         context: WriteContext,
     ) -> list[Result]:
-        login = {**self.database.arguments, "application_name": WRITER}
-        copy = _copy_statement(name, [ATTEMPT, *(column.name for column in written)])
-        task = partial(copy_rows, login, copy, self.records.is_open(name))
+        names = [column.name for column in written]
+        task = self.kind.copy_task(self.database, name, names, self.records.is_open(name))
         results = session.run_tasks(frame, task, max(1, self.connections - 1), context.progress)
         return [pickle.loads(result) for result in results]
 
-    def _keep(self, connection: psycopg.Connection[Any], name: Name, rows: int, attempts: list[int]) -> None:
+    def _keep(self, connection: Connection, name: Name, rows: int, attempts: list[int]) -> None:
         """Remove the rows of all other attempts. Raises RVT-407 if some are missing."""
-        from psycopg import sql
-
-        table = sql.Identifier(*name)
-        (found,) = connection.execute(count_of(name, DIALECT)).fetchone() or (0,)
+        dialect = self.kind.dialect
+        (found,) = connection.execute(count_of(name, dialect)).fetchone() or (0,)
         if found != rows:
-            query = sql.SQL("DELETE FROM {} WHERE {} <> ALL (%s)").format(table, sql.Identifier(ATTEMPT))
-            found -= connection.execute(query, (attempts,)).rowcount
+            found -= connection.execute(delete_others(name, ATTEMPT, attempts, dialect)).rowcount
         if found != rows:
             message = f"{rows} rows of '{self.table}' were staged, and {found} are there"
             raise RivetError("RVT-407", message, remediation="Run it again.")
-        connection.execute(sql.SQL("ANALYZE {}").format(table))
+        self.kind.analyze(connection, name)
 
-    def _refused(self, error: tuple[str, str, str], shows_values: bool) -> RivetError:
+    def _refused(self, error: Refusal, shows_values: bool) -> RivetError:
         state, message, column = error
-        if state == "42P01":  # the table is gone: a sweep has taken the run for dead
+        if self.kind.is_gone(state):  # the table is gone: a sweep has taken the run for dead
             return RivetError("RVT-406", f"the staged rows of '{self.table}' have been swept away")
-        what = message if shows_values or not state.startswith("22") else "a value does not fit"
+        what = message if shows_values or not self.kind.shows_values(state) else "a value does not fit"
         where = f"the column '{column}' of " if column else ""
         text = f"the database does not take a row of {where}'{self.table}': {what}"
         return RivetError("RVT-527", text)
-
-
-def _copy_statement(name: Name, columns: list[str]) -> str:
-    from psycopg import sql
-
-    names = sql.SQL(", ").join(map(sql.Identifier, columns))
-    return sql.SQL("COPY {} ({}) FROM STDIN").format(sql.Identifier(*name), names).as_string(None)
-
-
-def _quoted(name: Name) -> str:
-    from psycopg import sql
-
-    return sql.Identifier(*name).as_string(None)
 
 
 def _values(bounds: list[dict[str, tuple[int, Any, Any]]]) -> dict[str, ColumnStatistics]:

@@ -7,17 +7,17 @@ import secrets
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import quote
 
-from rivet_dagster.catalogs.jdbc.postgres.columns import DIALECT
-from rivet_dagster.catalogs.jdbc.postgres.connection import Database
-from rivet_dagster.catalogs.jdbc.postgres.copying import ATTEMPT
-from rivet_dagster.catalogs.jdbc.postgres.judging import count_violations
-from rivet_dagster.catalogs.jdbc.postgres.publishing import Publication, publish
-from rivet_dagster.catalogs.jdbc.postgres.reading import Reader
-from rivet_dagster.catalogs.jdbc.postgres.records import Records
-from rivet_dagster.catalogs.jdbc.postgres.stored_version import (
+from rivet_dagster.catalogs.jdbc.database import Connection, Database
+from rivet_dagster.catalogs.jdbc.published.copying import ATTEMPT
+from rivet_dagster.catalogs.jdbc.published.judging import count_violations
+from rivet_dagster.catalogs.jdbc.published.kind import DatabaseKind
+from rivet_dagster.catalogs.jdbc.published.publishing import Publication, publish
+from rivet_dagster.catalogs.jdbc.published.reader import Reader
+from rivet_dagster.catalogs.jdbc.published.records import Records
+from rivet_dagster.catalogs.jdbc.published.stored_version import (
     BUILDING,
     PUBLISHED,
     STAGED,
@@ -26,9 +26,8 @@ from rivet_dagster.catalogs.jdbc.postgres.stored_version import (
     key_of,
     name_of,
 )
-from rivet_dagster.catalogs.jdbc.postgres.table import lookup_table, table_name
-from rivet_dagster.catalogs.jdbc.postgres.target import find_target
-from rivet_dagster.catalogs.jdbc.postgres.writing import Place
+from rivet_dagster.catalogs.jdbc.published.writing import Place
+from rivet_dagster.catalogs.jdbc.table_name import table_name
 from rivet_dagster.catalogs.manifest import Manifest
 from rivet_dagster.errors import RivetError
 from rivet_dagster.model.check_plan import CompiledCheck
@@ -38,11 +37,7 @@ from rivet_dagster.model.storage import CURRENT, Published, Record, StoredRows, 
 from rivet_dagster.model.storage import STAGED as IS_STAGED
 from rivet_dagster.model.storage import WITHHELD as IS_WITHHELD
 from rivet_dagster.model.watermark import Override
-from rivet_dagster.sql.database_definitions import drop_table
 from rivet_dagster.sql.database_writes import Name, count_of, greatest_value, rows_of_all
-
-if TYPE_CHECKING:
-    import psycopg
 
 _LOG = logging.getLogger(__name__)
 
@@ -68,6 +63,7 @@ class PublishedTables:
 
     catalog: str
     database: Database
+    kind: DatabaseKind
     reader: Reader
     records: Records
     schema: str
@@ -131,7 +127,7 @@ class PublishedTables:
                 return None
             if stored.state == STAGED:
                 assert stored.write is not None
-                query = rows_of_all(stored.write.errors, list(ERROR_TYPES), DIALECT)
+                query = rows_of_all(stored.write.errors, list(ERROR_TYPES), self.kind.dialect)
                 return self.reader.staged_rows(connection, stored.write.errors[0], ATTEMPT, query)
             return self._guarded(connection, self.stored_name(stored.errors), stored)
 
@@ -143,7 +139,7 @@ class PublishedTables:
             for version in self.records.sweep(connection, key):
                 _LOG.info("removed what a dead run had left: %s", version)
             upon = self._current(connection, key)
-            if upon is None and lookup_table(connection, self.stored_name(key)) is not None:
+            if upon is None and self._is_of_others(connection, self.stored_name(key)):
                 raise self._not_published(connection, self.stored_name(key))
             place, built_upon = self._place(connection, table, upon)
             name = secrets.token_hex(6)
@@ -170,13 +166,15 @@ class PublishedTables:
     def evict(self, published: Published) -> None:
         """Drop the table and its error table if that version is the current one."""
         key = self.key(published.table)
-        with self.database.connect_to_write(published.table) as connection, connection.transaction():
+        with self.database.connect_to_write(published.table) as connection:
             stored = self._current(connection, key)
             if stored is None or stored.version != published.version:
                 return
-            for dropped in (key, *([stored.errors] if stored.errors is not None else [])):
-                connection.execute(drop_table(self.stored_name(dropped), DIALECT))
-            self.records.forget(connection, key)
+            with connection.transaction():  # what is forgotten but not dropped, is dropped by a sweep
+                for dropped in (key, *([stored.errors] if stored.errors is not None else [])):
+                    self.records.add_staged(connection, self.stored_name(dropped), stored.version)
+                self.records.forget(connection, key)
+            self.records.drop_staged(connection, stored.version)
 
     def versions(self, table: str) -> tuple[Version, ...]:
         """Return the current version, then those that are withheld and staged: a database keeps no older ones."""
@@ -218,7 +216,7 @@ class PublishedTables:
 
     def publish(self, publications: Sequence[Publication]) -> list[StoredVersion]:
         """Publish versions in one transaction. Raises what ``publishing.publish`` does."""
-        return publish(self.database, self.records, publications, self.stored_name)
+        return publish(self.database, self.kind, self.records, publications, self.stored_name)
 
     def records_of_merge(self, table: str, merged: StoredVersion) -> None:
         """Begin a version whose rows an environment has."""
@@ -255,12 +253,12 @@ class PublishedTables:
         with self.database.connect(f"the table {published.table}") as connection:
             self._required(connection, published)
             name = self.name(published.table)
-            existing = find_target(connection, name)
+            existing = self.kind.find_target(connection, name)
             assert existing is not None
             spelled = {known.lower(): known for known in existing.columns}
             own = spelled.get(column.lower(), column)
             by_bytes = dict(existing.spark_columns).get(own) == "string"
-            (value,) = connection.execute(greatest_value(name, own, by_bytes, DIALECT)).fetchone() or (None,)
+            (value,) = connection.execute(greatest_value(name, own, by_bytes, self.kind.dialect)).fetchone() or (None,)
             return value
 
     def watermark_override(self, published: Published) -> Override | None:
@@ -283,7 +281,7 @@ class PublishedTables:
         with self.database.connect_to_write(table) as connection:
             known = self.records.with_errors(connection, key)
             is_own = known is not None and known.table == own
-            if key == own or (not is_own and lookup_table(connection, self.stored_name(key)) is not None):
+            if key == own or (not is_own and self.kind.has_table(connection, self.stored_name(key))):
                 raise RivetError("RVT-404", f"'{errors}' cannot be the error table of '{table}': it is another table")
 
     def data_version(self, table: str) -> str | None:
@@ -298,14 +296,14 @@ class PublishedTables:
         if not isinstance(rows.relation, JdbcTable):
             return {}
         with self.database.connect("its staged rows") as connection:
-            return count_violations(connection, rows, checks)
+            return count_violations(connection, self.kind.dialect, rows, checks)
 
-    def _current(self, connection: psycopg.Connection[Any], key: str) -> StoredVersion | None:
+    def _current(self, connection: Connection, key: str) -> StoredVersion | None:
         stored = self.records.current(connection, key)
-        there = stored is not None and lookup_table(connection, self.stored_name(key)) is not None
+        there = stored is not None and self.kind.has_table(connection, self.stored_name(key))
         return stored if there else None
 
-    def _required(self, connection: psycopg.Connection[Any], published: Published) -> StoredVersion:
+    def _required(self, connection: Connection, published: Published) -> StoredVersion:
         key = self.key(published.table)
         stored = self.records.version(connection, key, published.version)
         current = self._current(connection, key)
@@ -314,11 +312,11 @@ class PublishedTables:
             raise RivetError("RVT-401", _replaced(published.table, published.version))
         return stored
 
-    def _guarded(self, connection: psycopg.Connection[Any], name: Name, stored: StoredVersion) -> JdbcTable:
+    def _guarded(self, connection: Connection, name: Name, stored: StoredVersion) -> JdbcTable:
         otherwise = f"RVT-401 {_replaced(stored.table, stored.version)}"
         return self.reader.current_rows(connection, name, self.records.is_current(stored), otherwise)
 
-    def _staged_rows(self, connection: psycopg.Connection[Any], stored: StoredVersion) -> JdbcTable:
+    def _staged_rows(self, connection: Connection, stored: StoredVersion) -> JdbcTable:
         write = stored.write
         assert write is not None
         if write.rows is not None:
@@ -326,26 +324,24 @@ class PublishedTables:
         schema, name, _ = write.staged[0]
         return self.reader.staged_rows(connection, (schema, name), ATTEMPT, write.whole)
 
-    def _place(
-        self, connection: psycopg.Connection[Any], table: str, upon: StoredVersion | None
-    ) -> tuple[Place, str | None]:
+    def _place(self, connection: Connection, table: str, upon: StoredVersion | None) -> tuple[Place, str | None]:
         """Return the place of a new version, and the version of the base that it is the first to build upon there."""
         name = self.name(table)
         if upon is not None:
             rows = upon.manifest.rows if upon.manifest is not None else 0
             relation = self._guarded(connection, name, upon)
-            return Place(name, name, find_target(connection, name), rows, relation), upon.built_upon
+            return Place(name, name, self.kind.find_target(connection, name), rows, relation), upon.built_upon
         if self.base is None or (of_base := self.base._current(connection, self.key(table))) is None:
             return Place(name, None, None), None
         place, _ = self.base._place(connection, table, of_base)
         return replace(place, target=name, requires=self.base.records.is_current(of_base)), of_base.version
 
-    def _adopted(self, connection: psycopg.Connection[Any], table: str) -> StoredVersion | None:
+    def _adopted(self, connection: Connection, table: str) -> StoredVersion | None:
         key, name = self.key(table), self.name(table)
-        existing = find_target(connection, name)
+        existing = self.kind.find_target(connection, name)
         if existing is None:
             return None
-        (rows,) = connection.execute(count_of(name, DIALECT)).fetchone() or (0,)
+        (rows,) = connection.execute(count_of(name, self.kind.dialect)).fetchone() or (0,)
         version, now = secrets.token_hex(6), datetime.now(UTC).isoformat(timespec="milliseconds")
         manifest = Manifest(version, None, "", rows, 0, 0, tuple(existing.spark_columns), now, Record(0))
         stored = StoredVersion(version, key, BUILDING, manifest=manifest)
@@ -357,8 +353,12 @@ class PublishedTables:
             self.records.end_heartbeat(connection, version)
         return replace(stored, state=PUBLISHED, number=1)
 
-    def _not_published(self, connection: psycopg.Connection[Any], name: Name) -> RivetError:
-        find_target(connection, name)  # of a view another error tells more
+    def _is_of_others(self, connection: Connection, name: Name) -> bool:
+        """Return whether there is a table that was not published, and that no run is about to publish."""
+        return self.kind.has_table(connection, name) and self.records.stager_of(connection, name) is None
+
+    def _not_published(self, connection: Connection, name: Name) -> RivetError:
+        self.kind.find_target(connection, name)  # of a view another error tells more
         message = f"there is a table {'.'.join(name)} that was not published from here"
         remedy = (
             "Take it over with `rivet-dagster adopt JOINT`, or by `adopt: true` in the joint; or name another table."

@@ -6,31 +6,23 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
 
-from rivet_dagster.catalogs.jdbc.postgres.columns import DIALECT
-from rivet_dagster.catalogs.jdbc.postgres.connection import LOCK_SECONDS, WRITER, Database
-from rivet_dagster.catalogs.jdbc.postgres.records import Records, swept_away
-from rivet_dagster.catalogs.jdbc.postgres.stored_version import (
+from rivet_dagster.catalogs.jdbc.database import WRITER, Connection, Database
+from rivet_dagster.catalogs.jdbc.published.kind import DatabaseKind
+from rivet_dagster.catalogs.jdbc.published.layout import layout_of, refuse_changes
+from rivet_dagster.catalogs.jdbc.published.records import Records, swept_away
+from rivet_dagster.catalogs.jdbc.published.stored_version import (
     PUBLISHED,
     WITHHELD,
     PlannedWrite,
     Statement,
     StoredVersion,
 )
-from rivet_dagster.catalogs.jdbc.postgres.swapping import swap
-from rivet_dagster.catalogs.jdbc.postgres.table import lookup_table
-from rivet_dagster.catalogs.jdbc.postgres.target import find_target, layout_of
 from rivet_dagster.errors import RivetError
 from rivet_dagster.model.row_errors import ERROR_TYPES
 from rivet_dagster.model.storage import Record
 from rivet_dagster.sql.database_definitions import create_table_like, drop_table
 from rivet_dagster.sql.database_writes import Name, count_of, delete_rows, insert_rows, source_rows
-
-if TYPE_CHECKING:
-    import psycopg
-
-_LIMIT = f"SET LOCAL lock_timeout = '{LOCK_SECONDS}s'"
 
 
 @dataclass(frozen=True)
@@ -46,7 +38,7 @@ Names = Callable[[str], Name]
 
 
 def publish(
-    database: Database, records: Records, publications: Sequence[Publication], names: Names
+    database: Database, kind: DatabaseKind, records: Records, publications: Sequence[Publication], names: Names
 ) -> list[StoredVersion]:
     """Publish all of them, or none, and return them as they are stored; ``names`` says where their tables are.
 
@@ -58,40 +50,41 @@ def publish(
     with database.translate_write_errors(table):
         connection = database.open(WRITER)
     try:
-        with database.translate_write_errors(table), _committed(database, records, connection, publications):
-            connection.execute(_LIMIT)
-            turns = _in_turn(connection, records, publications)
-            return [_publish(connection, records, one, names) for one in turns]
+        with database.translate_write_errors(table):
+            kind.limit_locks(connection)
+            if not kind.changes_tables_in_transactions:
+                _make_tables(connection, kind, records, publications, names)
+            with _committed(database, records, connection, publications):
+                turns = _in_turn(connection, records, publications)
+                return [_publish(connection, kind, records, one, names) for one in turns]
     finally:
         connection.close()
 
 
 @contextmanager
 def _committed(
-    database: Database, records: Records, connection: psycopg.Connection[Any], publications: Sequence[Publication]
+    database: Database, records: Records, connection: Connection, publications: Sequence[Publication]
 ) -> Iterator[None]:
     """Commit the block as one transaction; an error of the COMMIT itself counts only if it was not carried out."""
-    import psycopg
-
     connection.execute("BEGIN")
     try:
         yield
     except BaseException:
-        with suppress(psycopg.Error):  # a lost connection has ended the transaction, too
+        with suppress(database.errors):  # a lost connection has ended the transaction, too
             connection.execute("ROLLBACK")
         raise
     try:
         connection.execute("COMMIT")
-    except psycopg.OperationalError:
+    except database.errors as error:
+        if not database.is_lost(error):
+            raise
         with database.connect() as other:
             found = [records.version(other, one.version.table, one.version.version) for one in publications]
         if not all(version is not None and version.state == PUBLISHED for version in found):
             raise
 
 
-def _in_turn(
-    connection: psycopg.Connection[Any], records: Records, publications: Sequence[Publication]
-) -> list[Publication]:
+def _in_turn(connection: Connection, records: Records, publications: Sequence[Publication]) -> list[Publication]:
     """Have each version be the next one of its table, in the order of the tables, so that two runs wait for each other.
 
     Raises RVT-405, RVT-406.
@@ -111,25 +104,60 @@ def _in_turn(
     return list(publications)
 
 
-def _publish(connection: psycopg.Connection[Any], records: Records, one: Publication, names: Names) -> StoredVersion:
+def _make_tables(
+    connection: Connection,
+    kind: DatabaseKind,
+    records: Records,
+    publications: Sequence[Publication],
+    names: Names,
+) -> None:
+    """Make the tables that are published for the first time, without rows, where the transaction cannot.
+
+    A sweep removes them like staged ones as long as they have not been published. Raises RVT-405 if another run has
+    just made one of them, RVT-514 if a table needs other columns.
+    """
+    for one in sorted(publications, key=lambda one: one.version.table):
+        version, write = one.version, one.version.write
+        assert write is not None
+        wanted = [(version.table, write.columns)] if write.rows is not None else []
+        if version.errors is not None and (one.upon is None or one.upon.errors != version.errors):
+            wanted.append((version.errors, tuple(ERROR_TYPES.items())))
+        for key, columns in wanted:
+            name = names(key)
+            maker = records.stager_of(connection, name)
+            if maker not in (None, version.version):
+                raise RivetError("RVT-405", f"'{key}' is just being published by another run")
+            existing = kind.find_target(connection, name)
+            layout = layout_of(kind, name, existing, columns, replaces=True)
+            refuse_changes(kind, name, existing, layout)
+            if existing is None:
+                records.add_staged(connection, name, version.version)
+                for change in layout.changes:
+                    connection.execute(change)
+
+
+def _publish(
+    connection: Connection, kind: DatabaseKind, records: Records, one: Publication, names: Names
+) -> StoredVersion:
     version, write, manifest = one.version, one.version.write, one.version.manifest
     assert write is not None and manifest is not None
     for schema, name, rows in write.staged:
-        _refuse_missing(connection, version.table, (schema, name), rows)
+        _refuse_missing(connection, kind, version.table, (schema, name), rows)
     target = names(version.table)
-    if write.like is not None and lookup_table(connection, target) is None:
-        connection.execute(create_table_like(target, write.like, DIALECT))
+    if write.like is not None and not kind.has_table(connection, target):
+        connection.execute(create_table_like(target, write.like, kind.dialect))
     if write.swaps and write.rows is not None:
-        swap(connection, target, write.rows)
+        kind.swap(connection, target, write.rows)
         counts = Record(write.staged[-1][2], deleted=manifest.rows_before)
     else:
-        statements = write.statements if write.rows is None else _replacing(connection, target, write)
+        statements = write.statements if write.rows is None else _replacing(connection, kind, target, write)
         counts = _carried_out(connection, statements)
     # Behind the statements, each of which sees what has been committed before it.
     if write.requires is not None and not (connection.execute(write.requires).fetchone() or (False,))[0]:
         raise RivetError("RVT-405", f"the base of '{version.table}' has been published since the run began")
-    for statement in _of_errors(version, write, one.upon, names):
-        connection.execute(statement)
+    _publish_errors(connection, kind, records, one, names)
+    if not kind.changes_tables_in_transactions:
+        records.forget_staged(connection, target)
     before = one.upon.manifest.rows if one.upon is not None and one.upon.manifest is not None else manifest.rows_before
     rows = counts.inserted if write.rows is not None else before + counts.inserted - counts.deleted
     published = replace(
@@ -145,40 +173,53 @@ def _publish(connection: psycopg.Connection[Any], records: Records, one: Publica
     return stored
 
 
-def _refuse_missing(connection: psycopg.Connection[Any], table: str, name: Name, rows: int) -> None:
+def _refuse_missing(connection: Connection, kind: DatabaseKind, table: str, name: Name, rows: int) -> None:
     """Raise RVT-407 if the staged rows are not those that were judged: a crash of the database empties their tables."""
-    (found,) = connection.execute(count_of(name, DIALECT)).fetchone() or (0,)
+    (found,) = connection.execute(count_of(name, kind.dialect)).fetchone() or (0,)
     if found != rows:
         message = f"{rows} rows of '{table}' were staged and judged, and {found} are there"
         raise RivetError("RVT-407", message, remediation="Run it again: the database has lost or changed them.")
 
 
-def _replacing(connection: psycopg.Connection[Any], target: Name, write: PlannedWrite) -> list[Statement]:
+def _replacing(connection: Connection, kind: DatabaseKind, target: Name, write: PlannedWrite) -> list[Statement]:
     """Return the statements by which a table, or a new one, becomes the staged rows."""
     assert write.rows is not None
-    existing = find_target(connection, target)
-    layout = layout_of(target, existing, write.columns, replaces=True)
+    existing = kind.find_target(connection, target)
+    layout = layout_of(kind, target, existing, write.columns, replaces=True)
     rows = source_rows(write.rows, [column.name for column in layout.columns])
-    deleted = [Statement(delete_rows(target, None, DIALECT), "deleted")] if existing is not None else []
-    insert = Statement(insert_rows(target, layout.columns, rows, DIALECT), "inserted")
+    deleted = [Statement(delete_rows(target, None, kind.dialect), "deleted")] if existing is not None else []
+    insert = Statement(insert_rows(target, layout.columns, rows, kind.dialect), "inserted")
     return [*deleted, *map(Statement, layout.changes), insert]
 
 
-def _of_errors(version: StoredVersion, write: PlannedWrite, upon: StoredVersion | None, names: Names) -> Iterator[str]:
-    """Yield the statements by which the error table becomes that of the version, or goes."""
-    before, now = (upon.errors if upon is not None else None), version.errors
+def _publish_errors(
+    connection: Connection, kind: DatabaseKind, records: Records, one: Publication, names: Names
+) -> None:
+    """Have the error table become that of the version, or go: afterwards, where a transaction drops no tables."""
+    version, write = one.version, one.version.write
+    before, now = (one.upon.errors if one.upon is not None else None), version.errors
+    assert write is not None
     if before is not None and before != now:
-        yield drop_table(names(before), DIALECT)
+        if kind.changes_tables_in_transactions:
+            connection.execute(drop_table(names(before), kind.dialect))
+        else:
+            records.add_staged(connection, names(before), version.version)
     if now is None:
         return
-    layout = layout_of(names(now), None, tuple(ERROR_TYPES.items()), replaces=True)
-    yield from (layout.changes if before != now else [delete_rows(names(now), None, DIALECT)])
+    layout = layout_of(kind, names(now), None, tuple(ERROR_TYPES.items()), replaces=True)
+    if before != now and kind.changes_tables_in_transactions:
+        for change in layout.changes:
+            connection.execute(change)
+    else:
+        connection.execute(delete_rows(names(now), None, kind.dialect))
     for staged in write.errors:
         rows = source_rows(staged, list(ERROR_TYPES))
-        yield insert_rows(names(now), layout.columns, rows, DIALECT)
+        connection.execute(insert_rows(names(now), layout.columns, rows, kind.dialect))
+    if not kind.changes_tables_in_transactions:
+        records.forget_staged(connection, names(now))
 
 
-def _carried_out(connection: psycopg.Connection[Any], statements: Sequence[Statement]) -> Record:
+def _carried_out(connection: Connection, statements: Sequence[Statement]) -> Record:
     counts = {"inserted": 0, "updated": 0, "deleted": 0}
     for statement in statements:
         cursor = connection.execute(statement.sql)

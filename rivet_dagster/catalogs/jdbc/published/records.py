@@ -10,103 +10,88 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from datetime import timedelta
+from typing import Any
 
 from rivet_dagster.catalogs.capabilities.upkeep import REMEMBERED
 from rivet_dagster.catalogs.heartbeat import DEAD_AFTER
-from rivet_dagster.catalogs.jdbc.postgres.columns import DIALECT
-from rivet_dagster.catalogs.jdbc.postgres.stored_version import StoredVersion
+from rivet_dagster.catalogs.jdbc.database import Connection, Database
+from rivet_dagster.catalogs.jdbc.published.kind import DatabaseKind
+from rivet_dagster.catalogs.jdbc.published.stored_version import StoredVersion
 from rivet_dagster.errors import RivetError
-from rivet_dagster.sql.database_definitions import drop_table
+from rivet_dagster.sql.database_definitions import drop_table, quote_name, quote_text
 from rivet_dagster.sql.database_writes import Name
-
-if TYPE_CHECKING:
-    import psycopg
-    from psycopg import sql
 
 OURS = "rivet_"
 """The prefix of the names of all tables that are made here, beside those that are published."""
 
-
-_CREATE = (
-    "CREATE SCHEMA IF NOT EXISTS {schema}",
-    "CREATE TABLE IF NOT EXISTS {schema}.rivet_versions (version text PRIMARY KEY, table_name text NOT NULL, "
-    "state text NOT NULL, number bigint, upon text, identity text NOT NULL DEFAULT '', "
-    "made_by text NOT NULL DEFAULT '', published_at timestamptz, manifest jsonb, write jsonb, errors text, "
-    "watermark jsonb, built_upon text, UNIQUE (table_name, number))",
-    "CREATE TABLE IF NOT EXISTS {schema}.rivet_staged (table_schema text, table_name text, version text NOT NULL, "
-    "is_open boolean NOT NULL DEFAULT true, PRIMARY KEY (table_schema, table_name))",
-    "CREATE UNLOGGED TABLE IF NOT EXISTS {schema}.rivet_heartbeats (version text PRIMARY KEY, "
-    "sent timestamptz NOT NULL)",
-)
-_LOCK = "SELECT pg_advisory_xact_lock(7474205318)"
-_EXISTS = (
-    "SELECT count(*) FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace "
-    "WHERE n.nspname = %s AND c.relname IN ('rivet_versions', 'rivet_staged', 'rivet_heartbeats')"
-)
 _COLUMNS = (
-    'version, table_name AS "table", state, number, upon, identity, made_by, published_at, manifest, write, errors, '
+    'version, table_name AS "table", state, number, upon, identity, made_by, published_at, manifest, "write", errors, '
     "watermark, built_upon"
 )
+_FIELDS = tuple(_COLUMNS.replace('"', "").replace("table_name AS ", "").split(", "))
 _LATEST = (
     "(SELECT max(number) FROM {schema}.rivet_versions AS other WHERE other.table_name = rivet_versions.table_name "
     "AND other.state = 'published')"
 )
-_ALIVE = f"sent > clock_timestamp() - interval '{DEAD_AFTER:.0f} seconds'"
+_ALIVE = f"sent > {{now}} - INTERVAL '{DEAD_AFTER:.0f}' SECOND"
+_OF_RECORDS = 3
+"""The number of tables."""
 
 
 class Records:
-    """The tables of the versions, in ``schema``; every method takes a connection, and raises psycopg's errors."""
+    """The tables of the versions, in ``schema``; every method takes a connection, and raises its errors."""
 
-    def __init__(self, schema: str) -> None:
+    def __init__(self, database: Database, kind: DatabaseKind, schema: str) -> None:
         self.schema = schema
+        self._database = database
+        self._kind = kind
         self._exist = False
 
-    def exist(self, connection: psycopg.Connection[Any]) -> bool:
+    def exist(self, connection: Connection) -> bool:
         """Return whether the tables exist, as they do once something has been written."""
         if not self._exist:
-            row = connection.execute(_EXISTS, (self.schema,)).fetchone()
-            self._exist = row is not None and row[0] == len(_CREATE) - 1
+            row = connection.execute(self._kind.records.exists, (self.schema,)).fetchone()
+            self._exist = row is not None and row[0] == _OF_RECORDS
         return self._exist
 
-    def create(self, connection: psycopg.Connection[Any]) -> None:
+    def create(self, connection: Connection) -> None:
         """Make the tables, and their schema, unless they exist."""
         if self.exist(connection):
             return
         with connection.transaction():
-            connection.execute(_LOCK)  # two at once would both make them, and one fail
-            for statement in _CREATE:
+            for statement in self._kind.records.create:
                 connection.execute(self._sql(statement))
         self._exist = True
 
-    def current(self, connection: psycopg.Connection[Any], table: str) -> StoredVersion | None:
+    def current(self, connection: Connection, table: str) -> StoredVersion | None:
         """Return the published version of a table; None if there is none."""
         found = self._find(connection, "table_name = %s AND state = 'published' ORDER BY number DESC LIMIT 1", table)
         return found[0] if found else None
 
-    def published_by(self, connection: psycopg.Connection[Any], table: str, identity: str) -> StoredVersion | None:
+    def published_by(self, connection: Connection, table: str, identity: str) -> StoredVersion | None:
         """Return the last version that was published, or made, by the run ``identity``."""
         of_run = "table_name = %s AND state = 'published' AND %s IN (identity, made_by) ORDER BY number DESC LIMIT 1"
         found = self._find(connection, of_run, table, identity) if identity else []
         return found[0] if found else None
 
-    def in_state(self, connection: psycopg.Connection[Any], state: str, table: str) -> list[StoredVersion]:
+    def in_state(self, connection: Connection, state: str, table: str) -> list[StoredVersion]:
         """Return the versions of a table in a state, in the order of their names."""
         return self._find(connection, "table_name = %s AND state = %s ORDER BY version", table, state)
 
-    def version(self, connection: psycopg.Connection[Any], table: str, name: str) -> StoredVersion | None:
+    def version(self, connection: Connection, table: str, name: str) -> StoredVersion | None:
         """Return the version of that name; None if there is none."""
         found = self._find(connection, "table_name = %s AND version = %s", table, name)
         return found[0] if found else None
 
-    def tables(self, connection: psycopg.Connection[Any]) -> list[str]:
+    def tables(self, connection: Connection) -> list[str]:
         """Return the tables that have been published."""
         if not self.exist(connection):
             return []
         query = "SELECT DISTINCT table_name FROM {schema}.rivet_versions WHERE state = 'published' ORDER BY 1"
         return [name for (name,) in connection.execute(self._sql(query))]
 
-    def with_errors(self, connection: psycopg.Connection[Any], errors: str) -> StoredVersion | None:
+    def with_errors(self, connection: Connection, errors: str) -> StoredVersion | None:
         """Return the current version, of any table, whose error table is called ``errors``, schema and name."""
         latest = f"errors = %s AND state = 'published' AND number = {_LATEST}"
         found = self._find(connection, latest, errors)
@@ -114,21 +99,13 @@ class Records:
 
     def is_current(self, version: StoredVersion) -> str:
         """Return the query of one value that is true as long as no other version of the table has been published."""
-        from psycopg import sql
+        query = f"SELECT max(number) = {version.number} FROM {{schema}}.rivet_versions WHERE table_name = {{table}} "
+        return self._sql(f"{query}AND state = 'published'", table=version.table)
 
-        query = (
-            "SELECT max(number) = {number} FROM {schema}.rivet_versions WHERE table_name = {table} "
-            "AND state = 'published'"
-        )
-        composed = sql.SQL(query).format(
-            schema=sql.Identifier(self.schema), number=sql.Literal(version.number), table=sql.Literal(version.table)
-        )
-        return composed.as_string(None)
-
-    def begin(self, connection: psycopg.Connection[Any], version: StoredVersion) -> None:
+    def begin(self, connection: Connection, version: StoredVersion) -> None:
         """Add a version that is being built, with its first heartbeat."""
         with connection.transaction():
-            beat = "INSERT INTO {schema}.rivet_heartbeats VALUES (%s, clock_timestamp())"
+            beat = "INSERT INTO {schema}.rivet_heartbeats VALUES (%s, {now})"
             connection.execute(self._sql(beat), (version.version,))
             connection.execute(
                 self._sql(
@@ -138,7 +115,7 @@ class Records:
                 (version.version, version.table, version.state, version.upon, version.built_upon),
             )
 
-    def change(self, connection: psycopg.Connection[Any], version: StoredVersion, state: str) -> None:
+    def change(self, connection: Connection, version: StoredVersion, state: str) -> None:
         """Store ``version``, and that it is in another state now. Raises RVT-406 if a sweep has removed it."""
         changed = replace(version, state=state)
         manifest = json.dumps(changed.manifest.as_json()) if changed.manifest is not None else None
@@ -146,43 +123,44 @@ class Records:
         done = connection.execute(
             self._sql(
                 "UPDATE {schema}.rivet_versions SET state = %s, identity = %s, made_by = %s, manifest = %s, "
-                "write = %s, errors = %s, upon = %s WHERE version = %s AND state IN ('building', 'staged', 'withheld')"
+                '"write" = %s, errors = %s, upon = %s WHERE version = %s '
+                "AND state IN ('building', 'staged', 'withheld')"
             ),
             (state, changed.identity, changed.made_by, manifest, write, changed.errors, changed.upon, changed.version),
         )
         if done.rowcount != 1:
             raise swept_away(version.version, version.table)
 
-    def publish(self, connection: psycopg.Connection[Any], version: StoredVersion, upon: StoredVersion | None) -> bool:
+    def publish(self, connection: Connection, version: StoredVersion, upon: StoredVersion | None) -> bool:
         """Make the version the next one after ``upon``; return False if another one is, or is about to be.
 
         It is called in the transaction of the publication, and waits for another one of the table.
         """
-        import psycopg
-
         number = 1 if upon is None else (upon.number or 0) + 1
         try:
             with connection.transaction():
                 connection.execute(
                     self._sql(
                         "UPDATE {schema}.rivet_versions SET number = %s, state = 'published', "
-                        "published_at = clock_timestamp() WHERE version = %s"
+                        "published_at = {now} WHERE version = %s"
                     ),
                     (number, version.version),
                 )
-        except psycopg.errors.UniqueViolation:
+        except self._database.errors as error:
+            if not self._database.is_duplicate(error):
+                raise
             return False
         before = "SELECT version FROM {schema}.rivet_versions WHERE table_name = %s AND state = 'published' AND "
         query = self._sql(before + "number <> %s ORDER BY number DESC LIMIT 1")
         found = connection.execute(query, (version.table, number)).fetchone()
         return (found[0] if found is not None else None) == (upon.version if upon is not None else None)
 
-    def record(self, connection: psycopg.Connection[Any], version: StoredVersion) -> None:
+    def record(self, connection: Connection, version: StoredVersion) -> None:
         """Store the facts of a version that has just been published, and forget those nobody asks for any more."""
         assert version.manifest is not None
         connection.execute(
             self._sql(
-                "UPDATE {schema}.rivet_versions SET manifest = %s, write = NULL, identity = %s, made_by = %s, "
+                'UPDATE {schema}.rivet_versions SET manifest = %s, "write" = NULL, identity = %s, made_by = %s, '
                 "errors = %s WHERE version = %s"
             ),
             (
@@ -196,89 +174,90 @@ class Records:
         connection.execute(
             self._sql(
                 "DELETE FROM {schema}.rivet_versions WHERE table_name = %s AND state = 'published' AND version <> %s "
-                "AND published_at < clock_timestamp() - %s"
+                "AND published_at < {now} - " + _interval(REMEMBERED)
             ),
-            (version.table, version.version, REMEMBERED),
+            (version.table, version.version),
         )
 
-    def beat(
-        self, connection: psycopg.Connection[Any], version: str, seconds: float = 0.0, is_new: bool = False
-    ) -> bool:
+    def beat(self, connection: Connection, version: str, seconds: float = 0.0, is_new: bool = False) -> bool:
         """Send a heartbeat that lasts for ``seconds`` longer; return False if the run has none that is alive."""
         if is_new:
-            query = "INSERT INTO {schema}.rivet_heartbeats VALUES (%s, clock_timestamp())"
+            query = "INSERT INTO {schema}.rivet_heartbeats VALUES (%s, {now})"
             connection.execute(self._sql(query), (version,))
             return True
-        later = "greatest(sent, clock_timestamp() + make_interval(secs => %s))"
+        later = f"greatest(sent, {{now}} + {_interval(timedelta(seconds=seconds))})"
         query = f"UPDATE {{schema}}.rivet_heartbeats SET sent = {later} WHERE version = %s AND {_ALIVE}"
-        return connection.execute(self._sql(query), (seconds, version)).rowcount == 1
+        return connection.execute(self._sql(query), (version,)).rowcount == 1
 
-    def is_alive(self, connection: psycopg.Connection[Any], version: str) -> bool:
+    def is_alive(self, connection: Connection, version: str) -> bool:
         """Return whether the run that builds a version counts as alive."""
         query = f"SELECT 1 FROM {{schema}}.rivet_heartbeats WHERE version = %s AND {_ALIVE}"
         return connection.execute(self._sql(query), (version,)).fetchone() is not None
 
-    def alive(self, connection: psycopg.Connection[Any]) -> list[str]:
+    def alive(self, connection: Connection) -> list[str]:
         """Return the versions whose runs count as alive."""
         if not self.exist(connection):
             return []
         query = f"SELECT version FROM {{schema}}.rivet_heartbeats WHERE {_ALIVE}"
         return [version for (version,) in connection.execute(self._sql(query))]
 
-    def end_heartbeat(self, connection: psycopg.Connection[Any], version: str) -> None:
+    def end_heartbeat(self, connection: Connection, version: str) -> None:
         """Remove the heartbeat of a version."""
         connection.execute(self._sql("DELETE FROM {schema}.rivet_heartbeats WHERE version = %s"), (version,))
 
-    def add_staged(self, connection: psycopg.Connection[Any], name: Name, version: str) -> None:
+    def add_staged(self, connection: Connection, name: Name, version: str) -> None:
         """Note a table of staged rows, before it is made."""
         query = "INSERT INTO {schema}.rivet_staged (table_schema, table_name, version) VALUES (%s, %s, %s)"
         connection.execute(self._sql(query), (*name, version))
 
-    def close_staged(self, connection: psycopg.Connection[Any], name: Name) -> None:
+    def stager_of(self, connection: Connection, name: Name) -> str | None:
+        """Return the version whose staged rows a table holds; None if it holds none."""
+        query = self._sql("SELECT version FROM {schema}.rivet_staged WHERE table_schema = %s AND table_name = %s")
+        row = connection.execute(query, name).fetchone()
+        return None if row is None else str(row[0])
+
+    def forget_staged(self, connection: Connection, name: Name) -> None:
+        """Have a table be no longer one of staged rows, which are dropped."""
+        forget = "DELETE FROM {schema}.rivet_staged WHERE table_schema = %s AND table_name = %s"
+        connection.execute(self._sql(forget), name)
+
+    def close_staged(self, connection: Connection, name: Name) -> None:
         """Have no more rows come to a table of staged rows; waits for those that are just coming."""
         query = "UPDATE {schema}.rivet_staged SET is_open = false WHERE table_schema = %s AND table_name = %s"
         connection.execute(self._sql(query), name)
 
     def is_open(self, name: Name) -> str:
         """Return the query of one row as long as rows may come to a table of staged rows, which it locks."""
-        from psycopg import sql
+        query = "SELECT 1 FROM {schema}.rivet_staged WHERE table_schema = {of} AND table_name = {table} AND is_open "
+        return self._sql(query + self._kind.records.share, of=name[0], table=name[1])
 
-        query = (
-            "SELECT 1 FROM {schema}.rivet_staged WHERE table_schema = {of} AND table_name = {table} "
-            "AND is_open FOR SHARE"
-        )
-        return (
-            sql.SQL(query)
-            .format(schema=sql.Identifier(self.schema), of=sql.Literal(name[0]), table=sql.Literal(name[1]))
-            .as_string(None)
-        )
-
-    def drop_staged(self, connection: psycopg.Connection[Any], version: str) -> None:
+    def drop_staged(self, connection: Connection, version: str) -> None:
         """Drop the tables of staged rows of a version."""
         query = self._sql("SELECT table_schema, table_name FROM {schema}.rivet_staged WHERE version = %s")
         for schema, name in connection.execute(query, (version,)).fetchall():
             with connection.transaction():
-                connection.execute(drop_table((schema, name), DIALECT))
-                forget = "DELETE FROM {schema}.rivet_staged WHERE table_schema = %s AND table_name = %s"
-                connection.execute(self._sql(forget), (schema, name))
+                connection.execute(drop_table((schema, name), self._kind.dialect))
+                self.forget_staged(connection, (schema, name))
 
-    def remove(self, connection: psycopg.Connection[Any], version: str) -> None:
+    def remove(self, connection: Connection, version: str) -> None:
         """Remove a version that is not published, and the tables of its staged rows."""
         query = "DELETE FROM {schema}.rivet_versions WHERE version = %s AND state <> 'published'"
         connection.execute(self._sql(query), (version,))
         self.drop_staged(connection, version)
         self.end_heartbeat(connection, version)
 
-    def building(self, connection: psycopg.Connection[Any]) -> list[str]:
+    def building(self, connection: Connection) -> list[str]:
         """Return the versions that runs are building or have staged, each as ``table/version``."""
         if not self.exist(connection):
             return []
-        query = "SELECT table_name || '/' || version FROM {schema}.rivet_versions WHERE state IN ('building', 'staged')"
+        query = (
+            "SELECT concat(table_name, '/', version) FROM {schema}.rivet_versions WHERE state IN ('building', 'staged')"
+        )
         return [name for (name,) in connection.execute(self._sql(f"{query} ORDER BY 1"))]
 
     def sweep(
         self,
-        connection: psycopg.Connection[Any],
+        connection: Connection,
         table: str | None = None,
         failed: Callable[[str, Exception], None] | None = None,
     ) -> list[str]:
@@ -286,16 +265,16 @@ class Records:
 
         ``failed`` is called with the versions that could not be removed, and why.
         """
-        import psycopg
-
         if not self.exist(connection):
             return []
+        of_table = " AND table_name = %s" if table is not None else ""
         dead = (
-            "DELETE FROM {schema}.rivet_versions WHERE state IN ('building', 'staged') "
-            "AND (%(table)s::text IS NULL OR table_name = %(table)s) AND version NOT IN "
-            f"(SELECT version FROM {{schema}}.rivet_heartbeats WHERE {_ALIVE}) RETURNING table_name || '/' || version"
+            f"DELETE FROM {{schema}}.rivet_versions WHERE state IN ('building', 'staged'){of_table} AND version NOT IN "
+            f"(SELECT version FROM {{schema}}.rivet_heartbeats WHERE {_ALIVE}) "
+            "RETURNING concat(table_name, '/', version)"
         )
-        removed = [name for (name,) in connection.execute(self._sql(dead), {"table": table})]
+        values = (table,) if table is not None else None
+        removed = [name for (name,) in connection.execute(self._sql(dead), values)]
         # Also those of versions whose removal was interrupted, or that have been published.
         left = (
             "SELECT DISTINCT version FROM {schema}.rivet_staged WHERE version NOT IN "
@@ -305,35 +284,37 @@ class Records:
             try:
                 self.drop_staged(connection, version)
                 self.end_heartbeat(connection, version)
-            except psycopg.Error as error:
+            except self._database.errors as error:
                 if failed is None:
                     raise
                 failed(version, error)
         return removed
 
-    def forget(self, connection: psycopg.Connection[Any], table: str) -> None:
+    def forget(self, connection: Connection, table: str) -> None:
         """Remove all published versions of a table."""
         query = "DELETE FROM {schema}.rivet_versions WHERE table_name = %s AND state = 'published'"
         connection.execute(self._sql(query), (table,))
 
-    def set_watermark(self, connection: psycopg.Connection[Any], version: str, value: str | None) -> bool:
+    def set_watermark(self, connection: Connection, version: str, value: str | None) -> bool:
         """Store a watermark for the current version; return False if it is not the current one any more."""
         query = f"UPDATE {{schema}}.rivet_versions SET watermark = %s WHERE version = %s AND number = {_LATEST}"
         return connection.execute(self._sql(query), (json.dumps({"value": value}), version)).rowcount == 1
 
-    def _find(self, connection: psycopg.Connection[Any], condition: str, *values: Any) -> list[StoredVersion]:
-        from psycopg.rows import dict_row
-
+    def _find(self, connection: Connection, condition: str, *values: Any) -> list[StoredVersion]:
         if not self.exist(connection):
             return []
-        query = f"SELECT {_COLUMNS} FROM {{schema}}.rivet_versions WHERE {condition}"
-        with connection.cursor(row_factory=dict_row) as cursor:
-            return [StoredVersion.of(row) for row in cursor.execute(self._sql(query), values)]
+        query = self._sql(f"SELECT {_COLUMNS} FROM {{schema}}.rivet_versions WHERE {condition}")
+        return [StoredVersion.of(dict(zip(_FIELDS, row, strict=True))) for row in connection.execute(query, values)]
 
-    def _sql(self, text: str) -> sql.Composed:
-        from psycopg import sql
+    def _sql(self, text: str, **texts: str) -> str:
+        """Return a statement with the schema, and the ``texts`` as values."""
+        dialect = self._kind.dialect
+        values = {key: quote_text(value, dialect) for key, value in texts.items()}
+        return text.format(schema=quote_name(self.schema, dialect), now=self._kind.records.now, **values)
 
-        return sql.SQL(text).format(schema=sql.Identifier(self.schema))
+
+def _interval(duration: timedelta) -> str:
+    return f"INTERVAL '{duration.total_seconds():f}' SECOND"
 
 
 def swept_away(version: str, table: str) -> RivetError:

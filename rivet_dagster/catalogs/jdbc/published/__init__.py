@@ -1,0 +1,1 @@
+"""Tables that are published in a database, whatever its kind: staged beside, judged there, in one transaction."""

@@ -1,0 +1,97 @@
+"""What the databases in which tables are published do differently."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from rivet_dagster.catalogs.jdbc.database import Connection, Database
+from rivet_dagster.catalogs.jdbc.published.target import TargetTable
+from rivet_dagster.sql.database_writes import Name, WrittenColumn
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+Task = Callable[[Iterator["pa.RecordBatch"]], bytes]
+"""A task of an engine; it returns a ``copying.Result``, pickled."""
+
+
+@dataclass(frozen=True)
+class RecordTexts:
+    """The parts of the statements about versions that differ.
+
+    ``create`` are statements that make the tables of the versions in ``{schema}``, ``exists`` the query that counts
+    them, ``now`` is the time of the clock, and ``share`` the end of a query that locks rows against changes.
+    """
+
+    create: tuple[str, ...]
+    exists: str
+    now: str
+    share: str
+
+
+class DatabaseKind(ABC):
+    """A kind of database: its SQL, its types, and how rows come to it."""
+
+    dialect: ClassVar[str]
+    """sqlglot's name of its SQL."""
+    records: ClassVar[RecordTexts]
+    changes_tables_in_transactions: ClassVar[bool]
+    """Whether tables are made, changed and dropped by the transaction in which rows change; else each commits it."""
+    has_unlogged_tables: ClassVar[bool]
+    """Whether it has tables that are quicker, and empty after a crash."""
+    upserts: ClassVar[bool]
+    """Whether one statement inserts and updates rows, and counts both."""
+
+    @abstractmethod
+    def has_table(self, connection: Connection, name: Name) -> bool:
+        """Return whether there is a table or view of that name."""
+
+    @abstractmethod
+    def find_target(self, connection: Connection, name: Name) -> TargetTable | None:
+        """Return the table; None if there is none. Raises RVT-404 for what has no rows of its own."""
+
+    @abstractmethod
+    def type_of(self, spark_type: str) -> str | None:
+        """Return the type of a new column; None for a type of Spark that the database has not."""
+
+    @abstractmethod
+    def new_column(self, name: str, type_: str, before: str | None) -> WrittenColumn:
+        """Return a new column of a type that ``type_of`` has returned; ``before`` is the type that it had."""
+
+    @abstractmethod
+    def copy_task(self, database: Database, name: Name, columns: Sequence[str], fence: str) -> Task:
+        """Return the task that copies rows of the ``columns``, and ATTEMPT, to a table, as ``copying`` says.
+
+        The query ``fence`` has a row as long as rows may still be added.
+        """
+
+    @abstractmethod
+    def is_gone(self, state: str) -> bool:
+        """Return whether an error of a ``copying.Result`` says that the table is not there."""
+
+    @abstractmethod
+    def shows_values(self, state: str) -> bool:
+        """Return whether the message of such an error may have values of the row."""
+
+    @abstractmethod
+    def analyze(self, connection: Connection, name: Name) -> None:
+        """Have the database learn about the rows of a table."""
+
+    @abstractmethod
+    def bytes_of(self, connection: Connection, name: Name) -> int:
+        """Return the size of a table."""
+
+    @abstractmethod
+    def keep(self, connection: Connection, name: Name) -> None:
+        """Have a table survive a crash of the database."""
+
+    @abstractmethod
+    def limit_locks(self, connection: Connection) -> None:
+        """Have the transaction wait for a lock no longer than LOCK_SECONDS."""
+
+    @abstractmethod
+    def swap(self, connection: Connection, target: Name, rows: Name) -> None:
+        """Have the table ``rows`` take the place of ``target``, in the transaction."""
