@@ -16,7 +16,7 @@ from support.class_archive import use_archive
 from support.example import example, example_run  # noqa: F401, these are fixtures
 from support.folders import Files, ProjectFolder
 from support.iceberg import jar_settings
-from support.servers import database, iceberg_rest, nessie, postgres, s3  # noqa: F401, these are fixtures
+from support.servers import database, iceberg_rest, mariadb, nessie, postgres, s3  # noqa: F401, these are fixtures
 from support.spark import (
     MASTER,
     OF_PROCESSES,

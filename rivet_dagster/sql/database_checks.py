@@ -6,6 +6,8 @@ from collections.abc import Sequence
 
 from sqlglot import exp
 
+from rivet_dagster.sql.mariadb import to_sql
+
 
 def count_nulls(columns: Sequence[str]) -> exp.Expr:
     """Return the aggregate that counts the rows with NULL in one of the columns.
@@ -32,7 +34,7 @@ def aggregates_of(rows: str, aggregates: Sequence[exp.Expr], dialect: str) -> st
     >>> aggregates_of("(SELECT 1 AS id) found", [count_nulls(["id"])], "postgres")
     'SELECT COUNT(CASE WHEN "id" IS NULL THEN 1 END) FROM (SELECT 1 AS id) found'
     """
-    return exp.Select(expressions=list(aggregates), from_=exp.From(this=exp.Var(this=rows))).sql(dialect=dialect)
+    return to_sql(exp.Select(expressions=list(aggregates), from_=exp.From(this=exp.Var(this=rows))), dialect)
 
 
 def count_duplicates(rows: str, columns: Sequence[str], dialect: str) -> str:
@@ -51,7 +53,7 @@ def count_duplicates(rows: str, columns: Sequence[str], dialect: str) -> str:
     surplus = exp.Sum(this=exp.Sub(this=_column("copies"), expression=exp.Literal.number(1)))
     total = exp.Coalesce(this=surplus, expressions=[exp.Literal.number(0)])
     alias = exp.to_identifier("repeated", quoted=True)
-    return exp.select(total).from_(repeated.subquery(alias)).sql(dialect=dialect)
+    return to_sql(exp.select(total).from_(repeated.subquery(alias)), dialect)
 
 
 def _count_where(condition: exp.Expr) -> exp.Expr:

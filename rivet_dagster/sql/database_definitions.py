@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from sqlglot import exp
 
 from rivet_dagster.sql.database_writes import Name, table
+from rivet_dagster.sql.mariadb import to_sql
 
 
 def create_table(name: Name, columns: Iterable[tuple[str, str]], dialect: str, unlogged: bool = False) -> str:
@@ -17,7 +18,7 @@ def create_table(name: Name, columns: Iterable[tuple[str, str]], dialect: str, u
     """
     definitions = [_definition(column, type_) for column, type_ in columns]
     made = exp.Create(this=exp.Schema(this=table(name), expressions=definitions), kind="TABLE")
-    return _unlogged(made, unlogged).sql(dialect=dialect)
+    return to_sql(_unlogged(made, unlogged), dialect)
 
 
 def create_table_of(name: Name, query: str, dialect: str, unlogged: bool) -> str:
@@ -27,7 +28,7 @@ def create_table_of(name: Name, query: str, dialect: str, unlogged: bool) -> str
     'CREATE UNLOGGED TABLE "shop"."orders" AS SELECT 1 AS id'
     """
     made = exp.Create(this=table(name), kind="TABLE", expression=exp.Var(this=query))
-    return _unlogged(made, unlogged).sql(dialect=dialect)
+    return to_sql(_unlogged(made, unlogged), dialect)
 
 
 def create_table_like(name: Name, other: Name, dialect: str) -> str:
@@ -38,7 +39,7 @@ def create_table_like(name: Name, other: Name, dialect: str) -> str:
     """
     everything = exp.Property(this="INCLUDING", value=exp.Var(this="ALL"))
     like = exp.LikeProperty(this=table(other), expressions=[everything])
-    return exp.Create(this=exp.Schema(this=table(name), expressions=[like]), kind="TABLE").sql(dialect=dialect)
+    return to_sql(exp.Create(this=exp.Schema(this=table(name), expressions=[like]), kind="TABLE"), dialect)
 
 
 def add_column(name: Name, column: str, type_: str, dialect: str) -> str:
@@ -93,7 +94,7 @@ def drop_table(name: Name, dialect: str, must_exist: bool = False) -> str:
     >>> drop_table(("shop", "new"), "postgres")
     'DROP TABLE IF EXISTS "shop"."new"'
     """
-    return exp.Drop(tables=[table(name)], kind="TABLE", exists=not must_exist).sql(dialect=dialect)
+    return to_sql(exp.Drop(tables=[table(name)], kind="TABLE", exists=not must_exist), dialect)
 
 
 def quote_name(name: str, dialect: str) -> str:
@@ -102,7 +103,7 @@ def quote_name(name: str, dialect: str) -> str:
     >>> quote_name("order", "postgres"), quote_name("order", "mysql")
     ('"order"', '`order`')
     """
-    return _name(name).sql(dialect=dialect)
+    return to_sql(_name(name), dialect)
 
 
 def quote_text(text: str, dialect: str) -> str:
@@ -111,11 +112,11 @@ def quote_text(text: str, dialect: str) -> str:
     >>> print(quote_text("it's", "postgres"))
     'it''s'
     """
-    return exp.Literal.string(text).sql(dialect=dialect)
+    return to_sql(exp.Literal.string(text), dialect)
 
 
 def _alter(name: Name, action: exp.Expr, dialect: str) -> str:
-    return exp.Alter(this=table(name), kind="TABLE", actions=[action]).sql(dialect=dialect)
+    return to_sql(exp.Alter(this=table(name), kind="TABLE", actions=[action]), dialect)
 
 
 def _definition(column: str, type_: str) -> exp.ColumnDef:

@@ -7,6 +7,9 @@ from dataclasses import dataclass
 
 from sqlglot import exp, parse_one
 
+from rivet_dagster.sql.mariadb import DIALECT as MARIADB
+from rivet_dagster.sql.mariadb import failing, parent_of, to_sql
+
 PART = "rivet_part"
 """The column by whose values rows are shared out among queries."""
 
@@ -18,7 +21,8 @@ class SelectedColumn:
     """A column of a table that is read, through a ``cast`` to a type of the database if there is one.
 
     ``only_if`` is a condition on its ``value``. Of a value for which it is false the database raises an error with the
-    text ``otherwise``: where no value of the column's type has this text.
+    text ``otherwise``: where no value of the column's type has this text. A text that ``is_loose`` gets the collation
+    of bytes, so that conditions of engines mean the same in the database.
     """
 
     name: str
@@ -26,6 +30,7 @@ class SelectedColumn:
     cast: str | None = None
     only_if: str | None = None
     otherwise: str = ""
+    is_loose: bool = False
 
 
 @dataclass(frozen=True)
@@ -66,7 +71,7 @@ def table_query(
         rows.set("where", exp.Where(this=exp.Or(this=is_below, expression=_is_null(_column(below.column)))))
     if only_if is not None:
         rows = rows.where(only_if)
-    return f"({rows.sql(dialect=dialect)}) rivet_source"
+    return f"({to_sql(rows, dialect)}) rivet_source"
 
 
 def share_conditions(bounds: Sequence[str], type_: str, dialect: str) -> tuple[str, ...]:
@@ -87,18 +92,21 @@ def share_conditions(bounds: Sequence[str], type_: str, dialect: str) -> tuple[s
     from_ = [exp.GTE(this=_column(PART), expression=value.copy()) for value in values]
     first = exp.Or(this=below[0], expression=_is_null(_column(PART)))
     between = [exp.And(this=low, expression=high) for low, high in zip(from_, below[1:], strict=False)]
-    return tuple(condition.sql(dialect=dialect) for condition in (first, *between, from_[-1]))
+    return tuple(to_sql(condition, dialect) for condition in (first, *between, from_[-1]))
 
 
-def is_true(query: str, otherwise: str, type_: str) -> exp.Expr:
+def is_true(query: str, otherwise: str, type_: str, dialect: str) -> exp.Expr:
     """Return the condition that the one value of a query is true; else the database raises an error with a text.
 
     ``type_`` is its name for truth values.
 
-    >>> print(is_true("SELECT TRUE", "it has changed", "boolean").sql(dialect="postgres"))
+    >>> print(is_true("SELECT TRUE", "it has changed", "boolean", "postgres").sql(dialect="postgres"))
     CASE WHEN (SELECT TRUE) THEN TRUE ELSE CAST((SELECT CONCAT('it has changed', NULL)) AS boolean) END
     """
     found = exp.Subquery(this=exp.Var(this=query))
+    if dialect == MARIADB:
+        error = failing(exp.Literal.string(otherwise.replace("'", '"')), type_)
+        return exp.Case(ifs=[exp.If(this=found, true=exp.true())], default=error)
     # In a query of its own, which no planner evaluates before it has to.
     text = exp.Anonymous(this="CONCAT", expressions=[exp.Literal.string(otherwise), exp.Null()])
     error = _cast(exp.Subquery(this=exp.select(text)), type_)
@@ -113,16 +121,23 @@ def _rows(table: tuple[str, str] | str) -> exp.Expr:
 
 
 def _read(column: SelectedColumn, dialect: str) -> exp.Expr:
-    value = _column(column.name) if column.cast is None else _cast(_column(column.name), column.cast)
+    value: exp.Expr = _column(column.name) if column.cast is None else _cast(_column(column.name), column.cast)
+    if column.is_loose:
+        value = exp.Collate(this=value, expression=exp.to_identifier("C", quoted=True))
     if column.only_if is None:
         return value
     type_ = column.cast or column.type
-    condition = parse_one(column.only_if, dialect=dialect).transform(
+    condition = parse_one(column.only_if, dialect=parent_of(dialect)).transform(
         lambda node: value.copy() if isinstance(node, exp.Column) and node.name == _VALUE else node
     )
     condition = exp.Or(this=condition, expression=_is_null(value.copy()))
     case = exp.Case(ifs=[exp.If(this=condition, true=value.copy())])
-    case.set("default", _cast(_text_of_a_row(column), type_))
+    if dialect == MARIADB:
+        own = exp.Cast(this=_column(column.name), to=exp.Var(this="CHAR"))
+        text = exp.Anonymous(this="CONCAT", expressions=[exp.Literal.string(column.otherwise), own])
+        case.set("default", failing(text, type_))
+    else:
+        case.set("default", _cast(_text_of_a_row(column), type_))
     return case
 
 

@@ -13,6 +13,8 @@ from typing import Any
 
 from sqlglot import exp
 
+from rivet_dagster.sql.mariadb import to_sql
+
 Name = tuple[str, str]
 """Schema and name of a table."""
 
@@ -26,6 +28,7 @@ class WrittenColumn:
 
     ``before`` is the type that the target's column has before the write, None if it has none. Values
     ``without_equality`` are compared by their texts; texts ``by_bytes`` are ordered by their bytes, as engines do.
+    Texts that are ``loose`` are compared by them, too: their own collation takes different ones for equal.
     """
 
     name: str
@@ -33,18 +36,20 @@ class WrittenColumn:
     before: str | None
     without_equality: bool = False
     by_bytes: bool = False
+    loose: bool = False
 
 
 @dataclass(frozen=True)
 class Matching:
     """The rows of the target that rows of the source match: by ``keys``, ``inside`` of a condition on the target.
 
-    ``nullable`` are the keys in which the source has NULL.
+    ``nullable`` are the keys in which the source has NULL, ``loose`` those whose collation takes others for equal.
     """
 
     keys: tuple[str, ...]
     nullable: frozenset[str] = frozenset()
     inside: exp.Expr | None = None
+    loose: frozenset[str] = frozenset()
 
     def parts(self) -> list[bool]:
         """Return the parts in which the source's rows are processed: False those without NULL, True those with it."""
@@ -58,7 +63,7 @@ def delete_rows(target: Name, inside: exp.Expr | None, dialect: str) -> str:
     'DELETE FROM "shop"."orders" AS "rivet_target"'
     """
     where = exp.Where(this=_of_target(inside)) if inside is not None else None
-    return exp.Delete(this=table(target, _TARGET), where=where).sql(dialect=dialect)
+    return to_sql(exp.Delete(this=table(target, _TARGET), where=where), dialect)
 
 
 def delete_matching(target: Name, source: Name, on: Matching, dialect: str) -> list[str]:
@@ -70,10 +75,11 @@ def delete_matching(target: Name, source: Name, on: Matching, dialect: str) -> l
     """
     statements = []
     for with_null in on.parts():
-        distinct = exp.select(*[_of(key, _SOURCE) for key in on.keys]).distinct().from_(table(source, _SOURCE))
+        distinct = exp.select(*[_of(key, _SOURCE) for key in on.keys]).from_(table(source, _SOURCE))
+        distinct = distinct if on.loose else distinct.distinct()
         using = _part(distinct, on, with_null).subquery(exp.to_identifier(_SOURCE, quoted=True))
         where = exp.Where(this=_match(on, with_null))
-        statements.append(exp.Delete(this=table(target, _TARGET), using=[using], where=where).sql(dialect=dialect))
+        statements.append(to_sql(exp.Delete(this=table(target, _TARGET), using=[using], where=where), dialect))
     return statements
 
 
@@ -83,7 +89,7 @@ def insert_rows(target: Name, columns: Sequence[WrittenColumn], rows: exp.Query,
     >>> print(insert_rows(("s", "t"), [WrittenColumn("id", "int", None)], source_rows(("s", "b"), ["id"]), "postgres"))
     INSERT INTO "s"."t" ("id") SELECT "rivet_source"."id" FROM "s"."b" AS "rivet_source"
     """
-    return _insert(table(target), columns, rows).sql(dialect=dialect)
+    return to_sql(_insert(table(target), columns, rows), dialect)
 
 
 def insert_query(target: Name, names: Sequence[str], query: str, dialect: str) -> str:
@@ -94,7 +100,7 @@ def insert_query(target: Name, names: Sequence[str], query: str, dialect: str) -
     """
     columns = [exp.to_identifier(name, quoted=True) for name in names]
     target_columns = exp.Schema(this=table(target), expressions=columns)
-    return exp.Insert(this=target_columns, expression=exp.Var(this=query)).sql(dialect=dialect)
+    return to_sql(exp.Insert(this=target_columns, expression=exp.Var(this=query)), dialect)
 
 
 def insert_or_update(
@@ -130,7 +136,7 @@ def insert_or_update(
     write.set("returning", exp.Returning(expressions=[exp.alias_(is_new, _IS_NEW, quoted=True)]))
     counts = [_count_where(_of(_IS_NEW)), _count_where(exp.not_(_of(_IS_NEW)))]
     written = exp.to_identifier(_WRITTEN, quoted=True)
-    return exp.select(*counts).from_(exp.Table(this=written)).with_(written, as_=write).sql(dialect=dialect)
+    return to_sql(exp.select(*counts).from_(exp.Table(this=written)).with_(written, as_=write), dialect)
 
 
 def update_differing(
@@ -154,7 +160,7 @@ def update_differing(
             from_=exp.From(this=table(source, _SOURCE)),
             where=exp.Where(this=where),
         )
-        statements.append(update.sql(dialect=dialect))
+        statements.append(to_sql(update, dialect))
     return statements
 
 
@@ -250,7 +256,8 @@ def with_values(condition: exp.Expr, values: Mapping[str, Any], columns: Sequenc
 
 def _literal(value: Any) -> exp.Expr:
     if isinstance(value, datetime):
-        return exp.cast(exp.Literal.string(value.isoformat()), exp.DType.TIMESTAMPTZ)
+        type_ = exp.DType.TIMESTAMPTZ if value.tzinfo is not None else exp.DType.TIMESTAMP
+        return exp.cast(exp.Literal.string(value.isoformat(sep=" ")), type_)
     if isinstance(value, date):
         return exp.cast(exp.Literal.string(value.isoformat()), exp.DType.DATE)
     return exp.Literal.string(str(value))
@@ -258,7 +265,7 @@ def _literal(value: Any) -> exp.Expr:
 
 def rows_of_all(sources: Sequence[Name], names: Sequence[str], dialect: str) -> str:
     """Return the query of the rows of several tables with the same columns."""
-    return all_rows(*[source_rows(source, names) for source in sources]).sql(dialect=dialect)
+    return to_sql(all_rows(*[source_rows(source, names) for source in sources]), dialect)
 
 
 def greatest_value(name: Name, column: str, by_bytes: bool, dialect: str) -> str:
@@ -268,12 +275,12 @@ def greatest_value(name: Name, column: str, by_bytes: bool, dialect: str) -> str
     'SELECT MAX("id") FROM "shop"."orders"'
     """
     value = _ordered(WrittenColumn(column, "", None, by_bytes=by_bytes))
-    return exp.select(exp.Max(this=value)).from_(table(name)).sql(dialect=dialect)
+    return to_sql(exp.select(exp.Max(this=value)).from_(table(name)), dialect)
 
 
 def count_rows(rows: exp.Query, dialect: str) -> str:
     """Return the query that counts rows."""
-    return exp.select(exp.Count(this=exp.Star())).from_(rows.subquery("counted")).sql(dialect=dialect)
+    return to_sql(exp.select(exp.Count(this=exp.Star())).from_(rows.subquery("counted")), dialect)
 
 
 def count_of(source: Name, dialect: str) -> str:
@@ -282,7 +289,7 @@ def count_of(source: Name, dialect: str) -> str:
     >>> count_of(("s", "b"), "postgres")
     'SELECT COUNT(*) FROM "s"."b"'
     """
-    return exp.select(exp.Count(this=exp.Star())).from_(table(source)).sql(dialect=dialect)
+    return to_sql(exp.select(exp.Count(this=exp.Star())).from_(table(source)), dialect)
 
 
 def delete_others(source: Name, column: str, values: Sequence[int], dialect: str) -> str:
@@ -292,20 +299,22 @@ def delete_others(source: Name, column: str, values: Sequence[int], dialect: str
     'DELETE FROM "s"."b" WHERE NOT "attempt" IN (1, 2)'
     """
     known = exp.In(this=_of(column), expressions=[exp.Literal.number(value) for value in values])
-    return exp.Delete(this=table(source), where=exp.Where(this=exp.not_(known) if values else exp.true())).sql(dialect)
+    return to_sql(
+        exp.Delete(this=table(source), where=exp.Where(this=exp.not_(known) if values else exp.true())), dialect
+    )
 
 
 def keys_with_null(source: Name, keys: Sequence[str], dialect: str) -> str:
     """Return the query that counts, for each key, the source's rows in which it is NULL."""
     counts = [_count_where(exp.Is(this=_of(key), expression=exp.Null())) for key in keys]
-    return exp.select(*counts).from_(table(source)).sql(dialect=dialect)
+    return to_sql(exp.select(*counts).from_(table(source)), dialect)
 
 
 def repeated_key(source: Name, keys: Sequence[WrittenColumn], dialect: str) -> str:
     """Return the query of one row if some key occurs more than once, else of none."""
     query = exp.select(exp.Literal.number(1)).from_(table(source)).group_by(*map(_comparable, keys))
     several = exp.GT(this=exp.Count(this=exp.Star()), expression=exp.Literal.number(1))
-    return query.having(several).limit(1).sql(dialect=dialect)
+    return to_sql(query.having(several).limit(1), dialect)
 
 
 def ambiguous_keys(
@@ -331,7 +340,7 @@ def ambiguous_keys(
     names = [exp.column(f"key_{number}") for number in range(len(keys))]
     several = exp.GT(this=exp.Count(this=exp.Star()), expression=exp.Literal.number(1))
     query = exp.select(*names).from_(rivals).group_by(*[name.copy() for name in names])
-    return query.having(several).limit(most).sql(dialect=dialect)
+    return to_sql(query.having(several).limit(most), dialect)
 
 
 def decided_rows(
@@ -351,12 +360,14 @@ def decided_rows(
     query.set("distinct", exp.Distinct(on=exp.Tuple(expressions=[_comparable(key) for key in keys])))
     order = [exp.Ordered(this=_comparable(key), nulls_first=False) for key in keys]
     query.set("order", exp.Order(expressions=[*order, *_latest(order_by)]))
-    return query.sql(dialect=dialect)
+    return to_sql(query, dialect)
 
 
 def rows_without(source: Name, column: str, dialect: str) -> str:
     """Return the query that counts the source's rows with NULL in a column."""
-    return exp.select(_count_where(exp.Is(this=_of(column), expression=exp.Null()))).from_(table(source)).sql(dialect)
+    return to_sql(
+        exp.select(_count_where(exp.Is(this=_of(column), expression=exp.Null()))).from_(table(source)), dialect
+    )
 
 
 def table(name: Name, alias: str | None = None) -> exp.Table:
@@ -373,13 +384,15 @@ def _insert(target: exp.Table, columns: Sequence[WrittenColumn], rows: exp.Query
 
 def _match(on: Matching, with_null: bool) -> exp.Expr:
     """Return the condition that a row of the target matches one of the source, in one of the parts of these."""
-    conditions = [_same(key, with_null and key in on.nullable) for key in on.keys]
+    conditions = [_same(key, with_null and key in on.nullable, key in on.loose) for key in on.keys]
     return exp.and_(*conditions, *([_of_target(on.inside)] if on.inside is not None else []))
 
 
-def _same(key: str, may_be_null: bool) -> exp.Expr:
+def _same(key: str, may_be_null: bool, is_loose: bool) -> exp.Expr:
     target, source = _of(key, _TARGET), _of(key, _SOURCE)
-    equal = exp.EQ(this=target, expression=source)
+    equal: exp.Expr = exp.EQ(this=target, expression=source)
+    if is_loose:  # the first condition is for the index
+        equal = exp.and_(equal, exp.EQ(this=_bytes_of(target.copy()), expression=_bytes_of(source.copy())), copy=False)
     if not may_be_null:
         return equal
     nulls = [exp.Is(this=side.copy(), expression=exp.Null()) for side in (target, source)]
@@ -409,12 +422,18 @@ def _comparable(column: WrittenColumn, of: str | None = None) -> exp.Expr:
 
 
 def _text_if(column: WrittenColumn, value: exp.Expr) -> exp.Expr:
+    if column.loose:
+        return _bytes_of(value)
     return exp.cast(value, exp.DType.TEXT) if column.without_equality else value
+
+
+def _bytes_of(text: exp.Expr) -> exp.Expr:
+    return exp.Collate(this=text, expression=exp.to_identifier("C", quoted=True))
 
 
 def _ordered(column: WrittenColumn, of: str | None = None) -> exp.Expr:
     value = _of(column.name, of)
-    return exp.Collate(this=value, expression=exp.to_identifier("C", quoted=True)) if column.by_bytes else value
+    return _bytes_of(value) if column.by_bytes or column.loose else value
 
 
 def _latest(order_by: Sequence[WrittenColumn]) -> list[exp.Expr]:

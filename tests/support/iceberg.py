@@ -21,6 +21,7 @@ from support.postgres import Postgres
 from support.spark import MASTER
 
 POSTGRES_DRIVER = "org.postgresql:postgresql:42.7.14"
+MARIADB_DRIVER = "org.mariadb.jdbc:mariadb-java-client:3.5.6"
 
 KINDS = ("hadoop", "rest", "postgres", "sqlite", "nessie")
 """The kinds of catalog that ``declared`` makes."""
@@ -75,10 +76,12 @@ def need_iceberg() -> None:
 
 
 def jar_settings() -> dict[str, str]:
-    """Return the settings with which Spark has Iceberg and a driver of PostgreSQL, as far as there are jars for it."""
+    """Return the settings with which Spark has Iceberg and drivers of databases, as far as there are jars for it."""
     has_iceberg = has_runtime(spark_version())
     packages = PACKAGES if has_iceberg else (POSTGRES_DRIVER,)
     if not are_there(packages):
         return {}
     extensions = {"spark.sql.extensions": EXTENSIONS} if has_iceberg else {}
+    if are_there((MARIADB_DRIVER,)):
+        packages = (*packages, MARIADB_DRIVER)
     return {"spark.jars": ",".join(str(jar(package)) for package in packages), **extensions}

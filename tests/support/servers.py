@@ -5,6 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from support.iceberg_rest import IcebergRest, iceberg_rest_server
+from support.mariadb import MariaDB, mariadb_server
 from support.nessie import Nessie, nessie_server
 from support.postgres import Database, Postgres, postgres_server
 from support.s3 import S3, s3_server
@@ -35,6 +36,13 @@ def postgres() -> Iterator[Postgres]:
 def database(postgres: Postgres) -> Database:
     """Return a database for the tests of one module."""
     return postgres.database()
+
+
+@pytest.fixture(scope="session")
+def mariadb() -> Iterator[MariaDB]:
+    """Yield a MariaDB server; ``database()`` makes a database without tables."""
+    with mariadb_server() as server:
+        yield server
 
 
 @pytest.fixture(scope="session")

@@ -14,12 +14,16 @@ from rivet_dagster.model.plugins import Wrong
 from rivet_dagster.model.step_options import STEP_OPTIONS
 from rivet_dagster.model.target import PUBLISH
 
-POSTGRES = "jdbc:postgresql:"
+POSTGRES, MARIADB = "jdbc:postgresql:", "jdbc:mariadb:"
+"""What JDBC URLs begin with."""
+
+READS, LOCKED, APART = "reads", "locked", "apart"
+"""The option of a catalog whose database shares no snapshot, and its values."""
 
 TLS = ("sslmode", "sslrootcert")
 """Options that both the JDBC driver and libpq know by these names."""
 
-OPTIONS = frozenset({"url", "user", "password", "driver", "schema", "connections", PUBLISH, *TLS})
+OPTIONS = frozenset({"url", "user", "password", "driver", "schema", "connections", READS, PUBLISH, *TLS})
 
 CONNECTIONS = 8
 """How many connections a run of a group opens at most, unless the catalog says."""
@@ -60,10 +64,18 @@ def wrong_options(options: Mapping[str, Any]) -> dict[str, str]:
     url = options.get("url")
     if url is None:
         wrong["url"] = "is missing"
-    elif not is_unexpanded(url) and not (isinstance(url, str) and url.startswith(POSTGRES)):
+    elif not is_unexpanded(url) and not (isinstance(url, str) and url.startswith((POSTGRES, MARIADB))):
         wrong["url"] = (
-            f"must be the JDBC URL of a PostgreSQL database, like {POSTGRES}//host:5432/shop, not {show(url)}"
+            f"must be the JDBC URL of a PostgreSQL database, like {POSTGRES}//host:5432/shop, or of a MariaDB "
+            f"database, like {MARIADB}//host:3306/shop, not {show(url)}"
         )
+    elif str(url).startswith(MARIADB) and not _names_database(str(url)):
+        wrong["url"] = f"must name the database, like {MARIADB}//host:3306/shop"
+    reads = options.get(READS, LOCKED)
+    if not is_unexpanded(reads) and reads not in (LOCKED, APART):
+        wrong[READS] = f"must be {LOCKED} or {APART}, not {show(reads)}{nearest(str(reads), (LOCKED, APART))}"
+    elif READS in options and str(url).startswith(POSTGRES):
+        wrong[READS] = "is for MariaDB: a run of a group reads all tables of PostgreSQL at one snapshot"
     for key in ("user", "password", "driver", "schema", *TLS):
         value = options.get(key, "a")
         if not is_unexpanded(value) and (isinstance(value, bool) or not isinstance(value, str | int) or value == ""):
@@ -133,6 +145,10 @@ def _wrong_value(key: str, value: Any) -> str | None:
     if not isinstance(value, Mapping):
         return f"must be types by column, like {{amount: 'numeric(38, 9)'}}, not {show(value)}"
     return None
+
+
+def _names_database(url: str) -> bool:
+    return url.partition("?")[0].removeprefix(MARIADB).removeprefix("//").partition("/")[2] != ""
 
 
 def _is_whole(value: Any, least: int) -> bool:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from rivet_dagster.catalogs.jdbc.options import POSTGRES
+from rivet_dagster.catalogs.jdbc.mariadb.product import MARIA
+from rivet_dagster.catalogs.jdbc.options import MARIADB, POSTGRES
 from rivet_dagster.catalogs.jdbc.postgres.product import POSTGRESQL
 from rivet_dagster.catalogs.jdbc.product import Product
 
-_PRODUCTS = {POSTGRES: POSTGRESQL}
+_PRODUCTS = {POSTGRES: POSTGRESQL, MARIADB: MARIA}
 
 
 def product_of(url: Any) -> Product:

@@ -22,8 +22,8 @@ _JAVA_CALL = re.compile(r"^An error occurred while calling \S+\n: ")
 _JAVA_CLASS = re.compile(r"^(?:[a-z_]\w*\.)+[A-Z]\w*Exception: ")
 _CAUSED_BY = re.compile(r"^Caused by: (.*(?:\n(?![ \t]+at |[ \t]+\.\.\. |Caused by: ).*)*)", re.MULTILINE)
 _NO_CLASS = re.compile(r"^.{0,100}?\bjava\.lang\.ClassNotFoundException[:)] ?([\w.$]+)", re.DOTALL)
-_OWN_ERROR = re.compile(r'"(RVT-\d{3}) ([^"]+)"')
-"""An error that a query of ours has a database raise, as the value that cannot be cast."""
+_OWN_ERROR = re.compile(r'"(RVT-\d{3}) ([^"]+)"|octet_length\(\'(RVT-\d{3}) ([^\']+)\'\)')
+"""An error that a query of ours has a database raise: a value that cannot be cast, or a length that is too great."""
 _PYTHON_ERROR = re.compile(r"Traceback \(most recent call last\):\n(?:[ ].*\n|\n)+(\S.*)")
 
 _WRAPPERS = ("Exception thrown in awaitResult", "Job aborted")
@@ -83,7 +83,7 @@ def spark_error(error: Exception, remediation: str | None = None) -> RivetError 
     if not isinstance(error, PySparkException | Py4JError):
         return None
     if own := _OWN_ERROR.search(str(error)):
-        return RivetError(own[1], own[2])
+        return RivetError(own[1] or own[3], own[2] or own[4])
     if missing := _NO_CLASS.match(str(error)):
         message = f"no jar of Spark's session has the class {missing[1]}"
         remedy = "Add the jar to the engine's `packages` or `jars`, or to those of its server."

@@ -97,7 +97,7 @@ class PostgresReader(Reader):
         """
         found = find_table(connection, name)
         _, readable, unreadable = read_table(connection, found, SourceOptions())
-        guard = is_true(check, otherwise, "boolean")
+        guard = is_true(check, otherwise, "boolean", DIALECT)
         query = table_query(found.parts, [column.selected for column in readable], DIALECT, only_if=guard)
         return self._relation(query, _ONE, FETCHED, unreadable)
 

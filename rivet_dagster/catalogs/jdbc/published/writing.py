@@ -39,7 +39,8 @@ from rivet_dagster.model.write_plan import (
     WritePlan,
 )
 from rivet_dagster.sql import database_writes as sql
-from rivet_dagster.sql.database_writes import Matching, Name
+from rivet_dagster.sql.database_writes import Matching, Name, WrittenColumn
+from rivet_dagster.sql.mariadb import to_sql
 from rivet_dagster.sql.write_strategies.alignment import plain_columns, projection
 from rivet_dagster.sql.write_strategies.incoming import SHOWN
 from rivet_dagster.sql.write_strategies.trees import Columns
@@ -178,10 +179,10 @@ class DatabaseWrite:
             case Upsert():
                 keys = layout.named(self.plan.keys)
                 decided = self._decided(connection, layout, staged, self.plan)
-                return decided, self._matching(connection, decided, [key.name for key in keys])
+                return decided, self._matching(connection, decided, keys)
             case DeleteInsert() | ReplacePartitions():
                 keys = layout.named(self.plan.matched_by)
-                return staged, self._matching(connection, staged, [key.name for key in keys])
+                return staged, self._matching(connection, staged, keys)
             case AppendNewer():
                 (column,) = layout.named([self.plan.column])
                 query = sql.rows_without(staged.name, column.name, self._dialect)
@@ -192,7 +193,7 @@ class DatabaseWrite:
                 if self._base is None or self.full:
                     return staged, None
                 newer = sql.newer_rows(self._base, staged.name, self._names(layout), column, self._inside())
-                return self.staging.derive(connection, "newer", newer.sql(dialect=self._dialect), staged), None
+                return self.staging.derive(connection, "newer", to_sql(newer, self._dialect), staged), None
             case _:
                 return staged, None
 
@@ -233,7 +234,7 @@ class DatabaseWrite:
             fitted = self.session.query(projection(layout.spark, self.session.columns(changes), _BATCH))
             rows = self.staging.copy("changes", self.session, fitted, layout.spark, layout.columns, context)
         with self._connected() as connection:
-            on = self._matching(connection, rows, [column.name for column in layout.named(plan.identity)])
+            on = self._matching(connection, rows, layout.named(plan.identity))
             return self._planned(connection, layout, staged, batch, rows, on, query_plan)
 
     def _planned(
@@ -254,7 +255,7 @@ class DatabaseWrite:
             swaps = self._swapped_for is not None
             write = PlannedWrite(of_rows, (), rows.name, columns, like, requires=requires, swaps=swaps)
         else:
-            text = self._whole_query(layout, rows, on).sql(dialect=self._dialect)
+            text = to_sql(self._whole_query(layout, rows, on), self._dialect)
             statements = tuple(self._statements(layout, rows, on))
             write = PlannedWrite(of_rows, statements, like=like, whole=text, requires=requires)
         whole = self._whole(connection, layout, batch, staged, rows, on)
@@ -316,7 +317,7 @@ class DatabaseWrite:
                 return batch
             return self.staging.stored(connection, rows)
         query = self._whole_query(layout, rows, on)
-        relation = self.staging.reader.staged_rows(connection, rows.name, ATTEMPT, query.sql(dialect=self._dialect))
+        relation = self.staging.reader.staged_rows(connection, rows.name, ATTEMPT, to_sql(query, self._dialect))
         whole = WholeRows(relation, lambda: self._whole_statistics(layout, query, rows, on))
         if isinstance(self.plan, ReplaceAll):
             object.__setattr__(whole, "partition_rows", batch.partition_rows)
@@ -362,10 +363,12 @@ class DatabaseWrite:
             (updated,) = connection.execute(sql.count_rows(differing, self._dialect)).fetchone() or (0,)
         return Record(after - before, updated, bytes=size)
 
-    def _matching(self, connection: Connection, rows: StagedTable, keys: Sequence[str]) -> Matching:
-        nulls = connection.execute(sql.keys_with_null(rows.name, keys, self._dialect)).fetchone() or ()
-        nullable = frozenset(key for key, count in zip(keys, nulls, strict=True) if count)
-        return Matching(tuple(keys), nullable, self._inside())
+    def _matching(self, connection: Connection, rows: StagedTable, keys: Sequence[WrittenColumn]) -> Matching:
+        names = [key.name for key in keys]
+        nulls = connection.execute(sql.keys_with_null(rows.name, names, self._dialect)).fetchone() or ()
+        nullable = frozenset(name for name, count in zip(names, nulls, strict=True) if count)
+        loose = frozenset(key.name for key in keys if key.loose)
+        return Matching(tuple(names), nullable, self._inside(), loose)
 
     def _inside(self) -> Any:
         """Return the condition of the run's window, as the database has it; None without a window, or without rows."""

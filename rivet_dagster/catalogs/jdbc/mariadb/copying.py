@@ -1,0 +1,97 @@
+"""How an engine's workers copy rows into a table of MariaDB: by INSERTs of many rows, each call in a transaction.
+
+Nothing of this package is imported here: the workers may not have it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_ROWS = 1_000
+"""How many rows a statement has at most."""
+_LONGEST = 2**20
+"""How many characters of rows a statement has at most, but for a single row."""
+_ERRORS_OF_ROWS = frozenset(
+    {1048, 1054, 1062, 1146, 1153, 1264, 1265, 1292, 1364, 1366, 1406, 1690, 1118, 1142, 1114, 4025, 3819}
+)
+
+
+def insert_rows(
+    login: Mapping[str, Any], insert: str, fence: str, attempt: int, batches: Iterator[pa.RecordBatch]
+) -> tuple[str, str, str] | None:
+    """Copy the rows of ``batches``, as ``copy_rows`` has it; ``insert`` is the statement as far as VALUES.
+
+    PyMySQL's errors that are not about a row, as of a lost connection, are raised.
+    """
+    import pymysql
+
+    connection = pymysql.connect(**{**login, "autocommit": False})
+    try:
+        with connection.cursor() as cursor:
+            for batch in batches:
+                refused = _not_a_number(batch)
+                if refused is not None:
+                    return "1264", "NaN and infinity are no numbers of the database", refused
+                for statement in _statements(insert, attempt, batch):
+                    cursor.execute(statement)
+            cursor.execute(fence)
+            if cursor.fetchone() is None:
+                raise RuntimeError("the rows came too late: the table of staged rows is closed")
+        connection.commit()
+    except pymysql.err.Error as error:
+        code = error.args[0] if error.args and isinstance(error.args[0], int) else 0
+        if code not in _ERRORS_OF_ROWS:
+            raise
+        return str(code), str(error.args[1] if len(error.args) > 1 else error), ""
+    finally:
+        if connection.open:
+            connection.close()
+    return None
+
+
+def _statements(insert: str, attempt: int, batch: pa.RecordBatch) -> Iterator[str]:
+    columns = [_literals(column) for column in batch.columns]
+    rows: list[str] = []
+    length = 0
+    for values in zip(*columns, strict=True):
+        row = f"({attempt},{','.join(values)})"
+        if rows and (len(rows) == _ROWS or length + len(row) > _LONGEST):
+            yield insert + ",".join(rows)
+            rows, length = [], 0
+        rows.append(row)
+        length += len(row)
+    if rows:
+        yield insert + ",".join(rows)
+
+
+def _literals(column: pa.Array) -> Sequence[str]:
+    """Return the values as the database reads them in a session without escapes in texts."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    kind = column.type
+    if pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
+        return ["NULL" if value is None else f"X'{value.hex()}'" for value in column.to_pylist()]
+    if pa.types.is_boolean(kind):
+        return ["NULL" if value is None else str(int(value)) for value in column.to_pylist()]
+    if pa.types.is_timestamp(kind) and kind.tz is not None:
+        column = column.cast(pa.timestamp(kind.unit, "UTC")).cast(pa.timestamp(kind.unit))
+    texts = pc.cast(column, pa.string()).to_pylist()
+    if pa.types.is_integer(kind) or pa.types.is_decimal(kind) or pa.types.is_floating(kind):
+        return ["NULL" if text is None else text for text in texts]
+    return ["NULL" if text is None else "'" + text.replace("'", "''") + "'" for text in texts]
+
+
+def _not_a_number(batch: pa.RecordBatch) -> str | None:
+    """Return the name of a column with NaN or infinity, if there is one."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    for name, column in zip(batch.schema.names, batch.columns, strict=True):
+        if pa.types.is_floating(column.type) and pc.any(pc.invert(pc.is_finite(column))).as_py():
+            return str(name)
+    return None

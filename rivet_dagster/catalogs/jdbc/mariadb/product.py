@@ -1,0 +1,93 @@
+"""MariaDB as the catalog knows it: what it cannot do is refused when a project compiles."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from rivet_dagster.catalogs.capabilities.sources import Snapshot
+from rivet_dagster.catalogs.jdbc.database import Database
+from rivet_dagster.catalogs.jdbc.mariadb.columns import wrong_casts
+from rivet_dagster.catalogs.jdbc.mariadb.connection import MariaDatabase
+from rivet_dagster.catalogs.jdbc.mariadb.examining import examine
+from rivet_dagster.catalogs.jdbc.mariadb.kind import MariaKind
+from rivet_dagster.catalogs.jdbc.mariadb.locking import MariaReads
+from rivet_dagster.catalogs.jdbc.mariadb.reading import DRIVER, PACKAGE, MariaReader
+from rivet_dagster.catalogs.jdbc.options import LOCKED, READS, REPLACE_BY, wrong_source, wrong_target
+from rivet_dagster.catalogs.jdbc.product import Product
+from rivet_dagster.catalogs.jdbc.published.reader import Reader
+from rivet_dagster.entry_points import is_unexpanded
+from rivet_dagster.model.plugins import Wrong
+from rivet_dagster.model.write_strategy import WriteStrategy
+
+_ONE = "MariaDB shares no snapshot between connections: each query would see another moment"
+_CHOOSE = (
+    "Say it in the catalog: `reads: locked` keeps others from changing the tables that a group reads as long as it "
+    "reads them; with `reads: apart` each query of a run sees the moment at which it begins."
+)
+_LATE = "MariaDB does not tell which transactions are open, so that rows that are committed late could be missed"
+
+
+def _wrong_source(options: Mapping[str, Any], own: Mapping[str, Any]) -> Iterator[Wrong]:
+    yield from wrong_source(own)
+    yield from wrong_casts(own.get("casts"))
+    if READS not in options:
+        message = "MariaDB shares no snapshot between the queries of a run, and its catalog does not say how it reads"
+        yield Wrong("RVT-204", "catalog", message, _CHOOSE)
+    if str(own.get("partitions", 1)) != "1" and not is_unexpanded(own.get("partitions")):
+        message = f"`partitions` cannot be more than 1: {_ONE}"
+        yield Wrong("RVT-204", "options.partitions", message, "Leave `partitions` and `partition_by` out.")
+    if "changed_at" in own:
+        remedy = "Leave it out: then a row may be missed whose transaction takes longer than another."
+        yield Wrong("RVT-204", "options.changed_at", f"`changed_at` cannot be used: {_LATE}", remedy)
+
+
+def _wrong_target(options: Mapping[str, Any], own: Mapping[str, Any]) -> Iterator[Wrong]:
+    yield from wrong_target(own)
+    if REPLACE_BY in own:
+        message = (
+            f"`{REPLACE_BY}` cannot be used: MariaDB commits a RENAME TABLE at once, and what the run has published "
+            "could not be recorded in the same transaction"
+        )
+        yield Wrong("RVT-204", f"options.{REPLACE_BY}", message, "Leave it out: the rows are deleted and inserted.")
+
+
+def _refuses(strategy: WriteStrategy) -> str | None:
+    if strategy.options.get("on_schema_change") == "add":
+        return (
+            "cannot add columns when it publishes: MariaDB commits an ALTER TABLE at once, before the rows; change the "
+            "table by hand, and use `on_schema_change: fail` or `ignore`"
+        )
+    return None
+
+
+def _schema(options: Mapping[str, Any]) -> str:
+    if "schema" in options:
+        return str(options["schema"])
+    return MariaDatabase("", str(options.get("url", ""))).name
+
+
+def _snapshot(reader: Reader, tables: int, connections: int, options: Mapping[str, Any]) -> Snapshot:
+    assert isinstance(reader, MariaReader)
+    return MariaReads(reader, options.get(READS) == LOCKED)
+
+
+def _reader(database: Database, resolve: Any, driver: str) -> Reader:
+    return MariaReader(database, resolve, driver)
+
+
+MARIA = Product(
+    name="MariaDB",
+    driver=DRIVER,
+    package=PACKAGE,
+    kind=MariaKind(),
+    database=MariaDatabase,
+    schema=_schema,
+    reader=_reader,
+    snapshot=_snapshot,
+    examine=examine,
+    wrong_source=_wrong_source,
+    wrong_target=_wrong_target,
+    refuses=_refuses,
+    has_environments=False,
+)

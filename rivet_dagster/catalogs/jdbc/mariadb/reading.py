@@ -1,0 +1,133 @@
+"""Tables of MariaDB as relations that an engine reads, each by one query."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from rivet_dagster.catalogs.jdbc.database import Connection, Database
+from rivet_dagster.catalogs.jdbc.mariadb.columns import Column, ReadColumn, read_columns, table_columns
+from rivet_dagster.catalogs.jdbc.mariadb.table import VIEW, find_table, list_tables
+from rivet_dagster.catalogs.jdbc.options import FETCHED, SourceOptions
+from rivet_dagster.catalogs.jdbc.published.reader import Reader
+from rivet_dagster.errors import RivetError
+from rivet_dagster.model.relations import JdbcTable, Unreadable
+from rivet_dagster.sql.database_table import is_true, table_query
+from rivet_dagster.sql.database_writes import Name, greatest_value
+from rivet_dagster.sql.mariadb import DIALECT
+
+PACKAGE = "org.mariadb.jdbc:mariadb-java-client:3.5.6"
+DRIVER = "org.mariadb.jdbc.Driver"
+
+_NOT_PUSHED = frozenset({"timestamp", "float"})
+"""Types of Spark whose values it writes in another way than the database, in the conditions that it leaves to it."""
+
+_COUNTED = (
+    "SELECT coalesce(update_time, create_time), coalesce(auto_increment, 0), coalesce(table_rows, 0) "
+    "FROM information_schema.tables WHERE table_schema = %s AND table_name = %s"
+)
+_COLUMNS = (
+    "SELECT left(md5(group_concat(column_name, ' ', column_type ORDER BY ordinal_position)), 8) "
+    "FROM information_schema.columns WHERE table_schema = %s AND table_name = %s"
+)
+_REMEDY = "Name a column in `options: {version_by: ...}` of the source whose greatest value grows with each change."
+
+
+class MariaReader(Reader):
+    """Reads the tables of a database, by the names that ``resolve`` returns for those of sources and targets.
+
+    ``driver`` is the class of the JDBC driver.
+    """
+
+    def __init__(self, database: Database, resolve: Callable[[str], Name], driver: str) -> None:
+        self.database = database
+        self.resolve = resolve
+        self.driver = driver
+
+    def columns(self, table: str, options: Mapping[str, Any]) -> tuple[Mapping[str, str | None], dict[str, Unreadable]]:
+        """Return Spark's types of the columns that can be read, and the others. Raises RVT-403."""
+        with self.database.connect(f"the table {table}") as connection:
+            _, readable, unreadable = read_table(connection, self.resolve(table), SourceOptions.of(options))
+        return {column.selected.name: column.spark_type for column in readable}, unreadable
+
+    def table(self, connection: Connection, table: str, options: Mapping[str, Any]) -> JdbcTable:
+        """Return the relation of a table. Raises RVT-204, RVT-403."""
+        own, name = SourceOptions.of(options), self.resolve(table)
+        _, readable, unreadable = read_table(connection, name, own)
+        query = table_query(name, [column.selected for column in readable], DIALECT)
+        return self._relation(query, readable, own.fetch_size, unreadable)
+
+    def data_version(self, connection: Connection, name: Name, version_by: str | None) -> str:
+        """Return a text that changes when the data of a table changes, or its columns.
+
+        It is the greatest value of the column ``version_by``; without one the time of the last change, in seconds,
+        which the server forgets when it stops. Raises RVT-403 for a view without ``version_by``.
+        """
+        kind = find_table(connection, name)
+        columns = connection.execute(_COLUMNS, name).fetchone() or ()
+        if version_by is not None:
+            known = {column.name: column for column in table_columns(connection, name)}
+            if version_by not in known:
+                message = f"{'.'.join(name)} has no column '{version_by}', which `version_by` names"
+                raise RivetError("RVT-403", message, remediation=_REMEDY)
+            query = greatest_value(name, version_by, known[version_by].is_loose, DIALECT)
+            found = connection.execute(query).fetchone() or ()
+        elif kind == VIEW:
+            message = f"{'.'.join(name)} is a view: the database does not know when its rows have changed"
+            raise RivetError("RVT-403", message, remediation=_REMEDY)
+        else:
+            found = connection.execute(_COUNTED, name).fetchone() or ()
+        return "-".join("" if value is None else str(value) for value in (*found, *columns))
+
+    def tables(self, connection: Connection) -> list[tuple[str, str]]:
+        """Return schema and name of the tables and views that the user may read, in order."""
+        return list_tables(connection)
+
+    def current_rows(self, connection: Connection, name: Name, check: str, otherwise: str) -> JdbcTable:
+        """Return the relation of a table's rows, as long as the one value of the query ``check`` is true."""
+        _, readable, unreadable = read_table(connection, name, SourceOptions())
+        guard = is_true(check, otherwise, "SIGNED", DIALECT)
+        query = table_query(name, [column.selected for column in readable], DIALECT, only_if=guard)
+        return self._relation(query, readable, FETCHED, unreadable)
+
+    def staged_rows(
+        self, connection: Connection, name: Name, without: str, query: str | None = None, parts: int = 1
+    ) -> JdbcTable:
+        """Return the relation of the rows of a table, or of a query, but for the column ``without``."""
+        _, readable, unreadable = read_table(connection, name, SourceOptions())
+        read = [column for column in readable if column.selected.name != without]
+        rows = table_query(name if query is None else query, [column.selected for column in read], DIALECT)
+        return self._relation(rows, read, FETCHED, unreadable)
+
+    def _relation(
+        self, query: str, read: Sequence[ReadColumn], fetch_size: int, unreadable: Mapping[str, Unreadable]
+    ) -> JdbcTable:
+        types = ", ".join(f"`{_escaped(column.selected.name)}` {column.spark_type}" for column in read)
+        pushes = not _NOT_PUSHED & {column.spark_type for column in read}
+        return JdbcTable(
+            self.database.url,
+            query,
+            {
+                **self.database.properties,
+                "driver": self.driver,
+                "fetchsize": str(fetch_size),
+                "preferTimestampNTZ": "true",
+                "customSchema": types,
+                "pushDownPredicate": str(pushes).lower(),
+            },
+            takes_limit=True,
+            unreadable=unreadable,
+        )
+
+
+def read_table(
+    connection: Connection, name: Name, own: SourceOptions
+) -> tuple[list[Column], list[ReadColumn], dict[str, Unreadable]]:
+    """Return the columns of a table, how those are read that can be, and why the others cannot. Raises RVT-403."""
+    find_table(connection, name)
+    columns = table_columns(connection, name)
+    return (columns, *read_columns(columns, own.casts, ".".join(name)))
+
+
+def _escaped(name: str) -> str:
+    return name.replace("`", "``")

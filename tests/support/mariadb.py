@@ -1,0 +1,157 @@
+"""A MariaDB server on this machine, from Debian's package."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import pymysql
+
+from support.maven import missing
+
+USER, PASSWORD = "rivet", "pass/word"
+_SECONDS = 60
+_NO_SETTINGS: Mapping[str, str] = {}
+
+
+@dataclass(frozen=True)
+class MariaSchema:
+    """A database of the server."""
+
+    name: str
+    port: int
+    user: str = USER
+    password: str = PASSWORD
+
+    @property
+    def jdbc(self) -> str:
+        """The JDBC URL, without user and password."""
+        return f"jdbc:mariadb://127.0.0.1:{self.port}/{self.name}"
+
+    def connect(self) -> pymysql.connections.Connection[Any]:
+        """Return a connection, in UTC, with the server's own modes."""
+        settings: dict[str, Any] = {"autocommit": True, "init_command": "SET time_zone = '+00:00'"}
+        return pymysql.connect(
+            host="127.0.0.1",
+            port=self.port,
+            user=self.user,
+            password=self.password,
+            database=self.name,
+            charset="utf8mb4",
+            **settings,
+        )
+
+    def execute(self, *statements: str) -> None:
+        """Execute statements, each in a transaction of its own."""
+        with self.connect() as connection, connection.cursor() as cursor:
+            for statement in statements:
+                cursor.execute(statement)
+
+    def rows(self, query: str) -> list[tuple[Any, ...]]:
+        """Return the rows of a query."""
+        with self.connect() as connection, connection.cursor() as cursor:
+            cursor.execute(query)
+            return list(cursor.fetchall())
+
+
+@dataclass
+class MariaDB:
+    """A running server that ends with the tests; it listens on this machine alone."""
+
+    port: int
+    _numbers: Iterator[int] = field(default_factory=lambda: count(1))
+
+    def database(self) -> MariaSchema:
+        """Create a database without tables."""
+        database = MariaSchema(f"db{next(self._numbers)}", self.port)
+        MariaSchema("mysql", self.port).execute(f"CREATE DATABASE {database.name}")
+        return database
+
+
+@contextmanager
+def mariadb_server(further: Mapping[str, str] = _NO_SETTINGS) -> Iterator[MariaDB]:
+    """Yield a server with ``further`` settings; skip where MariaDB is not installed, and fail in CI."""
+    path = f"{os.environ.get('PATH', '')}:/usr/sbin"
+    server, install = (shutil.which(name, path=path) for name in ("mariadbd", "mariadb-install-db"))
+    if server is None or install is None:
+        missing("no MariaDB on this machine (Debian: apt-get install mariadb-server)")
+    # Not in a folder of pytest's, which nobody else may enter, and the server refuses to run as root.
+    with tempfile.TemporaryDirectory(prefix="rivet-mariadb-", ignore_cleanup_errors=True) as place:
+        folder = Path(place)
+        as_user = _as_other_user(folder)
+        data, log, first = folder / "data", folder / "server.log", folder / "first.sql"
+        command = [
+            install,
+            "--no-defaults",
+            f"--datadir={data}",
+            "--skip-test-db",
+            "--auth-root-authentication-method=normal",
+        ]
+        subprocess.run([*as_user, *command], check=True, capture_output=True, cwd=folder)
+        first.write_text(
+            f"CREATE USER '{USER}'@'127.0.0.1' IDENTIFIED BY '{PASSWORD}';\n"
+            f"GRANT ALL ON *.* TO '{USER}'@'127.0.0.1' WITH GRANT OPTION;\n"
+        )
+        first.chmod(0o644)
+        port = _free_port()
+        settings = {
+            "datadir": str(data),
+            "port": str(port),
+            "bind-address": "127.0.0.1",
+            "socket": str(folder / "socket"),
+            "pid-file": str(folder / "pid"),
+            "init-file": str(first),
+            "innodb-flush-log-at-trx-commit": "0",
+            "innodb-log-file-size": "32M",
+            "innodb-flush-method": "nosync",
+            "skip-name-resolve": "1",
+            **further,
+        }
+        command = [server, "--no-defaults", *(f"--{key}={value}" for key, value in settings.items())]
+        with log.open("w") as output:
+            running = subprocess.Popen(
+                [*as_user, *command], cwd=folder, stdout=output, stderr=output, start_new_session=True
+            )
+        try:
+            _wait_for(MariaSchema("mysql", port), running, log)
+            yield MariaDB(port)
+        finally:
+            running.terminate()
+            running.wait(60)
+
+
+def _as_other_user(folder: Path) -> Sequence[str]:
+    """Return what a command of root begins with, so that the owner of ``folder`` runs it."""
+    if os.geteuid() != 0:
+        return ()
+    shutil.chown(folder, "mysql", "mysql")
+    return ("setpriv", "--reuid=mysql", "--regid=mysql", "--init-groups", "--pdeathsig=TERM")
+
+
+def _free_port() -> int:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port: int = free.getsockname()[1]
+        return port
+
+
+def _wait_for(database: MariaSchema, server: subprocess.Popen[bytes], log: Path) -> None:
+    deadline = time.monotonic() + _SECONDS
+    while True:
+        try:
+            database.connect().close()
+            return
+        except pymysql.err.OperationalError:
+            assert server.poll() is None, log.read_text()
+            assert time.monotonic() < deadline, log.read_text()
+            time.sleep(0.1)
