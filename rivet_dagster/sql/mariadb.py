@@ -29,7 +29,10 @@ def to_sql(tree: exp.Expr, dialect: str) -> str:
     """
     if dialect != DIALECT:
         return tree.sql(dialect=dialect)
-    return tree.transform(_of_mariadb).sql(dialect=_PARENT)
+    changed = tree.transform(_with_plain_texts)
+    for node in list(changed.walk()):
+        _change(node)
+    return changed.sql(dialect=_PARENT)
 
 
 def parent_of(dialect: str) -> str:
@@ -48,21 +51,23 @@ def failing(text: exp.Expr, type_: str) -> exp.Expr:
     return exp.Cast(this=too_large, to=exp.Var(this=type_))
 
 
-def _of_mariadb(node: exp.Expr) -> exp.Expr:
+def _with_plain_texts(node: exp.Expr) -> exp.Expr:
     if isinstance(node, exp.Literal) and node.is_string:
         return exp.Var(this="'" + node.name.replace("'", "''") + "'")
-    if isinstance(node, exp.Collate) and node.expression.name == "C":
-        text = exp.Cast(this=node.this, to=_type("CHAR CHARACTER SET utf8mb4"))
-        return exp.Collate(this=text, expression=exp.Var(this="utf8mb4_nopad_bin"))
-    if isinstance(node, exp.Cast) and isinstance(node.args["to"], exp.Var):
-        return exp.Cast(this=node.this, to=_type(node.args["to"].name))
-    if isinstance(node, exp.Delete) and node.this.alias:
-        target = node.this.copy()
-        named = exp.Table(this=target.args["alias"].this.copy())
-        for other in node.args.get("using") or ():
-            target.append("joins", exp.Join(this=other, kind="CROSS"))
-        return exp.Delete(tables=[named], this=target, where=node.args.get("where"))
     return node
+
+
+def _change(node: exp.Expr) -> None:
+    if isinstance(node, exp.Collate) and node.expression.name == "C":
+        node.set("this", exp.Cast(this=node.this, to=_type("CHAR CHARACTER SET utf8mb4")))
+        node.set("expression", exp.Var(this="utf8mb4_nopad_bin"))
+    elif isinstance(node, exp.Cast) and isinstance(node.args["to"], exp.Var):
+        node.set("to", _type(node.args["to"].name))
+    elif isinstance(node, exp.Delete) and node.this.alias:
+        target = node.this
+        node.set("tables", [exp.Table(this=target.args["alias"].this.copy())])
+        for other in node.args.pop("using", None) or ():
+            target.append("joins", exp.Join(this=other, kind="CROSS"))
 
 
 def _type(text: str) -> exp.DataType:
