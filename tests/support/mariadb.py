@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import os
 import shutil
 import socket
@@ -17,11 +18,13 @@ from typing import Any
 
 import pymysql
 
+from support.folders import PROFILES, Files
 from support.maven import missing
 
 USER, PASSWORD = "rivet", "pass/word"
 _SECONDS = 60
 _NO_SETTINGS: Mapping[str, str] = {}
+_NO_OPTIONS: Mapping[str, Any] = {}
 
 
 @dataclass(frozen=True)
@@ -155,3 +158,28 @@ def _wait_for(database: MariaSchema, server: subprocess.Popen[bytes], log: Path)
             assert server.poll() is None, log.read_text()
             assert time.monotonic() < deadline, log.read_text()
             time.sleep(0.1)
+
+
+def profiles(database: MariaSchema, **options: Any) -> dict[str, Any]:
+    """Return profiles with a catalog `shop`, the database, beside the usual ones."""
+    found = copy.deepcopy(PROFILES)
+    shop = {"type": "jdbc", "url": database.jdbc, "user": database.user, "password": database.password}
+    found["default"]["catalogs"]["shop"] = {**shop, "reads": "locked", **options}
+    found["default"]["engines"][0]["catalogs"].append("shop")
+    return found
+
+
+def reading(database: MariaSchema, query: str, sources: Mapping[str, Mapping[str, Any]], **options: Any) -> Files:
+    """Return a project that publishes the rows of a query of sources as the table `read` of folders."""
+    files = {f"sources/{name}.yaml": content for name, content in sources.items()}
+    return {
+        "profiles.yaml": profiles(database, **options),
+        "joints/read.sql": f"-- rivet:catalog: lake\n{query}",
+        **files,
+    }
+
+
+def publishing(database: MariaSchema, query: str, /, catalog: Mapping[str, Any] = _NO_OPTIONS, **fields: Any) -> Files:
+    """Return a project that publishes the rows of a query as the table `orders` of the database."""
+    sink = {"type": "sink", "catalog": "shop", "table": "orders", "upstream": ["made"], **fields}
+    return {"profiles.yaml": profiles(database, **catalog), "joints/made.sql": query, "sinks/orders.yaml": sink}

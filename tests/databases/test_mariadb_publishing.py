@@ -1,0 +1,203 @@
+"""Tables that a project publishes in MariaDB: what readers see, what the database keeps, and what is refused."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+import pytest
+from support.folders import ProjectFolder
+from support.mariadb import MariaSchema, publishing
+
+from rivet_dagster import compile_directory
+from rivet_dagster.catalogs.jdbc.mariadb.connection import MariaConnection
+from rivet_dagster.errors import RivetError
+
+ROWS = "SELECT id, id * 2 AS n, concat('it''s \\\\ ', id) AS `order` FROM range({})"
+MERGE = {"mode": "merge", "key_columns": ["key"]}
+
+
+@pytest.fixture
+def database(mariadb) -> MariaSchema:
+    return mariadb.database()
+
+
+def leftovers(database: MariaSchema) -> list[str]:
+    """Return the tables of staged rows."""
+    query = "SELECT table_name FROM information_schema.tables WHERE table_schema = database() AND table_name REGEXP "
+    return [name for (name,) in database.rows(f"{query} '^rivet_[0-9a-f]{{12}}'")]
+
+
+def test_a_replaced_table_keeps_what_belongs_to_it(project, database):
+    """Views, constraints, indexes, triggers and numbers that count up stay; readers see no empty table."""
+    database.execute(
+        "CREATE TABLE orders (number int AUTO_INCREMENT PRIMARY KEY, id bigint UNIQUE, n bigint CHECK (n >= 0), "
+        "`order` varchar(50) CHARACTER SET latin1, twice bigint AS (n * 2) STORED)",
+        "CREATE INDEX by_n ON orders (n)",
+        "CREATE VIEW seen AS SELECT id, n FROM orders",
+        "INSERT INTO orders (id, n) VALUES (100, 1)",
+    )
+    folder = project(publishing(database, ROWS.format(10), adopt=True))
+    counts: set[int] = set()
+    stop = threading.Event()
+    reader = threading.Thread(target=lambda: read_counts(database, counts, stop))
+    reader.start()
+    result = folder.run("orders")
+    stop.set()
+    reader.join()
+    assert counts <= {1, 10}
+    assert (result.rows.inserted, result.rows.deleted, result.rows.total) == (10, 1, 10)
+    assert database.rows("SELECT count(*), CAST(sum(n) AS SIGNED), min(number) FROM orders") == [(10, 90, 2)]
+    assert database.rows("SELECT `order`, twice FROM orders WHERE id = 3") == [("it's \\ 3", 12)]
+    assert database.rows("SELECT count(*) FROM seen") == [(10,)]
+    assert leftovers(database) == []
+    with pytest.raises(RivetError, match="the database refuses a row") as caught:
+        folder.write(publishing(database, "SELECT id, -1L AS n, 'x' AS `order` FROM range(3)", adopt=True)).run(
+            "orders"
+        )
+    assert caught.value.code == "RVT-527"
+    assert database.rows("SELECT count(*) FROM orders") == [(10,)]
+
+
+def read_counts(database: MariaSchema, counts: set[int], stop: threading.Event) -> None:
+    while not stop.is_set():
+        counts.update(count for (count,) in database.rows("SELECT count(*) FROM orders"))
+        time.sleep(0.01)
+
+
+def test_a_first_version_that_is_not_published_leaves_no_table(project, database):
+    """The gate counts in the database what it judges as Spark does: by the bytes of texts."""
+    query = "SELECT * FROM VALUES (1L, 'a'), (2L, 'A'), (3L, 'a '), (4L, 'a') AS t(id, state)"
+    checks = [
+        {"type": "not_null", "columns": ["id"]},
+        {"type": "unique", "columns": ["state"]},
+        {"type": "accepted_values", "column": "state", "values": ["a"]},
+    ]
+    folder = project(publishing(database, query, quality={"assertions": checks}))
+    result = folder.run("orders")
+    assert [(check.check.kind, check.violations) for check in result.checks] == [
+        ("not_null", 0),
+        ("unique", 1),
+        ("accepted_values", 2),
+    ]
+    assert database.rows("SHOW TABLES LIKE 'orders'") == []
+    assert leftovers(database) == []
+
+
+def test_keys_are_compared_by_their_bytes(project, database):
+    """Although the column's collation takes upper and lower case, and trailing spaces, for equal."""
+    database.execute(
+        "CREATE TABLE orders (`key` varchar(20) COLLATE utf8mb4_general_ci, n bigint)",
+        "CREATE INDEX by_key ON orders (`key`)",
+        "INSERT INTO orders VALUES ('a', 1), ('A', 2), ('a ', 3), (NULL, 4), ('same', 5)",
+    )
+    batch = "SELECT * FROM VALUES ('A', 20L), (NULL, 40L), ('b', 6L), ('B', 7L), ('same', 5L) AS t(key, n)"
+    folder = project(publishing(database, batch, adopt=True, write_strategy=MERGE))
+    result = folder.run("orders")
+    assert (result.rows.inserted, result.rows.updated, result.rows.total) == (2, 2, 7)
+    expected = {("a", 1), ("A", 20), ("a ", 3), (None, 40), ("same", 5), ("b", 6), ("B", 7)}
+    assert set(database.rows("SELECT * FROM orders")) == expected
+
+
+def test_columns_are_never_changed(project, database):
+    """They would be committed before the rows: told when it runs, and `add` when the project compiles."""
+    folder = project(publishing(database, ROWS.format(3)))
+    folder.run("orders")
+    with pytest.raises(RivetError, match="commits a change of columns at once") as caught:
+        folder.write(publishing(database, "SELECT id, 1L AS other FROM range(3)")).run("orders")
+    assert caught.value.code == "RVT-514"
+    assert database.rows("SELECT count(*) FROM orders") == [(3,)]
+    assert leftovers(database) == []
+
+
+@pytest.mark.parametrize(
+    ("fields", "code", "told"),
+    [
+        ({"write_strategy": {"mode": "append", "on_schema_change": "add"}}, "RVT-312", "cannot add columns"),
+        ({"options": {"replace_by": "swap"}}, "RVT-204", "commits a RENAME TABLE at once"),
+    ],
+)
+def test_what_mariadb_cannot_do_is_refused_when_the_project_compiles(tmp_path, fields, code, told):
+    files = publishing(MariaSchema("shop", 3306), ROWS.format(3), **fields)
+    (error,) = compile_directory(ProjectFolder(tmp_path, files).root).errors
+    assert (error.code, told in error.message) == (code, True)
+
+
+def test_errors_of_rows_are_published_with_the_rows(project, database):
+    query = "SELECT id, 10 DIV (id - {}) AS part FROM range(4)"
+    folder = project(publishing(database, query.format(2), on_error="quarantine"))
+    assert folder.run("orders").rows.total == 3
+    assert database.rows("SELECT code FROM orders__errors") == [("DIVIDE_BY_ZERO",)]
+    folder.write(publishing(database, query.format(9), on_error="quarantine")).run("orders")
+    assert database.rows("SELECT count(*) FROM orders__errors") == [(0,)]
+    folder.write(publishing(database, query.format(9))).run("orders")
+    assert leftovers(database) == []
+
+
+def test_an_answer_to_the_commit_that_is_lost_is_looked_up(project, database, monkeypatch):
+    """Once it has been carried out, and once it has not."""
+    folder = project(publishing(database, ROWS.format(3)))
+    execute = MariaConnection.execute
+
+    def lost(before: bool):
+        def executed(self, query, params=None):
+            if query != "COMMIT" or self._own.server_status is None or not lost_now:
+                return execute(self, query, params)
+            lost_now.clear()
+            if not before:
+                execute(self, query, params)
+            self._own._force_close()
+            return execute(self, "SELECT 1")
+
+        return executed
+
+    # The first transaction that is begun by hand is that of the publication.
+    begun = []
+    lost_now: list[bool] = []
+
+    def watched(before: bool):
+        inner = lost(before)
+
+        def executed(self, query, params=None):
+            if isinstance(query, str) and "'published'" in query and query.startswith("UPDATE") and not begun:
+                begun.append(True)
+                lost_now.append(True)
+            return inner(self, query, params)
+
+        return executed
+
+    monkeypatch.setattr(MariaConnection, "execute", watched(before=False))
+    assert folder.run("orders").rows.total == 3
+    assert begun
+    assert database.rows("SELECT count(*) FROM orders") == [(3,)]
+    begun.clear()
+    monkeypatch.setattr(MariaConnection, "execute", watched(before=True))
+    with pytest.raises(RivetError) as caught:
+        folder.write(publishing(database, ROWS.format(5))).run("orders")
+    assert caught.value.code == "RVT-510"
+    monkeypatch.undo()
+    assert database.rows("SELECT count(*) FROM orders") == [(3,)]
+
+
+def test_a_lock_that_somebody_holds_is_waited_for_no_longer_than_said(project, database, monkeypatch):
+    folder = project(publishing(database, ROWS.format(3)))
+    folder.run("orders")
+    monkeypatch.setattr("rivet_dagster.catalogs.jdbc.mariadb.kind.LOCK_SECONDS", 1)
+    with database.connect() as connection, connection.cursor() as cursor:
+        connection.autocommit(False)
+        cursor.execute("UPDATE orders SET n = 5 WHERE id = 1")
+        with pytest.raises(RivetError, match="another session has held a lock") as caught:
+            folder.run("orders")
+    assert caught.value.code == "RVT-404"
+    assert folder.run("orders").rows.total == 3
+
+
+def test_values_that_the_database_has_not(project, database):
+    for value, told in [("double('NaN')", "NaN and infinity"), ("timestamp'2100-01-01 00:00:00'", "does not fit")]:
+        with pytest.raises(RivetError, match=told) as caught:
+            project(publishing(database, f"SELECT 1L AS id, {value} AS v")).run("orders")
+        assert caught.value.code == "RVT-527"
+    with pytest.raises(RivetError, match="which the database has not") as caught:
+        project(publishing(database, "SELECT 1L AS id, array(1) AS v")).run("orders")
+    assert caught.value.code == "RVT-422"
+    assert leftovers(database) == []
