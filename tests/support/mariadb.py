@@ -77,7 +77,7 @@ class MariaDB:
     def database(self) -> MariaSchema:
         """Create a database without tables."""
         database = MariaSchema(f"db{next(self._numbers)}", self.port)
-        MariaSchema("mysql", self.port).execute(f"CREATE DATABASE {database.name}")
+        MariaSchema("mysql", self.port).execute(f"CREATE DATABASE {database.name} CHARACTER SET utf8mb4")
         return database
 
 

@@ -112,6 +112,13 @@ class Snapshot(ABC):
     def lost(self) -> RivetError | None:
         """Return why the snapshot cannot be read any more, although nobody has closed it; None if it can."""
 
+    def broken(self) -> RivetError | None:
+        """Return why what has been read may not be of one moment; None, as by default, if that raises an error itself.
+
+        It is called after the last read, and before anything is published.
+        """
+        return None
+
     @abstractmethod
     def close(self) -> None:
         """End the snapshot; it can be called more than once."""

@@ -45,6 +45,13 @@ class Snapshots:
         while self._held:
             self._held.popitem()[1].close()
 
+    def finish(self) -> None:
+        """End the snapshots that are held, after the last read. Raises RVT-510 if one had ended before."""
+        broken = next((why for snapshot in self._held.values() if (why := snapshot.broken()) is not None), None)
+        self.release()
+        if broken is not None:
+            raise broken
+
     @contextmanager
     def held(self) -> Iterator[None]:
         """Release the snapshots at the end of the block; an error in it names one that has been lost meanwhile."""
@@ -55,6 +62,8 @@ class Snapshots:
             if lost is None:
                 raise
             raise lost from error
+        else:
+            self.finish()
         finally:
             self.release()
 

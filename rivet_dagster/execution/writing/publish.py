@@ -141,7 +141,7 @@ class _Attempt:
             if not isinstance(target.write, ReplaceAll):  # then the table also has rows of its base
                 counts = self._partition_rows(whole)
         run.runtime.check_interrupt()
-        run.snapshots.release()  # nothing of the sources is read from here on
+        run.snapshots.finish()  # nothing of the sources is read from here on
         with clock.phase(PUBLISH):
             published = self._commit(transaction, {**run.inputs, **consumed_files(landed)})
         return GroupResult(

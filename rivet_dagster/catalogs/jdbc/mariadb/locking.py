@@ -64,6 +64,10 @@ class MariaReads(Snapshot):
         message = f"the connection that held the lock on a table of {self._reader.database.uri} has ended: {self._end}"
         return RivetError("RVT-510", message)
 
+    def broken(self) -> RivetError | None:
+        """Return RVT-510 if a lock has been lost: the reads themselves do not notice."""
+        return self.lost()
+
     def close(self) -> None:
         """Release the locks."""
         while self._locked:
