@@ -41,7 +41,7 @@ def copy_rows(login: Mapping[str, Any], statement: str, fence: str, batches: Ite
     ``statement`` is the COPY, in the text format, of ATTEMPT and the columns of the batches in their order. The query
     ``fence`` returns a row as long as rows may still be added to the table; it locks what says so until the end of the
     transaction, in which all rows of the call are copied. An error that another attempt would have, too, is returned;
-    psycopg's OperationalError, as of a lost connection, is raised.
+    that of a lost connection is raised.
     """
     import psycopg
 
@@ -59,9 +59,9 @@ def copy_rows(login: Mapping[str, Any], statement: str, fence: str, batches: Ite
                     count += part.num_rows
             if connection.execute(fence).fetchone() is None:
                 raise RuntimeError("the rows came too late: the table of staged rows is closed")
-    except psycopg.OperationalError:
-        raise
     except psycopg.Error as error:
+        if error.sqlstate is None or error.sqlstate.startswith(("08", "57")):
+            raise
         found = _COLUMN.search(error.diag.context or "")
         message = error.diag.message_primary or str(error)
         return pickle.dumps((attempt, 0, {}, (error.sqlstate or "", message, found[1] if found else "")))

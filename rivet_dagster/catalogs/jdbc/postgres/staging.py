@@ -154,7 +154,8 @@ class Staging:
         login = {**self.database.arguments, "application_name": WRITER}
         copy = _copy_statement(name, [ATTEMPT, *(column.name for column in written)])
         task = partial(copy_rows, login, copy, self.records.is_open(name))
-        results = session.run_tasks(frame, task, max(1, self.connections - 1), context.progress)
+        with self.database.translate_write_errors(self.table):  # of an engine whose tasks are in this process
+            results = session.run_tasks(frame, task, max(1, self.connections - 1), context.progress)
         return [pickle.loads(result) for result in results]
 
     def _keep(self, connection: psycopg.Connection[Any], name: Name, rows: int, attempts: list[int]) -> None:
@@ -175,6 +176,8 @@ class Staging:
         state, message, column = error
         if state == "42P01":  # the table is gone: a sweep has taken the run for dead
             return RivetError("RVT-406", f"the staged rows of '{self.table}' have been swept away")
+        if not state.startswith(("22", "23")):
+            return RivetError("RVT-404", f"the database refuses the rows of '{self.table}': {message}")
         what = message if shows_values or not state.startswith("22") else "a value does not fit"
         where = f"the column '{column}' of " if column else ""
         text = f"the database does not take a row of {where}'{self.table}': {what}"
