@@ -193,7 +193,10 @@ def test_a_lock_that_somebody_holds_is_waited_for_no_longer_than_said(project, d
 
 
 def test_values_that_the_database_has_not(project, database):
-    for value, told in [("double('NaN')", "NaN and infinity"), ("timestamp'2100-01-01 00:00:00'", "Incorrect datetime value")]:
+    for value, told in [
+        ("double('NaN')", "NaN and infinity"),
+        ("timestamp'2100-01-01 00:00:00'", "Incorrect datetime value"),
+    ]:
         with pytest.raises(RivetError, match=told) as caught:
             project(publishing(database, f"SELECT 1L AS id, {value} AS v")).run("orders")
         assert caught.value.code == "RVT-527"

@@ -48,9 +48,8 @@ _LOCKS = frozenset({1205, 1213, 1020})
 _RIGHTS = frozenset({1044, 1045, 1142, 1143, 1227, 1370, 1698})
 _READ_ONLY = frozenset({1290, 1836, 1792})
 _FULL = frozenset({1021, 1114, 3})
-_ROWS = frozenset(
-    {1048, 1062, 1264, 1265, 1292, 1364, 1366, 1406, 1451, 1452, 1526, 1690, 1906, 3819, 4025, 1022, 1118}
-)
+ROWS = frozenset({1048, 1062, 1264, 1265, 1292, 1364, 1366, 1406, 1451, 1452, 1526, 1690, 1906, 3819, 4025, 1022, 1118})
+"""The numbers of errors about the values of a row."""
 _MISSING = frozenset({1146, 1049, 1054})
 _DUPLICATE = 1062
 
@@ -205,7 +204,7 @@ class MariaDatabase(Database):
             return RivetError("RVT-404", f"{about}: access is refused: {text}", remediation=LOG_IN)
         if code in _FULL:
             return RivetError("RVT-404", f"{about}: the database's disk is full: {text}", remediation=SPACE)
-        if code in _ROWS:
+        if code in ROWS:
             return RivetError("RVT-527", f"{about}: the database refuses a row: {without_values(text)}")
         return RivetError("RVT-404", f"{about}: the database refuses it: {text}", remediation=REFUSED)
 

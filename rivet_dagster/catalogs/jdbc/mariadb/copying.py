@@ -15,9 +15,8 @@ _ROWS = 1_000
 """How many rows a statement has at most."""
 _LONGEST = 2**20
 """How many characters of rows a statement has at most, but for a single row."""
-_ERRORS_OF_ROWS = frozenset(
-    {1048, 1054, 1062, 1146, 1153, 1264, 1265, 1292, 1364, 1366, 1406, 1690, 1118, 1142, 1114, 4025, 3819}
-)
+_LOST = frozenset({0, 1053, 1205, 1213, 1927, 2002, 2003, 2005, 2006, 2013, 2055})
+"""Errors that another attempt need not have."""
 
 
 def insert_rows(
@@ -25,7 +24,7 @@ def insert_rows(
 ) -> tuple[str, str, str] | None:
     """Copy the rows of ``batches``, as ``copy_rows`` has it; ``insert`` is the statement as far as VALUES.
 
-    PyMySQL's errors that are not about a row, as of a lost connection, are raised.
+    The error of a lost connection, or of a lock, is raised.
     """
     import pymysql
 
@@ -44,7 +43,7 @@ def insert_rows(
         connection.commit()
     except pymysql.err.Error as error:
         code = error.args[0] if error.args and isinstance(error.args[0], int) else 0
-        if code not in _ERRORS_OF_ROWS:
+        if code in _LOST:
             raise
         return str(code), str(error.args[1] if len(error.args) > 1 else error), ""
     finally:

@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 
 from rivet_dagster.catalogs.jdbc.database import LOCK_SECONDS, Connection, Database
 from rivet_dagster.catalogs.jdbc.mariadb.columns import Column
+from rivet_dagster.catalogs.jdbc.mariadb.connection import ROWS
 from rivet_dagster.catalogs.jdbc.mariadb.copying import insert_rows
 from rivet_dagster.catalogs.jdbc.mariadb.reading import read_table
 from rivet_dagster.catalogs.jdbc.mariadb.table import VIEW, lookup_table
@@ -131,6 +132,10 @@ class MariaKind(DatabaseKind):
     def is_gone(self, state: str) -> bool:
         """Return whether it is ER_NO_SUCH_TABLE."""
         return state == _NO_TABLE
+
+    def is_about_row(self, state: str) -> bool:
+        """Return whether it is an error about values, or the violation of a constraint."""
+        return int(state) in ROWS
 
     def shows_values(self, state: str) -> bool:
         """Return whether the message quotes a value."""

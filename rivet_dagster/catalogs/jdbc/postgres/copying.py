@@ -23,7 +23,7 @@ def copy_lines(
 ) -> tuple[str, str, str] | None:
     """Copy the rows of ``batches``, as ``copy_rows`` has it, by ``statement``: a COPY in the text format.
 
-    psycopg's OperationalError, as of a lost connection, is raised.
+    The error of a lost connection is raised.
     """
     import psycopg
 
@@ -34,9 +34,9 @@ def copy_lines(
                     copy.write(_lines(attempt, batch))
             if connection.execute(fence).fetchone() is None:
                 raise RuntimeError("the rows came too late: the table of staged rows is closed")
-    except psycopg.OperationalError:
-        raise
     except psycopg.Error as error:
+        if error.sqlstate is None or error.sqlstate.startswith(("08", "57")):
+            raise
         found = _COLUMN.search(error.diag.context or "")
         message = error.diag.message_primary or str(error)
         return error.sqlstate or "", message, found[1] if found else ""

@@ -72,6 +72,10 @@ class PostgresKind(DatabaseKind):
         """Return whether it is undefined_table."""
         return state == "42P01"
 
+    def is_about_row(self, state: str) -> bool:
+        """Return whether it is a data exception, or the violation of a constraint."""
+        return state.startswith(("22", "23"))
+
     def shows_values(self, state: str) -> bool:
         """Return whether it is a data exception."""
         return state.startswith("22")

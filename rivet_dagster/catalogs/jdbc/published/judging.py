@@ -9,7 +9,7 @@ from rivet_dagster.catalogs.jdbc.database import Connection
 from rivet_dagster.model.check_plan import CompiledCheck
 from rivet_dagster.model.relations import JdbcTable
 from rivet_dagster.model.storage import StoredRows
-from rivet_dagster.sql.database_checks import aggregates_of, count_duplicates, count_nulls, count_others
+from rivet_dagster.sql.database_checks import aggregates_of, count_duplicates, count_nulls, count_others, count_surplus
 
 _WHOLE = frozenset({"tinyint", "smallint", "int", "bigint"})
 
@@ -32,6 +32,8 @@ def count_violations(
             aggregates[check.name] = count_nulls(names)
         elif check.kind == "accepted_values" and _have_type(check.options, types[check.columns[0].lower()][1]):
             aggregates[check.name] = count_others(names[0], check.options["values"])
+        elif check.kind == "unique" and len(names) == 1:
+            aggregates[check.name] = count_surplus(names[0])
         elif check.kind == "unique":
             (surplus,) = connection.execute(count_duplicates(source, names, dialect)).fetchone() or (0,)
             found[check.name] = int(surplus)

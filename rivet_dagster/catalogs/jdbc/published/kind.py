@@ -73,6 +73,10 @@ class DatabaseKind(ABC):
         """Return whether an error of a ``copying.Result`` says that the table is not there."""
 
     @abstractmethod
+    def is_about_row(self, state: str) -> bool:
+        """Return whether such an error is about the values of a row."""
+
+    @abstractmethod
     def shows_values(self, state: str) -> bool:
         """Return whether the message of such an error may have values of the row."""
 

@@ -150,7 +150,8 @@ class Staging:
     ) -> list[Result]:
         names = [column.name for column in written]
         task = self.kind.copy_task(self.database, name, names, self.records.is_open(name))
-        results = session.run_tasks(frame, task, max(1, self.connections - 1), context.progress)
+        with self.database.translate_write_errors(self.table):  # of an engine whose tasks are in this process
+            results = session.run_tasks(frame, task, max(1, self.connections - 1), context.progress)
         return [pickle.loads(result) for result in results]
 
     def _keep(self, connection: Connection, name: Name, rows: int, attempts: list[int]) -> None:
@@ -168,6 +169,8 @@ class Staging:
         state, message, column = error
         if self.kind.is_gone(state):  # the table is gone: a sweep has taken the run for dead
             return RivetError("RVT-406", f"the staged rows of '{self.table}' have been swept away")
+        if not self.kind.is_about_row(state):
+            return RivetError("RVT-404", f"the database refuses the rows of '{self.table}': {message}")
         what = message if shows_values or not self.kind.shows_values(state) else "a value does not fit"
         where = f"the column '{column}' of " if column else ""
         text = f"the database does not take a row of {where}'{self.table}': {what}"

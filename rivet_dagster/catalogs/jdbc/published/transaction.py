@@ -17,7 +17,7 @@ from rivet_dagster.catalogs.jdbc.published.publishing import Publication
 from rivet_dagster.catalogs.jdbc.published.records import swept_away
 from rivet_dagster.catalogs.jdbc.published.staging import StagedTable, Staging
 from rivet_dagster.catalogs.jdbc.published.stored_version import STAGED, WITHHELD, StoredVersion
-from rivet_dagster.catalogs.jdbc.published.writing import DatabaseWrite, StagedWrite
+from rivet_dagster.catalogs.jdbc.published.writing import DatabaseWrite, StagedWrite, WholeRows
 from rivet_dagster.catalogs.manifest import Manifest
 from rivet_dagster.engines.contract import EngineSession, Frame
 from rivet_dagster.errors import RivetError
@@ -143,6 +143,8 @@ class DatabaseTransaction(StagedTransaction, VersionTransaction, ErrorTransactio
         self._prepare(identity, made, Record(0))
         (stored,) = self._tables.publish([self.publication])
         published = self._tables.published(self.table, stored)
+        if self._written is not None and isinstance(self._written.whole, WholeRows):
+            self._written.whole.settle(published.statistics)
         self._clean_up()
         return published
 

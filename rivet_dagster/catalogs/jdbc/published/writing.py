@@ -80,6 +80,10 @@ class WholeRows(StoredRows):
         counted: Statistics = self.__dict__["_statistics"]()
         return counted
 
+    def settle(self, statistics: Statistics) -> None:
+        """Have these be the statistics from now on, since the rows are those of a published table."""
+        self.__dict__["statistics"] = statistics
+
 
 @dataclass(frozen=True)
 class StagedWrite:

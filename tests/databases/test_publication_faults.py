@@ -1,0 +1,340 @@
+"""Publications while others read, lock, crash and fill the disk: readers see one version, whole, or the one before."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pyarrow as pa
+import pytest
+from support.databases import DatabaseSession, execute, rows
+from support.postgres import Database, Postgres, postgres_server
+from support.postgres_proxy import postgres_proxy
+from support.torture import examples
+
+from rivet_dagster.catalogs.jdbc import JdbcCatalog
+from rivet_dagster.catalogs.jdbc.published import publishing
+from rivet_dagster.errors import RivetError
+from rivet_dagster.model.profile import CatalogSpec
+from rivet_dagster.model.write_plan import Append, ReplaceAll, Upsert, WritePlan
+
+ROWS = 200
+BY_ID = Upsert(keys=("id",))
+
+
+@pytest.fixture
+def database(postgres) -> Database:
+    return postgres.database()
+
+
+@pytest.fixture
+def session(database: Database) -> Iterator[DatabaseSession]:
+    with DatabaseSession(database) as session:
+        yield session
+
+
+def catalog_of(database: Database, port: int | None = None) -> JdbcCatalog:
+    url = f"jdbc:postgresql://127.0.0.1:{port or database.port}/{database.name}"
+    options = {"url": url, "user": database.user, "password": database.password}
+    return JdbcCatalog(CatalogSpec("shop", "jdbc", options), Path())
+
+
+def batch(value: int, count: int = ROWS, first: int = 0) -> pa.Table:
+    """Return rows that all have the same value."""
+    return pa.table(
+        {"id": pa.array(range(first, first + count), pa.int64()), "n": pa.array([value] * count, pa.int64())}
+    )
+
+
+def staged(catalog: JdbcCatalog, session: DatabaseSession, plan: WritePlan, value: int, count: int = ROWS) -> Any:
+    transaction = catalog.begin("orders", session)
+    transaction.write(plan, session.from_value(batch(value, count)))
+    return transaction
+
+
+def publish(catalog: JdbcCatalog, session: DatabaseSession, plan: WritePlan, value: int, identity: str = "run") -> None:
+    with staged(catalog, session, plan, value) as transaction:
+        transaction.commit(identity)
+
+
+def refused(call: Callable[[], object]) -> RivetError:
+    with pytest.raises(RivetError) as caught:
+        call()
+    return caught.value
+
+
+def leftovers(database: Database) -> list[str]:
+    return [name for (name,) in rows(database, r"SELECT relname FROM pg_class WHERE relname ~ '^rivet_[0-9a-f]{12}'")]
+
+
+@contextmanager
+def readers(database: Database, isolation: psycopg.IsolationLevel) -> Iterator[list[tuple[int, ...]]]:
+    """Read the table again and again, twice in a transaction; yield what was seen in each of them."""
+    stop, seen = threading.Event(), list[tuple[int, ...]]()
+
+    def read() -> None:
+        with psycopg.connect(database.dsn) as connection:
+            connection.isolation_level = isolation
+            while not stop.is_set():
+                found = [connection.execute("SELECT count(*), min(n), max(n) FROM orders").fetchone() for _ in range(2)]
+                connection.commit()
+                seen.append((*found[0], *found[1]))
+                time.sleep(0.01)  # this process publishes, too
+
+    threads = [threading.Thread(target=read) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    try:
+        yield seen
+    finally:
+        stop.set()
+        for thread in threads:
+            thread.join()
+
+
+@pytest.mark.parametrize("plan", [ReplaceAll(), BY_ID], ids=["replace", "merge"])
+def test_readers_see_one_version_at_a_time(database, session, plan):
+    """All rows have one value, in every transaction; one that began earlier sees the same rows to its end."""
+    catalog = catalog_of(database)
+    publish(catalog, session, plan, 0, "first")
+    with ExitStack() as stack:
+        levels = psycopg.IsolationLevel.READ_COMMITTED, psycopg.IsolationLevel.REPEATABLE_READ
+        committed, repeatable = [stack.enter_context(readers(database, level)) for level in levels]
+        for value in range(1, examples(15, 1_000)):
+            publish(catalog, session, plan, value, str(value))
+    for seen in (committed, repeatable):
+        assert {row[0] for row in seen} | {row[3] for row in seen} == {ROWS}
+        assert [row for row in seen if row[1] != row[2] or row[4] != row[5]] == []
+    assert [row for row in repeatable if row[:3] != row[3:]] == []
+    assert len({row[1] for row in committed}) > 5
+    assert leftovers(database) == []
+
+
+def test_two_runs_at_once(database, session):
+    """One of them is overtaken, whoever commits first: rows are never added twice, or mixed."""
+    catalog = catalog_of(database)
+    publish(catalog, session, ReplaceAll(), 0, "first")
+    one, other = (staged(catalog, session, Append(), value) for value in (1, 2))
+    results: list[Any] = []
+
+    def commit(transaction: Any, identity: str) -> None:
+        try:
+            results.append(transaction.commit(identity))
+        except RivetError as error:
+            results.append(error.code)
+            transaction.abort()
+
+    threads = [threading.Thread(target=commit, args=pair) for pair in ((one, "one"), (other, "other"))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert results.count("RVT-405") == 1
+    assert rows(database, "SELECT count(*), count(DISTINCT n) FROM orders") == [(2 * ROWS, 2)]
+
+
+def test_a_lost_answer_to_the_commit_is_looked_up(database, session):
+    with postgres_proxy(database.port) as proxy:
+        catalog = catalog_of(database, proxy.port)
+        with staged(catalog, session, ReplaceAll(), 1) as transaction:
+            proxy.lose.set()
+            published = transaction.commit("run")
+        assert proxy.lost == 1
+    for found in (catalog_of(database).current("orders"), catalog_of(database).published_by("orders", "run")):
+        assert found is not None
+        assert (found.version, found.identity) == (published.version, "run")
+
+
+def test_a_connection_that_dies_in_the_publication_leaves_the_table(database, session, monkeypatch):
+    """The database rolls back; the error can be retried."""
+    catalog = catalog_of(database)
+    publish(catalog, session, ReplaceAll(), 0, "first")
+    with psycopg.connect(database.dsn) as holder:
+        holder.execute("LOCK TABLE orders IN EXCLUSIVE MODE")
+        transaction = staged(catalog, session, ReplaceAll(), 1)
+        timer = threading.Timer(1, lambda: terminated(database))
+        timer.start()
+        error = refused(lambda: transaction.commit("run"))
+        timer.join()
+    transaction.abort()
+    assert error.code == "RVT-510"
+    assert rows(database, "SELECT count(*), max(n) FROM orders") == [(ROWS, 0)]
+    publish(catalog, session, ReplaceAll(), 1, "run")
+    assert rows(database, "SELECT count(*), min(n) FROM orders") == [(ROWS, 1)]
+
+
+def terminated(database: Database) -> None:
+    execute(
+        database,
+        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+        "WHERE application_name = 'rivet_dagster writer' AND wait_event_type = 'Lock'",
+    )
+
+
+def test_a_lock_is_waited_for_so_long_and_no_longer(database, session, monkeypatch):
+    monkeypatch.setattr(publishing, "_LIMIT", "SET LOCAL lock_timeout = '300ms'")
+    catalog = catalog_of(database)
+    publish(catalog, session, ReplaceAll(), 0, "first")
+    with psycopg.connect(database.dsn) as holder:
+        holder.execute("LOCK TABLE orders IN EXCLUSIVE MODE")
+        with staged(catalog, session, ReplaceAll(), 1) as transaction:
+            error = refused(lambda: transaction.commit("run"))
+    assert (error.code, "another session has held a lock" in str(error)) == ("RVT-404", True)
+    assert leftovers(database) == []
+
+
+@contextmanager
+def own_server(**settings: str) -> Iterator[tuple[Postgres, Database]]:
+    with postgres_server(settings) as server:
+        yield server, server.database()
+
+
+@pytest.mark.parametrize("plan", [ReplaceAll(), BY_ID], ids=["replace", "merge"])
+def test_a_crash_of_the_database_between_staging_and_publishing(plan):
+    """Its staged rows are gone, and nothing is published; the next run publishes."""
+    with own_server() as (_, database), DatabaseSession(database) as session:
+        catalog = catalog_of(database)
+        publish(catalog, session, plan, 0, "first")
+        transaction = staged(catalog, session, plan, 1)
+        crash(database)
+        error = refused(lambda: transaction.commit("run"))
+        assert error.code == "RVT-406"
+        assert rows(database, "SELECT count(*), max(n) FROM orders") == [(ROWS, 0)]
+        publish(catalog, session, plan, 2, "next")
+        assert rows(database, "SELECT count(*), min(n) FROM orders") == [(ROWS, 2)]
+        assert leftovers(database) == []
+
+
+def test_a_withheld_version_survives_a_crash_of_the_database():
+    with own_server() as (_, database), DatabaseSession(database) as session:
+        catalog = catalog_of(database)
+        publish(catalog, session, ReplaceAll(), 0, "first")
+        with staged(catalog, session, ReplaceAll(), 1) as transaction:
+            transaction.withhold("run")
+        crash(database)
+        with catalog.take_up("orders", transaction.version) as taken:
+            taken.commit("by hand")
+        assert rows(database, "SELECT count(*), min(n) FROM orders") == [(ROWS, 1)]
+
+
+def crash(database: Database) -> None:
+    """Kill a process of the server, which then restarts all others; wait until it answers again."""
+    with suppress(psycopg.OperationalError), psycopg.connect(database.dsn) as connection:
+        (pid,) = connection.execute("SELECT pg_backend_pid()").fetchone() or (0,)
+        os.kill(pid, signal.SIGKILL)
+        connection.execute("SELECT 1")
+    deadline = time.monotonic() + 30
+    while time.monotonic() < deadline:
+        try:
+            rows(database, "SELECT 1")
+        except psycopg.OperationalError:
+            time.sleep(0.2)
+        else:
+            return
+    raise AssertionError("the server has not come back")
+
+
+def test_staged_rows_that_somebody_has_changed_are_not_published(database, session):
+    catalog = catalog_of(database)
+    publish(catalog, session, ReplaceAll(), 0, "first")
+    with staged(catalog, session, ReplaceAll(), 1) as transaction:
+        (name,) = [name for name in leftovers(database) if name.endswith("_batch")]
+        execute(database, f"DELETE FROM {name} WHERE id < 10")
+        error = refused(lambda: transaction.commit("run"))
+    assert error.code == "RVT-407"
+    assert rows(database, "SELECT count(*), max(n) FROM orders") == [(ROWS, 0)]
+
+
+KILLED = """
+import sys
+from pathlib import Path
+from support.databases import DatabaseSession
+from support.postgres import Database
+from test_publication_faults import ReplaceAll, catalog_of, staged
+
+database = Database(sys.argv[1], int(sys.argv[2]))
+with DatabaseSession(database) as session:
+    transaction = staged(catalog_of(database), session, ReplaceAll(), 1)
+    print("staged", flush=True)
+    sys.stdin.read()
+"""
+
+
+def test_what_a_killed_run_has_staged_is_swept(database, session):
+    """Not before a minute without a heartbeat, and by the next run of the table."""
+    catalog = catalog_of(database)
+    publish(catalog, session, ReplaceAll(), 0, "first")
+    folders = [str(Path(__file__).parent), str(Path(__file__).parents[1]), *sys.path]
+    process = subprocess.Popen(
+        [sys.executable, "-c", KILLED, database.name, str(database.port)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(folders)},
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == b"staged\n"
+    process.kill()
+    process.wait()
+    (waiting,) = catalog.building()
+    assert catalog.sweep() == ()
+    execute(database, "UPDATE rivet_heartbeats SET sent = sent - interval '61 seconds'")
+    assert catalog.building() == (waiting,)
+    publish(catalog, session, ReplaceAll(), 2, "next")
+    assert (catalog.building(), leftovers(database)) == ((), [])
+    assert rows(database, "SELECT count(*), min(n) FROM orders") == [(ROWS, 2)]
+
+
+def test_a_run_without_a_heartbeat_publishes_nothing(database, session):
+    catalog = catalog_of(database)
+    publish(catalog, session, ReplaceAll(), 0, "first")
+    transaction = staged(catalog, session, ReplaceAll(), 1)
+    execute(database, "UPDATE rivet_heartbeats SET sent = sent - interval '61 seconds'")
+    assert refused(transaction.beat).code == "RVT-406"
+    assert refused(lambda: transaction.commit("run")).code == "RVT-406"
+    assert catalog.sweep() == (f"public.orders/{transaction.version}",)
+    assert rows(database, "SELECT count(*), max(n) FROM orders") == [(ROWS, 0)]
+
+
+def test_a_full_disk_leaves_the_table(tmp_path):
+    """At any point: nothing is published, and there is room for the next run once there is room."""
+    place = tmp_path / "disk"
+    place.mkdir()
+    try:
+        subprocess.run(["mount", "-t", "tmpfs", "-o", "size=12m", "tmpfs", place], check=True, capture_output=True)
+    except subprocess.CalledProcessError:
+        pytest.skip("needs the right to mount")
+    try:
+        with own_server(fsync="off") as (_, database), DatabaseSession(database) as session:
+            place.chmod(0o777)
+            (space,) = rows(database, "SELECT current_setting('data_directory')")
+            owner = Path(space[0]).stat()
+            os.chown(place, owner.st_uid, owner.st_gid)
+            tmp_path.chmod(0o755)
+            for parent in tmp_path.parents[:3]:
+                parent.chmod(parent.stat().st_mode | 0o055)
+            execute(
+                database,
+                f"CREATE TABLESPACE small LOCATION '{place}'",
+                f"ALTER DATABASE {database.name} SET default_tablespace = small",
+            )
+            catalog = catalog_of(database)
+            publish(catalog, session, ReplaceAll(), 0, "first")
+            with psycopg.connect(database.dsn) as connection:
+                before = connection.execute("SELECT count(*), max(n) FROM orders").fetchone()
+            error = refused(lambda: staged(catalog, session, ReplaceAll(), 1, count=400_000))
+            assert "No space left" in str(error) or "disk" in str(error), str(error)
+            assert rows(database, "SELECT count(*), max(n) FROM orders") == [before]
+            execute(database, "UPDATE rivet_heartbeats SET sent = sent - interval '61 seconds'")
+            publish(catalog, session, ReplaceAll(), 2, "next")
+            assert rows(database, "SELECT count(*), min(n) FROM orders") == [(ROWS, 2)]
+    finally:
+        subprocess.run(["umount", "--lazy", place], check=True)
