@@ -22,7 +22,7 @@ from support.postgres_proxy import postgres_proxy
 from support.torture import examples
 
 from rivet_dagster.catalogs.jdbc import JdbcCatalog
-from rivet_dagster.catalogs.jdbc.published import publishing
+from rivet_dagster.catalogs.jdbc.postgres import kind
 from rivet_dagster.errors import RivetError
 from rivet_dagster.model.profile import CatalogSpec
 from rivet_dagster.model.write_plan import Append, ReplaceAll, Upsert, WritePlan
@@ -181,7 +181,7 @@ def terminated(database: Database) -> None:
 
 
 def test_a_lock_is_waited_for_so_long_and_no_longer(database, session, monkeypatch):
-    monkeypatch.setattr(publishing, "_LIMIT", "SET LOCAL lock_timeout = '300ms'")
+    monkeypatch.setattr(kind, "_LIMIT", "SET LOCAL lock_timeout = '300ms'")
     catalog = catalog_of(database)
     publish(catalog, session, ReplaceAll(), 0, "first")
     with psycopg.connect(database.dsn) as holder:

@@ -18,6 +18,7 @@ from rivet_dagster.catalogs.jdbc.published.target import TargetTable
 from rivet_dagster.sql.database_definitions import set_logged
 from rivet_dagster.sql.database_writes import Name, WrittenColumn
 
+_LIMIT = f"SET LOCAL lock_timeout = '{LOCK_SECONDS}s'"
 _RECORDS = RecordTexts(
     create=(
         "SELECT pg_advisory_xact_lock(7474205318)",  # two at once would both make them, and one fail
@@ -95,7 +96,7 @@ class PostgresKind(DatabaseKind):
 
     def limit_locks(self, connection: Any) -> None:
         """Set ``lock_timeout``."""
-        connection.execute(f"SET LOCAL lock_timeout = '{LOCK_SECONDS}s'")
+        connection.execute(_LIMIT)
 
     def swap(self, connection: Any, target: Name, rows: Name) -> None:
         """Rename, in the transaction."""

@@ -51,10 +51,11 @@ def publish(
         connection = database.open(WRITER)
     try:
         with database.translate_write_errors(table):
-            kind.limit_locks(connection)
             if not kind.changes_tables_in_transactions:
+                kind.limit_locks(connection)
                 _make_tables(connection, kind, records, publications, names)
             with _committed(database, records, connection, publications):
+                kind.limit_locks(connection)
                 turns = _in_turn(connection, records, publications)
                 return [_publish(connection, kind, records, one, names) for one in turns]
     finally:
