@@ -1,4 +1,4 @@
-"""The conformance suite of catalogs on a database of MariaDB, which does as much of it as PostgreSQL at night."""
+"""The conformance suite of catalogs on a database of MariaDB: at night, and a few of its tests by day."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.conformance import only, with_one_plan
 from support.mariadb import MariaSchema
 
 from rivet_dagster.catalogs.jdbc import JdbcCatalog
@@ -14,6 +15,18 @@ from rivet_dagster.engines.contract import EngineSession
 from rivet_dagster.engines.pyspark import PySparkEngine
 from rivet_dagster.model.profile import CatalogSpec
 from rivet_dagster.testing.catalog import CatalogConformance
+
+BY_DAY = (
+    "test_what_is_written_is_seen_when_it_is_committed",
+    "test_a_version_that_is_read_stays_as_it_is",
+    "test_who_is_overtaken_does_not_publish",
+    "test_the_table_that_is_evicted_is_gone",
+    "test_the_first_version_of_a_table_is_staged",
+    "test_tables_are_published_in_one_commit",
+    "test_an_error_table_of_another_name",
+    "test_a_withheld_version_is_published_later",
+    "test_a_full_refresh_of_partitions",
+)
 
 
 @pytest.fixture
@@ -26,8 +39,8 @@ def options_of(database: MariaSchema) -> dict[str, Any]:
     return {"url": database.jdbc, "user": database.user, "password": database.password, "reads": "locked"}
 
 
-class TestMariaDB(CatalogConformance):
-    """All that the suite has, but for environments."""
+class InMariaDB:
+    """A catalog in a database without tables."""
 
     columns_keep_order = False
 
@@ -37,3 +50,14 @@ class TestMariaDB(CatalogConformance):
 
     def new_catalog(self, folder: Path) -> JdbcCatalog:
         return JdbcCatalog(CatalogSpec("shop", "jdbc", options_of(self.database)), folder)
+
+
+@pytest.mark.nightly
+class TestMariaDB(InMariaDB, CatalogConformance):
+    """All of the suite; tests of environments are skipped."""
+
+
+@with_one_plan
+@only(BY_DAY)
+class TestByDay(InMariaDB, CatalogConformance):
+    """A test for each part that MariaDB does in another way."""

@@ -85,6 +85,9 @@ class PostgresKind(DatabaseKind):
         """ANALYZE the table."""
         connection.execute(f"ANALYZE {_quoted(name)}")
 
+    def index_keys(self, connection: Any, name: Name, keys: Sequence[WrittenColumn]) -> None:
+        """Do nothing: the database hashes the keys."""
+
     def bytes_of(self, connection: Any, name: Name) -> int:
         """Return the size of the table without its indexes."""
         (size,) = connection.execute("SELECT pg_table_size(%s::regclass)", (_quoted(name),)).fetchone() or (0,)

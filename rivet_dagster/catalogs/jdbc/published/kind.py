@@ -85,6 +85,10 @@ class DatabaseKind(ABC):
         """Have the database learn about the rows of a table."""
 
     @abstractmethod
+    def index_keys(self, connection: Connection, name: Name, keys: Sequence[WrittenColumn]) -> None:
+        """Have a table found by its keys, if the database needs an index for that."""
+
+    @abstractmethod
     def bytes_of(self, connection: Connection, name: Name) -> int:
         """Return the size of a table."""
 

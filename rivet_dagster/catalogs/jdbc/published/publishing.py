@@ -120,10 +120,10 @@ def _make_tables(
     for one in sorted(publications, key=lambda one: one.version.table):
         version, write = one.version, one.version.write
         assert write is not None
-        wanted = [(version.table, write.columns)] if write.rows is not None else []
+        wanted = [(version.table, write.columns, write.keys)] if write.rows is not None else []
         if version.errors is not None and (one.upon is None or one.upon.errors != version.errors):
-            wanted.append((version.errors, tuple(ERROR_TYPES.items())))
-        for key, columns in wanted:
+            wanted.append((version.errors, tuple(ERROR_TYPES.items()), ()))
+        for key, columns, keys in wanted:
             name = names(key)
             maker = records.stager_of(connection, name)
             if maker not in (None, version.version):
@@ -135,6 +135,8 @@ def _make_tables(
                 records.add_staged(connection, name, version.version)
                 for change in layout.changes:
                     connection.execute(change)
+                if keys:
+                    kind.index_keys(connection, name, layout.named(keys))
 
 
 def _publish(

@@ -36,6 +36,7 @@ class PlannedWrite:
     the query of all rows that the table will have, where these are not the staged ones. ``requires`` is the query of a
     value that must be true, else another run has been faster. With ``keeps_record`` the counts of changed rows are
     those that the version has had in its environment. With ``swaps`` the table ``rows`` takes the place of the old one.
+    A new table is found by its ``keys``.
     """
 
     staged: tuple[tuple[str, str, int], ...]
@@ -48,6 +49,7 @@ class PlannedWrite:
     requires: str | None = None
     keeps_record: bool = False
     swaps: bool = False
+    keys: tuple[str, ...] = ()
 
     def as_json(self) -> str:
         """Return it as JSON."""
@@ -67,6 +69,7 @@ class PlannedWrite:
             fields["requires"],
             fields["keeps_record"],
             fields["swaps"],
+            tuple(fields["keys"]),
         )
 
 

@@ -257,7 +257,8 @@ class DatabaseWrite:
         if self._base is None or self._replaces:
             columns = tuple(layout.spark)
             swaps = self._swapped_for is not None
-            write = PlannedWrite(of_rows, (), rows.name, columns, like, requires=requires, swaps=swaps)
+            keys = on.keys if on is not None else ()
+            write = PlannedWrite(of_rows, (), rows.name, columns, like, requires=requires, swaps=swaps, keys=keys)
         else:
             text = to_sql(self._whole_query(layout, rows, on), self._dialect)
             statements = tuple(self._statements(layout, rows, on))
@@ -372,6 +373,7 @@ class DatabaseWrite:
         nulls = connection.execute(sql.keys_with_null(rows.name, names, self._dialect)).fetchone() or ()
         nullable = frozenset(name for name, count in zip(names, nulls, strict=True) if count)
         loose = frozenset(key.name for key in keys if key.loose)
+        self.staging.kind.index_keys(connection, rows.name, keys)
         return Matching(tuple(names), nullable, self._inside(), loose)
 
     def _inside(self) -> Any:
