@@ -11,7 +11,7 @@ from support.standin import TABLE, StandIn, StandInRuntime, run, write_as_spark_
 from support.tables import catalog, refused, tree
 
 from rivet_dagster.catalogs.filesystem import FilesystemCatalog
-from rivet_dagster.catalogs.filesystem.versions import heartbeat, lifecycle, manifest
+from rivet_dagster.catalogs.filesystem.versions import heartbeat, lifecycle, manifest_file
 from rivet_dagster.catalogs.filesystem.writes.staged_version import StagedVersion
 from rivet_dagster.errors import RivetError
 
