@@ -14,6 +14,7 @@ from rivet_dagster.catalogs.capabilities.sources import (
 from rivet_dagster.catalogs.capabilities.staging import PublishesTogether, StagedTransaction, StagesForRuns
 from rivet_dagster.catalogs.capabilities.targets import (
     NO_OPTIONS,
+    Adopts,
     ErrorTransaction,
     HasErrorTables,
     HasTargets,
@@ -97,6 +98,7 @@ __all__ = [
     "NO_OPTIONS",
     "OPEN",
     "PUBLISHED",
+    "Adopts",
     "Affected",
     "Append",
     "AppendNewer",

@@ -126,15 +126,15 @@ def run_killed_after_a_step(root: Path, ids: Sequence[int], module: str, functio
 
 def run_killed_within_the_manifest(root: Path, ids: Sequence[int]) -> None:
     """Run, and die when half of the manifest is on disk."""
-    manifest = importlib.import_module("rivet_dagster.catalogs.filesystem.versions.manifest")
-    write = manifest.Manifest.write
+    writing = importlib.import_module("rivet_dagster.catalogs.filesystem.writes.transaction")
+    write = writing.write_manifest
 
     def half(written: Any, path: Path) -> None:
         write(written, path)
         os.truncate(path, path.stat().st_size // 2)
         _die()
 
-    manifest.Manifest.write = half
+    writing.write_manifest = half
     run(root, ids)
 
 

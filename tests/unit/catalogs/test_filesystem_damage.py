@@ -11,7 +11,8 @@ from support.standin import TABLE, StandIn, StandInRuntime, run, write_as_spark_
 from support.tables import catalog, refused, tree
 
 from rivet_dagster.catalogs.filesystem import FilesystemCatalog
-from rivet_dagster.catalogs.filesystem.versions import heartbeat, lifecycle, manifest
+from rivet_dagster.catalogs.filesystem.versions import heartbeat, lifecycle
+from rivet_dagster.catalogs.filesystem.writes import transaction
 from rivet_dagster.catalogs.filesystem.writes.staged_version import StagedVersion
 from rivet_dagster.errors import RivetError
 
@@ -133,7 +134,7 @@ PLACES = {
     "the folder": (lifecycle, "_try_a_link"),
     "tidying": (lifecycle, "tidy"),
     "the files": (lifecycle, "sync"),
-    "the manifest": (manifest.Manifest, "write"),
+    "the manifest": (transaction, "write_manifest"),
     "the link": (os, "replace"),
 }
 
