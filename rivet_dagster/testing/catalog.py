@@ -69,6 +69,10 @@ class CatalogConformance(ErrorTableConformance, EnvironmentConformance, StagingC
         """Return a catalog for ``folder``, a new folder for each test; the same folder must have the same tables."""
         raise NotImplementedError
 
+    def refused(self, case: PlanCase) -> str | None:
+        """Return the code with which the catalog refuses a case of write plans, since its storage cannot do it."""
+        return None
+
     @pytest.fixture
     def catalog(self, tmp_path: Path) -> HasTargets:
         """The catalog of a test."""
@@ -224,7 +228,12 @@ class CatalogConformance(ErrorTableConformance, EnvironmentConformance, StagingC
     def test_the_meaning_of_a_write_plan(self, catalog: HasTargets, session: EngineSession, case: PlanCase) -> None:
         """The rows, the columns, and how many rows were inserted, updated and deleted."""
         skip_unless_written(catalog, case.plan)
-        write_before(catalog, session, case.written_by, case.before, case.columns)
+        before = write_before(catalog, session, case.written_by, case.before, case.columns)
+        if (code := self.refused(case)) is not None:
+            with pytest.raises(RivetError) as caught:
+                write(catalog, session, case.plan, case.batch, "run", columns=case.batch_columns or case.columns)
+            assert (caught.value.code, catalog.current(TABLE)) == (code, before)
+            return
         published = write(catalog, session, case.plan, case.batch, "run", columns=case.batch_columns or case.columns)
         found = session.to_arrow(session.load(catalog.read(published)))
         columns = case.columns_after or case.columns

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,11 @@ from rivet_dagster.catalogs.jdbc import JdbcCatalog
 from rivet_dagster.engines.contract import EngineSession
 from rivet_dagster.engines.pyspark import PySparkEngine
 from rivet_dagster.model.profile import CatalogSpec
+from rivet_dagster.model.write_plan import Refresh, Upsert
 from rivet_dagster.testing.catalog import CatalogConformance
+from rivet_dagster.testing.plan_cases import PlanCase
+from rivet_dagster.testing.plan_cases.case import fields
+from rivet_dagster.testing.tables import rows_of, write
 
 BY_DAY = (
     "test_what_is_written_is_seen_when_it_is_committed",
@@ -48,6 +53,13 @@ class InMariaDB:
     def _database(self, mariadb) -> None:
         self.database = mariadb.database()
 
+    def refused(self, case: PlanCase) -> str | None:
+        """Refuse other columns than the table's, and NaN."""
+        if case.before is not None and set(fields(case.columns_after or case.columns)) != set(fields(case.columns)):
+            return "RVT-514"
+        batch = [value for row in case.batch for value in row]
+        return "RVT-527" if any(isinstance(value, float) and not math.isfinite(value) for value in batch) else None
+
     def new_catalog(self, folder: Path) -> JdbcCatalog:
         return JdbcCatalog(CatalogSpec("shop", "jdbc", options_of(self.database)), folder)
 
@@ -55,6 +67,13 @@ class InMariaDB:
 @pytest.mark.nightly
 class TestMariaDB(InMariaDB, CatalogConformance):
     """All of the suite; tests of environments are skipped."""
+
+    def test_a_full_refresh_is_a_version_like_others(self, catalog: JdbcCatalog, session: EngineSession) -> None:
+        """Which changes no columns."""
+        first = write(catalog, session, Upsert(keys=("id",)), [(1, "a", 1), (2, "b", 2)], "first")
+        refreshed = write(catalog, session, Refresh(plan=Upsert(keys=("id",))), [(2, "x", 3), (2, "x", 3)], "second")
+        assert (first.record.inserted, refreshed.record.inserted, refreshed.record.deleted) == (2, 1, 2)
+        assert rows_of(catalog, session) == [(2, "x", 3)]
 
 
 @with_one_plan
