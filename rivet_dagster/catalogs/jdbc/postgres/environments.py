@@ -55,7 +55,7 @@ def schema_of_environment(schema: str, environment: str) -> str:
     >>> schema_of_environment("shop", "pr-7")
     'shop__pr-7'
     >>> schema_of_environment("shop", "x" * 64)
-    'shop__xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx_7ce100971f64'
+    'shop__xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx_54246d2a34d1'
     """
     name = f"{schema}__{environment}"
     if len(name.encode()) <= _LONGEST_NAME:
