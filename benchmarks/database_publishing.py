@@ -1,8 +1,8 @@
 """What publishing a table in PostgreSQL costs, gated, against the same statements by hand.
 
 A ``replace`` of all rows behind a gate of four checks, against staging the same rows by COPY from Spark's tasks, DELETE
-and INSERT by hand, and against staging them by Spark's own JDBC writer; and a ``merge`` of one row in a hundred, half of
-them new, against staging them and MERGE by hand. The tables have a primary key. All take turns in one Spark session;
+and INSERT by hand, and against staging them by Spark's own JDBC writer; and a ``merge`` of one row in a hundred, half
+of them new, against staging them and MERGE by hand. The tables have a primary key. All take turns in one Spark session;
 whoever writes by hand checks nothing, and keeps no record. The server is one on this machine, from Debian's package.
 The figures are printed as Markdown. Nothing here asserts a time.
 """
@@ -155,12 +155,14 @@ class ByHand:
             from pyarrow import csv
 
             address = database["url"].removeprefix("jdbc:")
-            with psycopg.connect(address, user=database["user"], password=database["password"]) as connection:
-                with connection.cursor().copy("COPY staged FROM STDIN WITH (FORMAT csv)") as copy:
-                    for batch in batches:
-                        text = io.BytesIO()
-                        csv.write_csv(batch, text, csv.WriteOptions(include_header=False))
-                        copy.write(text.getvalue())
+            with (
+                psycopg.connect(address, user=database["user"], password=database["password"]) as connection,
+                connection.cursor().copy("COPY staged FROM STDIN WITH (FORMAT csv)") as copy,
+            ):
+                for batch in batches:
+                    text = io.BytesIO()
+                    csv.write_csv(batch, text, csv.WriteOptions(include_header=False))
+                    copy.write(text.getvalue())
             yield pa.RecordBatch.from_pydict({"done": [1]})
 
         self.spark.sql(query).coalesce(2).mapInArrow(copy, "done bigint").collect()

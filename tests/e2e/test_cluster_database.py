@@ -21,13 +21,13 @@ import sys
 from functools import partial
 sys.path.insert(0, sys.argv[1])
 from e2e.test_cluster_database import dies_once
-from rivet_dagster.catalogs.jdbc.postgres import staging
+from rivet_dagster.catalogs.jdbc.postgres import kind
 from pathlib import Path
 from rivet_dagster import compile_directory
 from rivet_dagster.execution.group_run import run_group
 from rivet_dagster.execution.runtime import Runtime
 
-staging.copy_rows = partial(dies_once, sys.argv[2])
+kind.copy_rows = partial(dies_once, sys.argv[2])
 root = Path(sys.argv[3])
 runtime = Runtime(compile_directory(root).raise_errors(), root)
 group = runtime.assembly.group("orders")
@@ -35,11 +35,11 @@ assert run_group(runtime, group.name, group.joints, "run/orders").published is n
 """
 
 
-def dies_once(marker, login, statement, fence, batches):
+def dies_once(marker, write, batches):
     """Copy the rows; the first call of all then kills the executor that it runs in, before Spark knows of its end."""
-    from rivet_dagster.catalogs.jdbc.postgres.copying import copy_rows
+    from rivet_dagster.catalogs.jdbc.published.copying import copy_rows
 
-    result = copy_rows(login, statement, fence, batches)
+    result = copy_rows(write, batches)
     try:
         os.close(os.open(marker, os.O_CREAT | os.O_EXCL))
     except FileExistsError:

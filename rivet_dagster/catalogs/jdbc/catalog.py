@@ -305,5 +305,5 @@ class JdbcCatalog(
         return self._published.sweep(failed)
 
     def examine(self, publishes: bool) -> Iterable[Finding]:
-        """Return findings about whether the database can be reached, and snapshots of it can be read."""
-        return self._product.examine(f"catalog {self.name}", self._database)
+        """Return findings about whether the database can be reached, snapshots of it read, and tables published."""
+        return self._product.examine(f"catalog {self.name}", self._database, self._schema, publishes)

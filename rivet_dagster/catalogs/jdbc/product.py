@@ -25,8 +25,9 @@ class Product:
     ``driver`` is the class of its JDBC driver, which is in ``package``. ``schema`` returns the schema of tables that
     name none, of a catalog with these options. ``reader`` takes a function that returns the name of a joint's table,
     and the class of the driver; ``snapshot`` takes how many tables are read, by how many connections, and the catalog's
-    options. ``wrong_source`` and ``wrong_target`` take the catalog's options and those of a joint that reads or writes
-    a table; ``refuses`` returns why it cannot do a write strategy, None if it can.
+    options; ``examine`` the subject of findings, the schema, and whether tables are published. ``wrong_source`` and
+    ``wrong_target`` take the catalog's options and those of a joint that reads or writes a table; ``refuses`` returns
+    why it cannot do a write strategy, None if it can.
     """
 
     name: str
@@ -37,7 +38,7 @@ class Product:
     schema: Callable[[Options], str]
     reader: Callable[[Database, Callable[[str], Name], str], Reader]
     snapshot: Callable[[Reader, int, int, Options], Snapshot]
-    examine: Callable[[str, Database], Iterable[Finding]]
+    examine: Callable[[str, Database, str, bool], Iterable[Finding]]
     wrong_source: Callable[[Options, Options], Iterable[Wrong]]
     wrong_target: Callable[[Options, Options], Iterable[Wrong]]
     refuses: Callable[[WriteStrategy], str | None]

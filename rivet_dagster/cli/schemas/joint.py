@@ -86,7 +86,7 @@ def joint_schema() -> JsonSchema:
     """Return the schema of a YAML file that declares a joint.
 
     >>> sorted(joint_schema()["properties"])[:4]
-    ['catalog', 'columns', 'description', 'eager']
+    ['adopt', 'catalog', 'columns', 'description']
     """
     by_type = [when("type", type_, _of_type(type_)) for type_ in TYPES]
     schema = mapping(joint_keys(), required=["type"])

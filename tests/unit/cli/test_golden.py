@@ -137,6 +137,7 @@ PLAY = [
     Case("versions_drop.unknown", "versions drop by_customer 00000009-ffffffff"),
     Case("sweep", "sweep --upkeep"),
     *cases("upkeep", "upkeep", "text", "json"),
+    Case("adopt.refused", "adopt by_customer"),
     *cases("catalog_list", "catalog list", "text", "json"),
     *cases("catalog_describe", "catalog describe lake", "text", "json"),
     *cases("engine_list", "engine list", "text", "json"),

@@ -19,13 +19,17 @@ _SECONDS = 60
 
 _REMEDY = "Start it, or correct the catalog's `url`."
 _FACTS = "SELECT current_setting('server_version'), current_setting('server_version_num')::int, now(), current_user"
+_RIGHTS = """
+SELECT pg_is_in_recovery(), coalesce(has_schema_privilege(to_regnamespace(quote_ident(%s)), 'CREATE'),
+  has_database_privilege(current_database(), 'CREATE')), to_regnamespace(quote_ident(%s)) IS NOT NULL
+"""
 _SNAPSHOT = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 _DIRECT = "Name the port of the database itself in the catalog's `url`, or have the pooler hold sessions."
 _SERVER = "Name a server in the catalog's `url` that can, or read each table by one query: without `partitions`."
 
 
-def examine(subject: str, database: PostgresDatabase) -> Iterator[Finding]:
-    """Yield findings of reaching the database, its version and clock, and a snapshot of it."""
+def examine(subject: str, database: PostgresDatabase, schema: str, publishes: bool) -> Iterator[Finding]:
+    """Yield findings of reaching the database, its version and clock, a snapshot of it, and writing to ``schema``."""
     servers = database.servers
     unreached = refusals(servers)
     if len(unreached) == len(servers):
@@ -37,6 +41,8 @@ def examine(subject: str, database: PostgresDatabase) -> Iterator[Finding]:
         with database.connect() as connection:
             yield from _facts(subject, database, connection)
             yield from _snapshots(subject, database, connection)
+            if publishes:
+                yield from _rights(subject, schema, connection)
     except RivetError as error:
         yield from broken(subject, error)
 
@@ -52,6 +58,22 @@ def _facts(subject: str, database: PostgresDatabase, connection: Connection) -> 
     if apart > _SECONDS:
         text = f"its clock and that of this machine differ by {apart:.0f} seconds"
         yield doubtful(subject, text, "Have both set their clocks by a time server.")
+
+
+def _rights(subject: str, schema: str, connection: Connection) -> Iterator[Finding]:
+    """Yield findings of what hinders the user from publishing to a schema."""
+    is_replica, may_create, exists = connection.execute(_RIGHTS, (schema, schema)).fetchone() or (False, True, True)
+    if is_replica:
+        text = "it is a replica, to which nothing can be published"
+        yield from broken(subject, RivetError("RVT-404", text, remediation="Name the primary server in its `url`."))
+    elif not may_create:
+        text = f"its user may not create tables in the schema {schema}"
+        remedy = f"Have the right granted: GRANT CREATE ON SCHEMA {schema}"
+        if not exists:
+            remedy = f"Have the schema {schema} made, and the right to create tables there granted."
+        yield from broken(subject, RivetError("RVT-404", text, remediation=remedy))
+    else:
+        yield in_order(subject, f"tables can be published to the schema {schema}")
 
 
 def _snapshots(subject: str, database: PostgresDatabase, connection: Connection) -> Iterator[Finding]:

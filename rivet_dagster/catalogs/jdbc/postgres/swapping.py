@@ -26,7 +26,7 @@ WHERE i.indrelid = %s::regclass ORDER BY 1, 2
 
 
 def swap(connection: Connection, target: Name, rows: Name) -> None:
-    """Drop ``target``; the table ``rows`` gets its name, its owner, the rights on it and the names of its indexes.
+    """Drop ``target``; give its name, its owner, the rights on it and its indexes' names to the table ``rows``.
 
     Triggers, foreign keys and rules of the old table go. Raises psycopg's DependentObjectsStillExist if a view, or a
     foreign key of another table, needs it.

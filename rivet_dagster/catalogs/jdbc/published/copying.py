@@ -60,6 +60,7 @@ class _Bounds:
         self.rows = 0
         self._nulls: dict[str, int] = {}
         self._values: dict[str, list[Any]] = {}
+        self._unknown: set[str] = set()
 
     def of(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
@@ -75,14 +76,21 @@ class _Bounds:
             self._nulls[name] = self._nulls.get(name, 0) + column.null_count
             kind = column.type
             ordered = pa.types.is_integer(kind) or pa.types.is_decimal(kind) or pa.types.is_temporal(kind)
-            if (ordered or pa.types.is_string(kind)) and column.null_count < len(column):
+            if name in self._unknown or not (ordered or pa.types.is_string(kind)) or column.null_count == len(column):
+                continue
+            if pa.types.is_timestamp(kind) and kind.tz is not None:
+                column = column.cast(pa.timestamp(kind.unit, "UTC"))
+            try:
                 found = pc.min_max(column).as_py()
-                self._values.setdefault(name, []).extend((found["min"], found["max"]))
+            except (OverflowError, ValueError):  # a year that Python has not
+                self._unknown.add(name)
+                continue
+            self._values.setdefault(name, []).extend((found["min"], found["max"]))
 
     def found(self) -> dict[str, tuple[int, Any, Any]]:
         told = {}
         for name, nulls in self._nulls.items():
-            values = self._values.get(name)
+            values = self._values.get(name) if name not in self._unknown else None
             least, greatest = (min(values), max(values)) if values else (None, None)
             if isinstance(least, str) and max(len(least), len(str(greatest))) > _LONGEST:
                 least = greatest = None
