@@ -63,7 +63,10 @@ class DatabaseCatalogs:
             if database.password == "":
                 reasons.append(f"`password` is ${{{_own_variable(name)}}}: it is a secret, and is not copied")
             if database.is_target and self.is_postgres:
-                reasons.append("tables are published to the catalog 'warehouse', and not to the database")
+                reasons.append(
+                    "tables are published to the catalog 'warehouse', a folder; give it the options of this catalog to "
+                    "publish to the database, and the joints `adopt: true` for tables that dbt has made"
+                )
             reasons += database.notes
             yield ReportEntry(database.output, database.place, CHANGED, reasons=tuple(reasons), kind="profile")
 
