@@ -12,6 +12,8 @@ from support.mariadb import MariaSchema, publishing
 from rivet_dagster import compile_directory
 from rivet_dagster.catalogs.jdbc.mariadb.connection import MariaConnection
 from rivet_dagster.errors import RivetError
+from rivet_dagster.execution.environments import refuse_without_environments
+from rivet_dagster.execution.runtime import Runtime
 
 ROWS = "SELECT id, id * 2 AS n, concat('it''s \\\\ ', id) AS `order` FROM range({})"
 MERGE = {"mode": "merge", "key_columns": ["key"]}
@@ -204,3 +206,11 @@ def test_values_that_the_database_has_not(project, database):
         project(publishing(database, "SELECT 1L AS id, array(1) AS v")).run("orders")
     assert caught.value.code == "RVT-422"
     assert leftovers(database) == []
+
+
+def test_a_run_in_an_environment_is_refused(tmp_path):
+    """It would overwrite what readers of the base see. No server is asked."""
+    folder = ProjectFolder(tmp_path, publishing(MariaSchema("shop", 3306), ROWS.format(3)))
+    with pytest.raises(RivetError, match="has no environments") as caught:
+        refuse_without_environments(Runtime(folder.assembly, folder.root, environment="pr-7"), ["orders"])
+    assert caught.value.code == "RVT-413"
