@@ -61,7 +61,8 @@ class JdbcTable:
     ``before_reading`` before its query, in the same transaction. ``conditions`` on the rows share them out: the rows of
     each are read by a query of its own, and each row fulfills one; without conditions there is one query. Columns that
     are ``hidden`` are for the conditions alone. ``takes_limit`` says that the database knows LIMIT. ``unreadable`` are
-    columns that the table has beside those that can be read: for each, why it cannot be, and what helps.
+    columns that the table has beside those that can be read: for each, why it cannot be, and what helps. ``is_in_utc``
+    says that the connections take a time without a zone as one in UTC.
     """
 
     url: str
@@ -72,6 +73,7 @@ class JdbcTable:
     hidden: tuple[str, ...] = ()
     takes_limit: bool = False
     unreadable: Mapping[str, Unreadable] = field(default_factory=dict)
+    is_in_utc: bool = False
 
 
 @dataclass(frozen=True, eq=False)

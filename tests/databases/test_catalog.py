@@ -188,13 +188,6 @@ def test_wrong_declarations_are_found_before_anything_runs(tmp_path, database, p
         assert told in text
 
 
-def test_sinks_are_refused_before_anything_runs(database, project):
-    files = reading(database, "SELECT * FROM orders", {"orders": source("orders")})
-    folder = project({**files, "joints/read.sql": "-- rivet:catalog: shop\nSELECT id FROM orders"})
-    with pytest.raises(RivetError, match="RVT-312"):
-        _ = folder.assembly
-
-
 def test_the_doctor_tells_what_a_database_can_do(database, postgres):
     texts = {finding.text: finding.status for finding in catalog(database).examine(False)}
     assert set(texts.values()) == {OK}

@@ -138,6 +138,7 @@ class PostgresReader(Reader):
             hidden=(PART,) if shares.by else (),
             takes_limit=True,
             unreadable=unreadable,
+            is_in_utc=True,
         )
 
 
