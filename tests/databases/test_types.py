@@ -272,12 +272,12 @@ def test_a_condition_on_a_time_means_the_same_in_any_zone_of_the_jvm(database, p
     """Spark writes the time into the condition in the JVM's zone, which is not that of the session."""
     execute(
         database,
-        "CREATE TABLE moments (id int, at timestamptz)",
-        "INSERT INTO moments SELECT n, timestamptz '2026-01-01 00:00Z' + n * interval '1 hour' "
+        "CREATE TABLE hours (id int, at timestamptz)",
+        "INSERT INTO hours SELECT n, timestamptz '2026-01-01 00:00Z' + n * interval '1 hour' "
         "FROM generate_series(0, 23) n",
     )
-    query = "SELECT id FROM moments WHERE at > TIMESTAMP '2026-01-01 05:00:00Z'"
-    folder = project(reading(database, query, {"moments": source("moments")}))
+    query = "SELECT id FROM hours WHERE at > TIMESTAMP '2026-01-01 05:00:00Z'"
+    folder = project(reading(database, query, {"hours": source("hours")}))
     with application.session() as session:
         zones = session.spark._jvm.java.util.TimeZone
         before = zones.getDefault()
