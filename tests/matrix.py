@@ -30,7 +30,7 @@ import install as installation  # noqa: E402
 
 HOME = ROOT / ".matrix"
 LOCKED_PYTHON = "3.11"
-EXTRAS = ("connect", "fast", "pandas", "postgres", "ui")
+EXTRAS = ("connect", "fast", "mariadb", "pandas", "postgres", "ui")
 TOOLS = ("duckdb", "hypothesis", "polars", "pyiceberg[sql-postgres]", "pytest", "pytest-xdist")
 """What the tests below import besides the package and its extras."""
 SHOWN = """
