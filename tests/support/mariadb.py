@@ -14,12 +14,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
-from typing import Any
-
-import pymysql
+from typing import TYPE_CHECKING, Any
 
 from support.folders import PROFILES, Files
 from support.maven import missing
+
+if TYPE_CHECKING:
+    import pymysql
 
 USER, PASSWORD = "rivet", "pass/word"
 _SECONDS = 60
@@ -44,6 +45,8 @@ class MariaSchema:
     def connect(self) -> pymysql.connections.Connection[Any]:
         """Return a connection, in UTC, with the server's own modes."""
         settings: dict[str, Any] = {"autocommit": True, "init_command": "SET time_zone = '+00:00'"}
+        import pymysql
+
         return pymysql.connect(
             host="127.0.0.1",
             port=self.port,
@@ -149,6 +152,8 @@ def _free_port() -> int:
 
 
 def _wait_for(database: MariaSchema, server: subprocess.Popen[bytes], log: Path) -> None:
+    import pymysql
+
     deadline = time.monotonic() + _SECONDS
     while True:
         try:
