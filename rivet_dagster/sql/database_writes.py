@@ -92,17 +92,6 @@ def insert_rows(target: Name, columns: Sequence[WrittenColumn], rows: exp.Query,
     return to_sql(_insert(table(target), columns, rows), dialect)
 
 
-def insert_query(target: Name, names: Sequence[str], query: str, dialect: str) -> str:
-    """Return the INSERT of the rows of the text of a query.
-
-    >>> insert_query(("s", "t"), ["id"], "SELECT 1", "postgres")
-    'INSERT INTO "s"."t" ("id") SELECT 1'
-    """
-    columns = [exp.to_identifier(name, quoted=True) for name in names]
-    target_columns = exp.Schema(this=table(target), expressions=columns)
-    return to_sql(exp.Insert(this=target_columns, expression=exp.Var(this=query)), dialect)
-
-
 def insert_or_update(
     target: Name, columns: Sequence[WrittenColumn], source: Name, keys: Sequence[str], dialect: str
 ) -> str:

@@ -338,3 +338,36 @@ def test_a_full_disk_leaves_the_table(tmp_path):
             assert rows(database, "SELECT count(*), min(n) FROM orders") == [(ROWS, 2)]
     finally:
         subprocess.run(["umount", "--lazy", place], check=True)
+
+
+def test_a_table_that_somebody_makes_meanwhile_is_left_alone(database, session):
+    catalog = catalog_of(database)
+    with staged(catalog, session, ReplaceAll(), 1) as transaction:
+        execute(database, "CREATE TABLE orders (id bigint, n bigint)", "INSERT INTO orders VALUES (7, 7)")
+        error = refused(lambda: transaction.commit("run"))
+    assert (error.code, "somebody else has made a table" in str(error)) == ("RVT-405", True)
+    assert rows(database, "SELECT * FROM orders") == [(7, 7)]
+
+
+def test_a_run_reads_the_versions_of_its_own_table_by_an_index(database, session):
+    """However many versions other tables have; while another run is staging, and with an error table."""
+    catalog = catalog_of(database)
+    publish(catalog, session, ReplaceAll(), 0, "first")
+    waiting = catalog.begin("waiting", session)
+    waiting.write(ReplaceAll(), session.from_value(batch(1)))
+    execute(
+        database,
+        "INSERT INTO rivet_versions (version, table_name, state, number, published_at) "
+        "SELECT 'v' || n, 'public.other' || n % 2000, 'published', n, now() FROM generate_series(1, 100000) n",
+        "ANALYZE rivet_versions",
+    )
+    read = "SELECT seq_tup_read FROM pg_stat_user_tables WHERE relname = 'rivet_versions'"
+    execute(database, "SELECT pg_stat_force_next_flush()")
+    (before,) = rows(database, read)[0]
+    with staged(catalog, session, ReplaceAll(), 1) as transaction:
+        transaction.write_errors("orders__errors", None)
+        transaction.commit("second")
+    waiting.abort()
+    time.sleep(1.2)  # the database counts a while later
+    (after,) = rows(database, read)[0]
+    assert after - before < 1_000

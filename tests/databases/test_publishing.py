@@ -349,3 +349,40 @@ def test_tables_of_a_run_are_published_in_one_transaction(project, database):
     of_one, of_other = (rows(database, f"SELECT DISTINCT xmin::text FROM {name}") for name in ("orders", "doubled"))
     assert of_one == of_other
     assert leftovers(database) == []
+
+
+def test_only_the_batch_of_a_replaced_table_takes_its_place(project, database):
+    """With its row errors, whose number is another; a full refresh of a merge changes the table in place."""
+    execute(database, "CREATE TABLE orders (id bigint PRIMARY KEY, n int)", "INSERT INTO orders VALUES (100, 1)")
+    query = "SELECT id, CAST(text AS INT) AS n FROM VALUES (1L, '1'), (2L, 'x'), (3L, '3'), (4L, 'y') AS t(id, text)"
+    swap = {"options": {"replace_by": "swap"}, "adopt": True}
+    result = project(publishing(database, query, on_error="quarantine", **swap)).run("orders")
+    assert (result.rows.inserted, result.rows.deleted, result.rows.total) == (2, 1, 2)
+    assert rows(database, "SELECT count(*) FROM orders__errors") == [(2,)]
+    before = rows(database, "SELECT oid, relpersistence FROM pg_class WHERE relname = 'orders'")
+    merged = "SELECT id, CAST(1 AS INT) AS n FROM VALUES (7L), (7L), (8L) AS t(id)"
+    strategy = {"mode": "merge", "key_columns": ["id"]}
+    folder = project(publishing(database, merged, write_strategy=strategy, **swap))
+    assert folder.run("orders", full_refresh=True).rows.total == 2
+    assert rows(database, "SELECT id FROM orders ORDER BY id") == [(7,), (8,)]
+    assert rows(database, "SELECT oid, relpersistence FROM pg_class WHERE relname = 'orders'") == before
+    assert leftovers(database) == []
+
+
+def test_a_table_with_partitions(project, database):
+    """It is merged into and replaced in place, and no other table takes its place."""
+    execute(
+        database,
+        "CREATE TABLE orders (id bigint PRIMARY KEY, n bigint) PARTITION BY RANGE (id)",
+        "CREATE TABLE low PARTITION OF orders FOR VALUES FROM (0) TO (5)",
+        "CREATE TABLE high PARTITION OF orders FOR VALUES FROM (5) TO (100)",
+        "INSERT INTO orders VALUES (3, 0), (50, 50)",
+    )
+    strategy = {"mode": "merge", "key_columns": ["id"]}
+    result = project(publishing(database, ROWS.format(10), adopt=True, write_strategy=strategy)).run("orders")
+    assert (result.rows.inserted, result.rows.updated, result.rows.total) == (9, 1, 11)
+    assert project(publishing(database, ROWS.format(4))).run("orders").rows.deleted == 11
+    with pytest.raises(RivetError, match="has partitions") as caught:
+        project(publishing(database, ROWS.format(4), options={"replace_by": "swap"})).run("orders")
+    assert caught.value.code == "RVT-404"
+    assert rows(database, "SELECT count(*) FROM low") == [(4,)]

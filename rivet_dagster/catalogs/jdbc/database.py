@@ -1,4 +1,4 @@
-"""What the databases of the catalog have in common: connections of this process, and errors as RivetErrors.
+"""The interface of all databases of the catalog: connections of this process, and errors as RivetErrors.
 
 The rows themselves are read and written by engines, through the JDBC driver and in tasks of their own.
 """
@@ -81,7 +81,7 @@ class Database(ABC):
     tls: Mapping[str, str] = field(default_factory=dict)
 
     prefix: ClassVar[str]
-    """What the URL begins with."""
+    """The beginning of the URL."""
     port: ClassVar[int]
     scheme: ClassVar[str]
     """The scheme of addresses that are shown."""

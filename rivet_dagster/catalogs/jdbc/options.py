@@ -15,7 +15,7 @@ from rivet_dagster.model.step_options import STEP_OPTIONS
 from rivet_dagster.model.target import PUBLISH
 
 POSTGRES, MARIADB = "jdbc:postgresql:", "jdbc:mariadb:"
-"""What JDBC URLs begin with."""
+"""The beginnings of JDBC URLs."""
 
 READS, LOCKED, APART = "reads", "locked", "apart"
 """The option of a catalog whose database shares no snapshot, and its values."""

@@ -53,7 +53,7 @@ _LOST = (
 )
 """Parts of messages about a machine or storage that was not available for a while, which is no error of the query."""
 _PACKAGES = (
-    "Install pyarrow and psycopg[binary] for the Python of Spark's executors, or name another Python in "
+    "Install pyarrow, and psycopg[binary] or PyMySQL, for the Python of Spark's executors, or name another Python in "
     "`spark.pyspark.python` of the engine's `config`."
 )
 _RECURSION = "Spark 4.0 cannot compute WITH RECURSIVE: use Spark 4.1 or newer (pip install 'pyspark>=4.1,<5')."
@@ -61,6 +61,7 @@ _REMEDIES = {
     "No space left on device": _SPACE,
     "No module named 'pyarrow'": _PACKAGES,
     "No module named 'psycopg'": _PACKAGES,
+    "No module named 'pymysql'": _PACKAGES,
     "Disk quota exceeded": _SPACE,
     "[FAILED_READ_FILE": "Correct the file, or the source's `options`.",
     "[UNSUPPORTED_DATA_TYPE_FOR_DATASOURCE": "Give the column another type, with CAST.",

@@ -39,7 +39,7 @@ _TLS_OF_DRIVER = {
     "verify-ca": "verify-ca",
     "verify-full": "verify-full",
 }
-"""What the JDBC driver calls the modes of libpq; the others encrypt if the server can, or not."""
+"""The JDBC driver's names of modes of libpq; the other modes encrypt if the server can, or not."""
 
 _LOCKED = "Find the session by SHOW PROCESSLIST; or run it again later."
 

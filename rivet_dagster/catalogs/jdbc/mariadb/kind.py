@@ -50,7 +50,8 @@ _RECORDS = RecordTexts(
         f"table_name {_KEY} NOT NULL, state {_KEY} NOT NULL, number bigint, "
         f"upon {_KEY}, identity {_TEXT} NOT NULL DEFAULT '', "
         f"made_by {_TEXT} NOT NULL DEFAULT '', published_at datetime(6), manifest {_TEXT}, \"write\" {_TEXT}, "
-        f"errors {_KEY}, watermark {_TEXT}, built_upon {_KEY}, UNIQUE (table_name, number)) ENGINE = InnoDB",
+        f"errors {_KEY}, watermark {_TEXT}, built_upon {_KEY}, UNIQUE (table_name, number), "
+        "INDEX (state), INDEX (errors), INDEX (table_name, published_at)) ENGINE = InnoDB",
         f"CREATE TABLE IF NOT EXISTS {{schema}}.rivet_staged (table_schema {_KEY}, table_name {_KEY}, "
         f"version {_KEY} NOT NULL, is_open boolean NOT NULL DEFAULT true, PRIMARY KEY (table_schema, table_name)) "
         "ENGINE = InnoDB",

@@ -29,6 +29,10 @@ _RECORDS = RecordTexts(
         "watermark jsonb, built_upon text, UNIQUE (table_name, number))",
         "CREATE TABLE IF NOT EXISTS {schema}.rivet_staged (table_schema text, table_name text, version text NOT NULL, "
         "is_open boolean NOT NULL DEFAULT true, PRIMARY KEY (table_schema, table_name))",
+        # Most versions are published ones, of which a run looks at those of its own table alone.
+        "CREATE INDEX IF NOT EXISTS rivet_versions_state ON {schema}.rivet_versions (state)",
+        "CREATE INDEX IF NOT EXISTS rivet_versions_errors ON {schema}.rivet_versions (errors)",
+        "CREATE INDEX IF NOT EXISTS rivet_versions_age ON {schema}.rivet_versions (table_name, published_at)",
         "CREATE UNLOGGED TABLE IF NOT EXISTS {schema}.rivet_heartbeats (version text PRIMARY KEY, "
         "sent timestamptz NOT NULL)",
     ),

@@ -5,11 +5,15 @@ from __future__ import annotations
 from rivet_dagster.catalogs.jdbc.database import Connection
 from rivet_dagster.catalogs.jdbc.postgres.columns import DIALECT
 from rivet_dagster.catalogs.jdbc.published.copying import ATTEMPT
+from rivet_dagster.errors import RivetError
 from rivet_dagster.sql.database_definitions import drop_column, drop_table, rename_table
 from rivet_dagster.sql.database_writes import Name
 
 _OWNER = """
 SELECT pg_catalog.pg_get_userbyid(relowner) FROM pg_catalog.pg_class WHERE oid = %s::regclass
+"""
+_IS_PLAIN = """
+SELECT relkind = 'r' AND NOT relhassubclass AND NOT relispartition FROM pg_catalog.pg_class WHERE oid = %s::regclass
 """
 _RIGHTS = """
 SELECT acl.privilege_type, pg_catalog.pg_get_userbyid(nullif(acl.grantee, 0)), acl.is_grantable
@@ -29,13 +33,17 @@ def swap(connection: Connection, target: Name, rows: Name) -> None:
     """Drop ``target``; give its name, its owner, the rights on it and its indexes' names to the table ``rows``.
 
     Triggers, foreign keys and rules of the old table go. Raises psycopg's DependentObjectsStillExist if a view, or a
-    foreign key of another table, needs it.
+    foreign key of another table, needs it; RVT-404 for a table with partitions.
     """
     from psycopg import sql
 
     new = sql.Identifier(*target)
     text = new.as_string(None)
     owner = (connection.execute(_OWNER, (text,)).fetchone() or ("",))[0]
+    (is_plain,) = connection.execute(_IS_PLAIN, (text,)).fetchone() or (False,)
+    if not is_plain:
+        message = f"{'.'.join(target)} has partitions, or tables that inherit from it: no other table can replace it"
+        raise RivetError("RVT-404", message, remediation="Leave `replace_by` out of the `options`.")
     rights = connection.execute(_RIGHTS, (text,)).fetchall()
     indexes = _indexes(connection, text)
     connection.execute(drop_column(rows, ATTEMPT, DIALECT))

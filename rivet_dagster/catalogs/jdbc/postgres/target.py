@@ -64,7 +64,9 @@ def find_target(connection: Connection, name: Name) -> TargetTable | None:
         for column in columns
         if column.name not in filled
     }
-    unique = [row[0] for row in connection.execute(_UNIQUE, {"table": found.number})]
+    # Of a table with partitions the database does not tell which rows an upsert has inserted.
+    plain = found.kind == "r"
+    unique = [row[0] for row in connection.execute(_UNIQUE, {"table": found.number})] if plain else []
     return TargetTable(found.parts, known, frozenset(frozenset(names) for names in unique))
 
 

@@ -21,7 +21,7 @@ Refusal = tuple[str, str, str]
 """An error of the database about a row: its code, as SQLSTATE, its message, and the column if it names one."""
 
 Result = tuple[int, int, dict[str, tuple[int, Any, Any]], Refusal | None]
-"""What a call returns, pickled.
+"""The result of a call, pickled.
 
 Its number, how many rows it has copied, of each column the number of NULLs with the least and the greatest value (None
 where they are not known), and the error that the database has raised, if one.

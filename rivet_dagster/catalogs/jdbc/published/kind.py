@@ -1,4 +1,4 @@
-"""What the databases in which tables are published do differently."""
+"""The interface of the kinds of databases in which tables are published: all that they do differently."""
 
 from __future__ import annotations
 

@@ -129,6 +129,8 @@ def _make_tables(
             if maker not in (None, version.version):
                 raise RivetError("RVT-405", f"'{key}' is just being published by another run")
             existing = kind.find_target(connection, name)
+            if existing is not None and maker is None and key == version.table and one.upon is None:
+                raise _made_by_others(key)
             layout = layout_of(kind, name, existing, columns, replaces=True)
             refuse_changes(kind, name, existing, layout)
             if existing is None:
@@ -147,11 +149,14 @@ def _publish(
     for schema, name, rows in write.staged:
         _refuse_missing(connection, kind, version.table, (schema, name), rows)
     target = names(version.table)
+    if one.upon is None and kind.changes_tables_in_transactions and kind.has_table(connection, target):
+        raise _made_by_others(version.table)
     if write.like is not None and not kind.has_table(connection, target):
         connection.execute(create_table_like(target, write.like, kind.dialect))
     if write.swaps and write.rows is not None:
         kind.swap(connection, target, write.rows)
-        counts = Record(write.staged[-1][2], deleted=manifest.rows_before)
+        (inserted,) = (rows for *name, rows in write.staged if tuple(name) == write.rows)
+        counts = Record(inserted, deleted=manifest.rows_before)
     else:
         statements = write.statements if write.rows is None else _replacing(connection, kind, target, write)
         counts = _carried_out(connection, statements)
@@ -182,6 +187,10 @@ def _refuse_missing(connection: Connection, kind: DatabaseKind, table: str, name
     if found != rows:
         message = f"{rows} rows of '{table}' were staged and judged, and {found} are there"
         raise RivetError("RVT-407", message, remediation="Run it again: the database has lost or changed them.")
+
+
+def _made_by_others(table: str) -> RivetError:
+    return RivetError("RVT-405", f"somebody else has made a table '{table}' since the run began")
 
 
 def _replacing(connection: Connection, kind: DatabaseKind, target: Name, write: PlannedWrite) -> list[Statement]:

@@ -1,4 +1,4 @@
-"""What reads the tables of a database as relations of an engine."""
+"""The interface that reads the tables of a database as relations of an engine."""
 
 from __future__ import annotations
 

@@ -179,12 +179,8 @@ class Records:
             (version.table, version.version),
         )
 
-    def beat(self, connection: Connection, version: str, seconds: float = 0.0, is_new: bool = False) -> bool:
+    def beat(self, connection: Connection, version: str, seconds: float = 0.0) -> bool:
         """Send a heartbeat that lasts for ``seconds`` longer; return False if the run has none that is alive."""
-        if is_new:
-            query = "INSERT INTO {schema}.rivet_heartbeats VALUES (%s, {now})"
-            connection.execute(self._sql(query), (version,))
-            return True
         later = f"greatest(sent, {{now}} + {_interval(timedelta(seconds=seconds))})"
         query = f"UPDATE {{schema}}.rivet_heartbeats SET sent = {later} WHERE version = %s AND {_ALIVE}"
         return connection.execute(self._sql(query), (version,)).rowcount == 1
@@ -278,7 +274,7 @@ class Records:
         # Also those of versions whose removal was interrupted, or that have been published.
         left = (
             "SELECT DISTINCT version FROM {schema}.rivet_staged WHERE version NOT IN "
-            "(SELECT version FROM {schema}.rivet_versions WHERE state <> 'published')"
+            "(SELECT version FROM {schema}.rivet_versions WHERE state IN ('building', 'staged', 'withheld'))"
         )
         for (version,) in connection.execute(self._sql(left)).fetchall():
             try:

@@ -11,7 +11,7 @@ from rivet_dagster.catalogs.capabilities.transaction import WriteContext
 from rivet_dagster.catalogs.jdbc.database import Connection, Database
 from rivet_dagster.catalogs.jdbc.published.copying import ATTEMPT, Refusal, Result
 from rivet_dagster.catalogs.jdbc.published.kind import DatabaseKind
-from rivet_dagster.catalogs.jdbc.published.layout import Layout, layout_of
+from rivet_dagster.catalogs.jdbc.published.layout import layout_of
 from rivet_dagster.catalogs.jdbc.published.reader import Reader
 from rivet_dagster.catalogs.jdbc.published.records import OURS, Records
 from rivet_dagster.catalogs.jdbc.published.target import TargetTable
@@ -19,7 +19,7 @@ from rivet_dagster.engines.contract import EngineSession, Frame
 from rivet_dagster.errors import RivetError
 from rivet_dagster.model.storage import ColumnStatistics, Statistics, StoredRows
 from rivet_dagster.sql.database_definitions import add_column, create_table, create_table_like, create_table_of
-from rivet_dagster.sql.database_writes import Name, WrittenColumn, count_of, delete_others, insert_query
+from rivet_dagster.sql.database_writes import Name, WrittenColumn, count_of, delete_others
 from rivet_dagster.sql.write_strategies.trees import Columns
 
 
@@ -85,23 +85,11 @@ class Staging:
             self._create(connection, name, columns, written)
         return StagedTable(name, 0, columns, {})
 
-    def derive(
-        self,
-        connection: Connection,
-        of: str,
-        query: str,
-        staged: StagedTable,
-        like: TargetTable | None = None,
-    ) -> StagedTable:
-        """Make a table of the rows of a query of the database, which have the columns of ``staged``, and ATTEMPT."""
+    def derive(self, connection: Connection, of: str, query: str, staged: StagedTable) -> StagedTable:
+        """Make a table of the rows of a query of the database, which have the columns of ``staged``."""
         name = self.name(of)
         self.records.add_staged(connection, name, self.version)
-        if like is None:
-            connection.execute(create_table_of(name, query, self.kind.dialect, self.kind.has_unlogged_tables))
-        else:
-            layout = self._create_like(connection, name, staged.columns, like)
-            names = [column.name for column in layout.columns]
-            connection.execute(insert_query(name, names, query, self.kind.dialect))
+        connection.execute(create_table_of(name, query, self.kind.dialect, self.kind.has_unlogged_tables))
         (rows,) = connection.execute(count_of(name, self.kind.dialect)).fetchone() or (0,)
         return StagedTable(name, rows, staged.columns, {})
 
@@ -129,16 +117,11 @@ class Staging:
             declared = [(ATTEMPT, "bigint"), *((column.name, column.type) for column in written)]
             connection.execute(create_table(name, declared, self.kind.dialect, self.kind.has_unlogged_tables))
             return
-        self._create_like(connection, name, columns, like)
-        connection.execute(add_column(name, ATTEMPT, "bigint", self.kind.dialect))
-
-    def _create_like(self, connection: Connection, name: Name, columns: Columns, like: TargetTable) -> Layout:
-        """Make a table with the indexes, defaults and constraints of another one, and with these columns."""
+        # With the indexes, defaults and constraints of the table whose place it takes.
         connection.execute(create_table_like(name, like.name, self.kind.dialect))
-        layout = layout_of(self.kind, name, like, columns, replaces=True)
-        for change in layout.changes:
+        for change in layout_of(self.kind, name, like, columns, replaces=True).changes:
             connection.execute(change)
-        return layout
+        connection.execute(add_column(name, ATTEMPT, "bigint", self.kind.dialect))
 
     def _copied(
         self,

@@ -28,9 +28,9 @@ class Statement:
 
 @dataclass(frozen=True)
 class PlannedWrite:
-    """What a publication does in its one transaction, after it has made sure that the tables of ``staged`` rows hold.
+    """The steps of a publication in its one transaction, which first makes sure that the ``staged`` rows are there.
 
-    These are by schema and name, with the number of their rows. A table whose rows all go becomes the table ``rows``,
+    Their tables are by schema and name, with the number of their rows. A table whose rows all go becomes the table ``rows``,
     with the ``columns``, as Spark has them; else the ``statements`` say what becomes of it. Where an environment has
     no table yet, it is made ``like`` that of the base. ``errors`` are the staged tables of row errors, and ``whole`` is
     the query of all rows that the table will have, where these are not the staged ones. ``requires`` is the query of a

@@ -123,7 +123,7 @@ class DatabaseTransaction(StagedTransaction, VersionTransaction, ErrorTransactio
 
     @property
     def publication(self) -> Publication:
-        """What is to be published."""
+        """The version to be published, and the one before it."""
         return Publication(self._stored, self._upon)
 
     def as_identity(self, identity: str) -> None:

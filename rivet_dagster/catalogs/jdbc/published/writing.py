@@ -54,7 +54,7 @@ class Place:
 
     These differ in an environment in which the table has not been built. ``rows`` are those of the base, and
     ``requires`` is the query of a value that must be true when the version is published, if there is one. With
-    ``swaps`` the table with the new rows takes the place of one whose rows are all replaced.
+    ``swaps`` the table with the batch takes the place of one that becomes the batch.
     """
 
     target: Name
@@ -142,8 +142,9 @@ class DatabaseWrite:
 
     @property
     def _swapped_for(self) -> TargetTable | None:
-        """The table that the staged one takes the place of; None without such."""
-        return self._existing if self.place.swaps and self._replaces and self._base == self.place.target else None
+        """The table that the staged batch takes the place of; None without such."""
+        is_batch = isinstance(self.plan, ReplaceAll) and self._replaces
+        return self._existing if self.place.swaps and is_batch and self._base == self.place.target else None
 
     def _layout(self, frame: Frame, own: Columns) -> Layout:
         """Return the columns of the table after the write, of which the frame has all but the plan's ``own``."""
@@ -165,7 +166,7 @@ class DatabaseWrite:
             fitted = session.query(projection(layout.spark, session.columns(frame), _BATCH))
 
             def copy() -> None:
-                like = self._swapped_for if isinstance(self.plan, ReplaceAll) else None
+                like = self._swapped_for
                 staged.append(self.staging.copy("batch", session, fitted, layout.spark, layout.columns, context, like))
 
             query_plan = compute_batch(session, fitted, context, copy)
@@ -211,7 +212,7 @@ class DatabaseWrite:
         found = [dict(zip(names, row, strict=True)) for row in connection.execute(query)]
         refuse_ambiguous(found, plan.order_by, self.context.shows_values)
         decided = sql.decided_rows(staged.name, layout.columns, keys, order_by, self._dialect)
-        return self.staging.derive(connection, "decided", decided, staged, self._swapped_for)
+        return self.staging.derive(connection, "decided", decided, staged)
 
     def _history(self, plan: History, frame: Frame) -> StagedWrite:
         """Stage the batch, have the engine compute the versions that it adds or changes, and stage these."""
