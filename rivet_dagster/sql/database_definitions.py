@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from sqlglot import exp
 
-from rivet_dagster.sql.database_writes import Name, table
+from rivet_dagster.sql.database_trees import Name, table
 from rivet_dagster.sql.mariadb import to_sql
 
 

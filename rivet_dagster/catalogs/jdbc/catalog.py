@@ -46,7 +46,7 @@ from rivet_dagster.model.target import Location
 from rivet_dagster.model.watermark import Override
 from rivet_dagster.model.write_plan import WritePlan
 from rivet_dagster.model.write_strategy import WriteStrategy
-from rivet_dagster.sql.database_writes import Name
+from rivet_dagster.sql.database_trees import Name
 
 
 class JdbcCatalog(

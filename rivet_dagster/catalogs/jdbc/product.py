@@ -13,7 +13,7 @@ from rivet_dagster.catalogs.jdbc.published.reader import Reader
 from rivet_dagster.model.finding import Finding
 from rivet_dagster.model.plugins import Wrong
 from rivet_dagster.model.write_strategy import WriteStrategy
-from rivet_dagster.sql.database_writes import Name
+from rivet_dagster.sql.database_trees import Name
 
 Options = Mapping[str, Any]
 

@@ -18,7 +18,7 @@ from rivet_dagster.catalogs.jdbc.published.copying import ATTEMPT, copy_rows
 from rivet_dagster.catalogs.jdbc.published.kind import DatabaseKind, RecordTexts, Task
 from rivet_dagster.catalogs.jdbc.published.target import TargetColumn, TargetTable, nothing_is_published_to
 from rivet_dagster.sql.database_definitions import quote_name
-from rivet_dagster.sql.database_writes import Name, WrittenColumn
+from rivet_dagster.sql.database_trees import Name, WrittenColumn
 from rivet_dagster.sql.mariadb import DIALECT, EXACT
 
 _TEXT = f"longtext {EXACT}"

@@ -12,8 +12,9 @@ from rivet_dagster.catalogs.jdbc.options import FETCHED, SourceOptions
 from rivet_dagster.catalogs.jdbc.published.reader import Reader
 from rivet_dagster.errors import RivetError
 from rivet_dagster.model.relations import JdbcTable, Unreadable
+from rivet_dagster.sql.database_queries import greatest_value
 from rivet_dagster.sql.database_table import is_true, table_query
-from rivet_dagster.sql.database_writes import Name, greatest_value
+from rivet_dagster.sql.database_trees import Name
 from rivet_dagster.sql.mariadb import DIALECT
 
 PACKAGE = "org.mariadb.jdbc:mariadb-java-client:3.5.6"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rivet_dagster.catalogs.jdbc.database import Connection
 from rivet_dagster.errors import RivetError, nearest
-from rivet_dagster.sql.database_writes import Name
+from rivet_dagster.sql.database_trees import Name
 
 VIEW = "VIEW"
 

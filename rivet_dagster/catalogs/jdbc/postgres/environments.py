@@ -31,7 +31,7 @@ from rivet_dagster.catalogs.jdbc.published.published_tables import PublishedTabl
 from rivet_dagster.catalogs.jdbc.published.publishing import Publication
 from rivet_dagster.catalogs.jdbc.published.stored_version import PlannedWrite, StoredVersion, name_of
 from rivet_dagster.model.storage import Published
-from rivet_dagster.sql.database_writes import Name
+from rivet_dagster.sql.database_trees import Name
 
 _LONGEST_NAME = 63
 """The most bytes of a name in the database, which cuts longer ones."""

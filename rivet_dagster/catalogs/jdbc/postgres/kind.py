@@ -16,7 +16,7 @@ from rivet_dagster.catalogs.jdbc.published.copying import ATTEMPT, copy_rows
 from rivet_dagster.catalogs.jdbc.published.kind import DatabaseKind, RecordTexts, Task
 from rivet_dagster.catalogs.jdbc.published.target import TargetTable
 from rivet_dagster.sql.database_definitions import set_logged
-from rivet_dagster.sql.database_writes import Name, WrittenColumn
+from rivet_dagster.sql.database_trees import Name, WrittenColumn
 
 _LIMIT = f"SET LOCAL lock_timeout = '{LOCK_SECONDS}s'"
 _RECORDS = RecordTexts(

@@ -20,7 +20,7 @@ from rivet_dagster.errors import RivetError, nearest
 from rivet_dagster.model.inputs import DatabasePosition, Position
 from rivet_dagster.model.relations import JdbcTable, Unreadable
 from rivet_dagster.sql.database_table import PART, Below, is_true, table_query
-from rivet_dagster.sql.database_writes import Name
+from rivet_dagster.sql.database_trees import Name
 
 PACKAGE = "org.postgresql:postgresql:42.7.14"
 DRIVER = "org.postgresql.Driver"

@@ -7,7 +7,7 @@ from rivet_dagster.catalogs.jdbc.postgres.columns import DIALECT
 from rivet_dagster.catalogs.jdbc.published.copying import ATTEMPT
 from rivet_dagster.errors import RivetError
 from rivet_dagster.sql.database_definitions import drop_column, drop_table, rename_table
-from rivet_dagster.sql.database_writes import Name
+from rivet_dagster.sql.database_trees import Name
 
 _OWNER = """
 SELECT pg_catalog.pg_get_userbyid(relowner) FROM pg_catalog.pg_class WHERE oid = %s::regclass

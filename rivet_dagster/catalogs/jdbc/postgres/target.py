@@ -10,7 +10,7 @@ from rivet_dagster.catalogs.jdbc.postgres.columns import Column
 from rivet_dagster.catalogs.jdbc.postgres.reading import read_table
 from rivet_dagster.catalogs.jdbc.postgres.table import lookup_table
 from rivet_dagster.catalogs.jdbc.published.target import TargetColumn, TargetTable, nothing_is_published_to
-from rivet_dagster.sql.database_writes import Name, WrittenColumn
+from rivet_dagster.sql.database_trees import Name, WrittenColumn
 
 _TYPES = {
     "boolean": "boolean",

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from rivet_dagster.catalogs.jdbc.database import Connection, Database
 from rivet_dagster.catalogs.jdbc.published.target import TargetTable
-from rivet_dagster.sql.database_writes import Name, WrittenColumn
+from rivet_dagster.sql.database_trees import Name, WrittenColumn
 
 if TYPE_CHECKING:
     import pyarrow as pa

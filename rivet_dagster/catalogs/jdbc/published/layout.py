@@ -9,7 +9,7 @@ from rivet_dagster.catalogs.jdbc.published.kind import DatabaseKind
 from rivet_dagster.catalogs.jdbc.published.target import TargetTable
 from rivet_dagster.errors import RivetError
 from rivet_dagster.sql.database_definitions import add_column, change_type, create_table, drop_column
-from rivet_dagster.sql.database_writes import Name, WrittenColumn
+from rivet_dagster.sql.database_trees import Name, WrittenColumn
 from rivet_dagster.sql.write_strategies.trees import Columns
 
 

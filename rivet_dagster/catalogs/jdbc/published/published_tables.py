@@ -37,7 +37,8 @@ from rivet_dagster.model.storage import CURRENT, Published, Record, StoredRows, 
 from rivet_dagster.model.storage import STAGED as IS_STAGED
 from rivet_dagster.model.storage import WITHHELD as IS_WITHHELD
 from rivet_dagster.model.watermark import Override
-from rivet_dagster.sql.database_writes import Name, count_of, greatest_value, rows_of_all
+from rivet_dagster.sql.database_queries import count_of, greatest_value, rows_of_all
+from rivet_dagster.sql.database_trees import Name
 
 _LOG = logging.getLogger(__name__)
 

@@ -22,7 +22,9 @@ from rivet_dagster.errors import RivetError
 from rivet_dagster.model.row_errors import ERROR_TYPES
 from rivet_dagster.model.storage import Record
 from rivet_dagster.sql.database_definitions import create_table_like, drop_table
-from rivet_dagster.sql.database_writes import Name, count_of, delete_rows, insert_rows, source_rows
+from rivet_dagster.sql.database_queries import count_of, source_rows
+from rivet_dagster.sql.database_trees import Name
+from rivet_dagster.sql.database_writes import delete_rows, insert_rows
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from typing import Any
 
 from rivet_dagster.catalogs.jdbc.database import Connection
 from rivet_dagster.model.relations import JdbcTable, Unreadable
-from rivet_dagster.sql.database_writes import Name
+from rivet_dagster.sql.database_trees import Name
 
 
 class Reader(ABC):

@@ -20,7 +20,7 @@ from rivet_dagster.catalogs.jdbc.published.kind import DatabaseKind
 from rivet_dagster.catalogs.jdbc.published.stored_version import StoredVersion
 from rivet_dagster.errors import RivetError
 from rivet_dagster.sql.database_definitions import drop_table, quote_name, quote_text
-from rivet_dagster.sql.database_writes import Name
+from rivet_dagster.sql.database_trees import Name
 
 OURS = "rivet_"
 """The prefix of the names of all tables that are made here, beside those that are published."""

@@ -19,7 +19,9 @@ from rivet_dagster.engines.contract import EngineSession, Frame
 from rivet_dagster.errors import RivetError
 from rivet_dagster.model.storage import ColumnStatistics, Statistics, StoredRows
 from rivet_dagster.sql.database_definitions import add_column, create_table, create_table_like, create_table_of
-from rivet_dagster.sql.database_writes import Name, WrittenColumn, count_of, delete_others
+from rivet_dagster.sql.database_queries import count_of
+from rivet_dagster.sql.database_trees import Name, WrittenColumn
+from rivet_dagster.sql.database_writes import delete_others
 from rivet_dagster.sql.write_strategies.trees import Columns
 
 

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from rivet_dagster.catalogs.manifest import Manifest, manifest_from
-from rivet_dagster.sql.database_writes import Name
+from rivet_dagster.sql.database_trees import Name
 
 BUILDING, STAGED, WITHHELD, PUBLISHED = "building", "staged", "withheld", "published"
 """The states of a version."""
@@ -30,13 +30,13 @@ class Statement:
 class PlannedWrite:
     """The steps of a publication in its one transaction, which first makes sure that the ``staged`` rows are there.
 
-    Their tables are by schema and name, with the number of their rows. A table whose rows all go becomes the table ``rows``,
-    with the ``columns``, as Spark has them; else the ``statements`` say what becomes of it. Where an environment has
-    no table yet, it is made ``like`` that of the base. ``errors`` are the staged tables of row errors, and ``whole`` is
-    the query of all rows that the table will have, where these are not the staged ones. ``requires`` is the query of a
-    value that must be true, else another run has been faster. With ``keeps_record`` the counts of changed rows are
-    those that the version has had in its environment. With ``swaps`` the table ``rows`` takes the place of the old one.
-    A new table is found by its ``keys``.
+    Tables are by schema and name, the staged ones with the number of their rows. A table whose rows all go becomes the
+    table ``rows``, with the ``columns``, as Spark has them, and an index on the ``keys`` where the database needs one;
+    else the ``statements`` say what becomes of it. Where an environment has no table yet, it is made ``like`` that of
+    the base. ``errors`` are the staged tables of row errors, and ``whole`` is the query of all rows that the table will
+    have, where these are not the staged ones. ``requires`` is the query of a value that must be true, else another run
+    has been faster. With ``keeps_record`` the counts of changed rows are those that the version has had in its
+    environment. With ``swaps`` the table ``rows`` takes the place of the old one.
     """
 
     staged: tuple[tuple[str, str, int], ...]

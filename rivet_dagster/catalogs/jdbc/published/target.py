@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from rivet_dagster.errors import RivetError
 from rivet_dagster.model.relations import Unreadable
-from rivet_dagster.sql.database_writes import Name, WrittenColumn
+from rivet_dagster.sql.database_trees import Name, WrittenColumn
 from rivet_dagster.sql.write_strategies.trees import Columns
 
 

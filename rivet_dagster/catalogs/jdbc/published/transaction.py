@@ -25,7 +25,7 @@ from rivet_dagster.model.check_plan import CompiledCheck
 from rivet_dagster.model.row_errors import ERROR_TYPES
 from rivet_dagster.model.storage import Base, Provenance, Published, Record, Statistics, StoredRows
 from rivet_dagster.model.write_plan import WritePlan
-from rivet_dagster.sql.database_writes import rows_of_all
+from rivet_dagster.sql.database_queries import rows_of_all
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -38,8 +38,9 @@ from rivet_dagster.model.write_plan import (
     Upsert,
     WritePlan,
 )
-from rivet_dagster.sql import database_writes as sql
-from rivet_dagster.sql.database_writes import Matching, Name, WrittenColumn
+from rivet_dagster.sql import database_queries as queries
+from rivet_dagster.sql import database_writes as writes
+from rivet_dagster.sql.database_trees import Matching, Name, WrittenColumn
 from rivet_dagster.sql.mariadb import to_sql
 from rivet_dagster.sql.write_strategies.alignment import plain_columns, projection
 from rivet_dagster.sql.write_strategies.incoming import SHOWN
@@ -190,14 +191,14 @@ class DatabaseWrite:
                 return staged, self._matching(connection, staged, keys)
             case AppendNewer():
                 (column,) = layout.named([self.plan.column])
-                query = sql.rows_without(staged.name, column.name, self._dialect)
+                query = queries.rows_without(staged.name, column.name, self._dialect)
                 (missing,) = connection.execute(query).fetchone() or (0,)
                 if missing:
                     message = f"{missing} rows of the batch have no {column.name}, which says where they belong"
                     raise RivetError("RVT-516", message)
                 if self._base is None or self.full:
                     return staged, None
-                newer = sql.newer_rows(self._base, staged.name, self._names(layout), column, self._inside())
+                newer = queries.newer_rows(self._base, staged.name, self._names(layout), column, self._inside())
                 return self.staging.derive(connection, "newer", to_sql(newer, self._dialect), staged), None
             case _:
                 return staged, None
@@ -205,13 +206,13 @@ class DatabaseWrite:
     def _decided(self, connection: Connection, layout: Layout, staged: StagedTable, plan: Upsert) -> StagedTable:
         """Return the batch with one row for each key. Raises RVT-515."""
         keys, order_by = layout.named(plan.keys), layout.named(plan.order_by)
-        if connection.execute(sql.repeated_key(staged.name, keys, self._dialect)).fetchone() is None:
+        if connection.execute(queries.repeated_key(staged.name, keys, self._dialect)).fetchone() is None:
             return staged
-        query = sql.ambiguous_keys(staged.name, layout.columns, keys, order_by, SHOWN, self._dialect)
+        query = queries.ambiguous_keys(staged.name, layout.columns, keys, order_by, SHOWN, self._dialect)
         names = [key.name for key in keys]
         found = [dict(zip(names, row, strict=True)) for row in connection.execute(query)]
         refuse_ambiguous(found, plan.order_by, self.context.shows_values)
-        decided = sql.decided_rows(staged.name, layout.columns, keys, order_by, self._dialect)
+        decided = queries.decided_rows(staged.name, layout.columns, keys, order_by, self._dialect)
         return self.staging.derive(connection, "decided", decided, staged)
 
     def _history(self, plan: History, frame: Frame) -> StagedWrite:
@@ -275,16 +276,16 @@ class DatabaseWrite:
             yield self._copy_of_base()
         yield from map(Statement, layout.changes)
         if self._replaces_rows:
-            yield Statement(sql.delete_rows(target, self._inside(), self._dialect), "deleted")
+            yield Statement(writes.delete_rows(target, self._inside(), self._dialect), "deleted")
         elif isinstance(self.plan, Upsert | History):
             assert on is not None
             yield from self._merged(layout, rows, on)
             return
         elif on is not None:
-            for text in sql.delete_matching(target, rows.name, on, self._dialect):
+            for text in writes.delete_matching(target, rows.name, on, self._dialect):
                 yield Statement(text, "deleted")
-        incoming = sql.source_rows(rows.name, self._names(layout))
-        yield Statement(sql.insert_rows(target, layout.columns, incoming, self._dialect), "inserted")
+        incoming = queries.source_rows(rows.name, self._names(layout))
+        yield Statement(writes.insert_rows(target, layout.columns, incoming, self._dialect), "inserted")
 
     def _merged(self, layout: Layout, rows: StagedTable, on: Matching) -> list[Statement]:
         target, existing = self.place.target, self._existing
@@ -295,18 +296,20 @@ class DatabaseWrite:
             and on.inside is None
             and not on.nullable
         ):
-            text = sql.insert_or_update(target, layout.columns, rows.name, on.keys, self._dialect)
+            text = writes.insert_or_update(target, layout.columns, rows.name, on.keys, self._dialect)
             return [Statement(text, "upserted")]
-        updates = sql.update_differing(target, layout.columns, rows.name, on, self._dialect)
-        new = sql.unmatched_rows(target, rows.name, self._names(layout), on)
-        insert = Statement(sql.insert_rows(target, layout.columns, new, self._dialect), "inserted")
+        updates = writes.update_differing(target, layout.columns, rows.name, on, self._dialect)
+        new = queries.unmatched_rows(target, rows.name, self._names(layout), on)
+        insert = Statement(writes.insert_rows(target, layout.columns, new, self._dialect), "inserted")
         return [*(Statement(text, "updated") for text in updates), insert]
 
     def _copy_of_base(self) -> Statement:
         assert self._base is not None and self._existing is not None
         names = list(self._existing.columns)
-        columns = [sql.WrittenColumn(name, "", None) for name in names]
-        return Statement(sql.insert_rows(self.place.target, columns, sql.source_rows(self._base, names), self._dialect))
+        columns = [WrittenColumn(name, "", None) for name in names]
+        return Statement(
+            writes.insert_rows(self.place.target, columns, queries.source_rows(self._base, names), self._dialect)
+        )
 
     def _whole(
         self,
@@ -332,29 +335,29 @@ class DatabaseWrite:
     def _whole_query(self, layout: Layout, rows: StagedTable, on: Matching | None) -> Any:
         base, names = self._base, self._names(layout)
         assert base is not None
-        incoming = sql.source_rows(rows.name, names)
+        incoming = queries.source_rows(rows.name, names)
         if self._replaces_rows:
             outside = Matching((), inside=self._inside())
-            return sql.all_rows(sql.remaining_rows(base, layout.columns, None, outside), incoming)
+            return queries.all_rows(queries.remaining_rows(base, layout.columns, None, outside), incoming)
         if on is None:
-            return sql.all_rows(sql.remaining_rows(base, layout.columns, None, None), incoming)
-        remaining = sql.remaining_rows(base, layout.columns, rows.name, on)
+            return queries.all_rows(queries.remaining_rows(base, layout.columns, None, None), incoming)
+        remaining = queries.remaining_rows(base, layout.columns, rows.name, on)
         if isinstance(self.plan, DeleteInsert | ReplacePartitions):
-            return sql.all_rows(remaining, incoming)
-        matched = sql.matched_rows(base, rows.name, names, on)
-        return sql.all_rows(remaining, matched, sql.unmatched_rows(base, rows.name, names, on))
+            return queries.all_rows(remaining, incoming)
+        matched = queries.matched_rows(base, rows.name, names, on)
+        return queries.all_rows(remaining, matched, queries.unmatched_rows(base, rows.name, names, on))
 
     def _whole_statistics(self, layout: Layout, query: Any, rows: StagedTable, on: Matching | None) -> Statistics:
         """Return the statistics of all rows, of which only the new ones are counted where the others stay."""
         with self._connected() as connection:
             if self._replaces_rows or isinstance(self.plan, DeleteInsert | ReplacePartitions):
-                (counted,) = connection.execute(sql.count_rows(query, self._dialect)).fetchone() or (0,)
+                (counted,) = connection.execute(queries.count_rows(query, self._dialect)).fetchone() or (0,)
             elif on is None:
                 counted = self.place.rows + rows.rows
             else:
                 assert self._base is not None
-                new = sql.unmatched_rows(self._base, rows.name, self._names(layout), on)
-                (added,) = connection.execute(sql.count_rows(new, self._dialect)).fetchone() or (0,)
+                new = queries.unmatched_rows(self._base, rows.name, self._names(layout), on)
+                (added,) = connection.execute(queries.count_rows(new, self._dialect)).fetchone() or (0,)
                 counted = self.place.rows + added
             return Statistics(counted, self.staging.statistics(connection, rows).bytes, tuple(layout.spark))
 
@@ -364,14 +367,14 @@ class DatabaseWrite:
         if not isinstance(self.plan, Upsert | History) or self._base is None or self._replaces_rows:
             return Record(rows.rows, deleted=before + rows.rows - after, bytes=size)
         assert on is not None
-        differing = sql.differing_rows(self._base, layout.columns, rows.name, on)
+        differing = queries.differing_rows(self._base, layout.columns, rows.name, on)
         with self._connected() as connection:
-            (updated,) = connection.execute(sql.count_rows(differing, self._dialect)).fetchone() or (0,)
+            (updated,) = connection.execute(queries.count_rows(differing, self._dialect)).fetchone() or (0,)
         return Record(after - before, updated, bytes=size)
 
     def _matching(self, connection: Connection, rows: StagedTable, keys: Sequence[WrittenColumn]) -> Matching:
         names = [key.name for key in keys]
-        nulls = connection.execute(sql.keys_with_null(rows.name, names, self._dialect)).fetchone() or ()
+        nulls = connection.execute(queries.keys_with_null(rows.name, names, self._dialect)).fetchone() or ()
         nullable = frozenset(name for name, count in zip(names, nulls, strict=True) if count)
         loose = frozenset(key.name for key in keys if key.loose)
         self.staging.kind.index_keys(connection, rows.name, keys)
@@ -382,7 +385,7 @@ class DatabaseWrite:
         if self.context.window is None or self._existing is None:
             return None
         condition, values = WindowOfTable(self.context.window, self._existing.spark_columns).condition()
-        return sql.with_values(condition, values, list(self._existing.columns))
+        return queries.with_values(condition, values, list(self._existing.columns))
 
     def _within(self, session: EngineSession, frame: Frame) -> Frame:
         if self.context.window is None:
