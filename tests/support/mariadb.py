@@ -96,10 +96,14 @@ def mariadb_server(further: Mapping[str, str] = _NO_SETTINGS) -> Iterator[MariaD
         folder = Path(place)
         as_user = _as_other_user(folder)
         data, log, first = folder / "data", folder / "server.log", folder / "first.sql"
+        # A server that starts removes temporary tables from its folder for them; another that uses these crashes.
+        temporary = folder / "temporary"
+        subprocess.run([*as_user, "mkdir", str(temporary)], check=True)
         command = [
             install,
             "--no-defaults",
             f"--datadir={data}",
+            f"--tmpdir={temporary}",
             "--skip-test-db",
             "--auth-root-authentication-method=normal",
         ]
@@ -112,6 +116,7 @@ def mariadb_server(further: Mapping[str, str] = _NO_SETTINGS) -> Iterator[MariaD
         port = _free_port()
         settings = {
             "datadir": str(data),
+            "tmpdir": str(temporary),
             "port": str(port),
             "bind-address": "127.0.0.1",
             "socket": str(folder / "socket"),
