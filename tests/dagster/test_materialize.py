@@ -65,6 +65,7 @@ def diagnostics(result, step: str) -> list[dict]:
 # writing
 
 
+@pytest.mark.nightly
 def test_the_job_all_materializes_every_joint(project, instance):
     sales = project(SALES)
     result = run(sales.root, instance)
@@ -99,6 +100,7 @@ def test_a_materialization_has_rows_phases_columns_and_uri(project, instance):
     assert "dagster/row_count" not in found["totals"]  # it is not stored
 
 
+@pytest.mark.nightly
 def test_running_twice_gives_the_same_rows(project, instance):
     sales = project(SALES)
     assert run(sales.root, instance).success

@@ -54,6 +54,7 @@ def test_reading_removed_rows_fails_with_the_reason(folder, instance):
     assert len(folder.rows("two")) == 4
 
 
+@pytest.mark.nightly
 def test_a_second_run_computes_the_rows_again(folder, instance):
     run(folder, instance)
     folder.write({"joints/base.sql": FILES["joints/base.sql"].replace("4", "6")})

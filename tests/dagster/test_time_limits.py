@@ -57,7 +57,7 @@ def test_a_query_beyond_the_timeout_is_stopped_and_leaves_nothing(project, insta
     assert result.get_asset_materialization_events() == []
 
 
-@pytest.mark.nightly(but=1)
+@pytest.mark.nightly
 @pytest.mark.parametrize("severity", ["warn", "error"])
 def test_the_timeout_also_stops_a_check(project, instance, active_jobs, severity):
     query = f"SELECT slept FROM kept CROSS JOIN ({ENDLESS}) WHERE slept IS NOT NULL"
@@ -86,6 +86,7 @@ def test_a_timeout_stops_a_python_joint_at_its_next_read_and_publishes_nothing(p
     assert lake.versions("made", WORKSPACE) == []
 
 
+@pytest.mark.nightly
 def test_each_try_has_the_full_timeout(project, instance):
     lake = project({"joints/n.sql": ENDLESS, "sinks/kept.yaml": limited(options={"retries": 1})})
     result = run(lake.root, instance)

@@ -12,6 +12,7 @@ import pytest
 from support.databases import execute, reading, rows, source
 from support.folders import sink
 from support.postgres import Database
+from support.torture import examples
 
 from rivet_dagster.catalogs.jdbc.postgres import open_transactions
 from rivet_dagster.errors import RivetError
@@ -55,7 +56,7 @@ def write_for(database: Database, seconds: float, seed: int) -> None:
 
 def runs_while_others_write(folder, database: Database) -> tuple[list, list]:
     """Run the group while four sessions write, and once after them; return the ids that it has, and the database."""
-    writers = [threading.Thread(target=write_for, args=(database, 6.0, seed)) for seed in range(4)]
+    writers = [threading.Thread(target=write_for, args=(database, float(examples(3, 30)), seed)) for seed in range(4)]
     for writer in writers:
         writer.start()
     time.sleep(0.3)

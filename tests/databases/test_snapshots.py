@@ -80,7 +80,7 @@ def test_two_tables_that_change_are_read_at_one_moment(database, project, monkey
     sources = {name: source(name, options=SHARED) for name in ("one", "other")}
     folder = project(reading(database, BOTH, sources, connections=17))
     with moved_values(database) as moved:
-        for _ in range(3):
+        for _ in range(examples(2, 20)):
             before = moved[0]
             result = folder.run("read")
             assert folder.rows("read") == [{"total": TOTAL}]

@@ -82,6 +82,7 @@ def shop(request, tmp_path, application, iceberg_options, capfd, monkeypatch) ->
     return Shop(tmp_path / "project", iceberg_options(kind) | {"publish": publish}, capfd)
 
 
+@pytest.mark.nightly
 def test_what_changed_is_built_compared_and_merged(shop, sql_executions):
     assert shop.run() == ["ids_out", "paid", "paid_out", "total_out"]
     assert "RVT-415" in shop.error("diff", "--environment", "pr-7")

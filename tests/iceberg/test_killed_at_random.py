@@ -86,7 +86,7 @@ def works(chance: random.Random, count: int) -> Sequence[Work]:
     return made
 
 
-@pytest.mark.nightly(but=1)
+@pytest.mark.nightly
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_run_that_is_killed_at_any_instant(kind: str, iceberg_options: Callable[[str], Any], tmp_path: Path) -> None:
     options, chance = iceberg_options(kind), random.Random(kind)

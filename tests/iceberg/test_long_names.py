@@ -24,7 +24,7 @@ def test_names_of_staging_tables_fit_into_255_bytes():
     assert environment_of(staging_of(names[1])) == "e" * 64
 
 
-@pytest.mark.nightly(but=1)
+@pytest.mark.nightly
 @pytest.mark.parametrize("kind", ["hadoop", "sqlite"])
 def test_long_names_are_staged_published_withheld_and_swept(tmp_path, kind):
     catalog = lake(declared(kind, tmp_path / kind), tmp_path)

@@ -135,6 +135,7 @@ def test_a_run_in_an_environment_a_merge_and_a_drop(shop, nessie):
     assert {name for name in shop.nessie.branches() if f".{shop.ref}." in name} == {f"rivet_merged.{shop.ref}.pr-7"}
 
 
+@pytest.mark.nightly
 def test_an_interrupted_merge_is_finished_by_the_next_one(shop, monkeypatch):
     shop.run()
     shop.run("--environment", "pr-7", "ids_table")

@@ -169,6 +169,7 @@ def test_a_table_costs_the_same_requests_in_a_run_of_many(nessie_options, tmp_pa
     assert all(more <= less * 1.1 for less, more in zip(few, many, strict=True)), (few, many)
 
 
+@pytest.mark.nightly
 def test_readers_of_two_tables_never_see_one_without_the_other(nessie_options, tmp_path):
     run = runtime(nessie_options, tmp_path)
     publish(run, stage_all(run, 0, "run-0"))

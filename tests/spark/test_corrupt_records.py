@@ -225,6 +225,7 @@ def test_a_source_that_says_what_becomes_of_them_stays_as_it_is(project, fields)
     assert rows
 
 
+@pytest.mark.nightly
 def test_failfast_of_the_user_fails(project):
     folder = orders(project, MIXED, options={"mode": "FAILFAST"})
     with pytest.raises(RivetError, match="2,b"):

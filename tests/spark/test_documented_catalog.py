@@ -81,6 +81,7 @@ def files(**sink) -> dict:
     }
 
 
+@pytest.mark.nightly
 def test_a_project_reads_one_catalog_and_publishes_to_the_other(installed, project, tmp_path):
     merge = {"mode": "merge", "key_columns": ["id"]}
     folder = project(files(write_strategy=merge))

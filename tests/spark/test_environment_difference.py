@@ -234,6 +234,7 @@ def test_one_query_for_each_table_and_none_where_nothing_was_written(project, di
     assert (found["paid"]["rows"]["added"], found["out"]["rows"]["added"]) == (1, 1)
 
 
+@pytest.mark.nightly
 def test_other_formats(project, capsys, monkeypatch):
     shop = project(SHOP)
     run_in(shop)

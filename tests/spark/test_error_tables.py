@@ -38,6 +38,7 @@ def test_plain_spark_reads_the_errors_of_the_published_version(quick_session, wa
     assert [row.version for row in loaded.collect()] == [published.version]
 
 
+@pytest.mark.nightly
 def test_appended_errors_share_the_files_of_the_earlier_ones(project, monkeypatch):
     casts = {"columns": [{"id": "CAST(id AS INT)"}], "options": {"landing": True}}
     folder = project({

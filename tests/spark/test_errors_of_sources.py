@@ -186,7 +186,7 @@ def test_of_a_landing_zone_only_the_new_files_count(project):
     assert (result.errors.count, result.errors.total) == (1, 2)
 
 
-@pytest.mark.nightly(but=1)
+@pytest.mark.nightly
 @pytest.mark.parametrize("day", ["CAST(at AS DATE)", "at"], ids=["computed", "renamed"])
 def test_a_run_of_a_partition_has_the_errors_of_its_rows_and_those_of_no_partition(project, day):
     days = {"type": "daily", "column": "day", "start": "2026-01-01"}

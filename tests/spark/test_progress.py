@@ -55,6 +55,7 @@ def test_progress_of_a_write_grows_and_ends_at_the_totals(session, write, adapti
     assert astuple(reported[-1])[:4] == (2, 2, 10, 10)
 
 
+@pytest.mark.nightly
 def test_the_work_of_another_session_is_not_counted(engine, session, write):
     other = engine.session()
     query = f"SELECT count(slept) AS n FROM (SELECT {sleeping('10L + id')} AS slept FROM range(0, 50, 1, 50))"

@@ -30,7 +30,7 @@ def spans(rows: list[Row]) -> list[tuple[Any, ...]]:
     return sorted((row["id"], row["valid_from"], row["valid_to"]) for row in rows)
 
 
-@pytest.mark.nightly(but=1)
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     ("type_", "at"), [("DATE", date(2026, 7, 1)), ("TIMESTAMP_NTZ", datetime(2026, 7, 1))]
 )  # fmt: skip

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from support.projects import compile_joints, groups, python, reasons, sink, source, sql
 
 NOT_NULL = {"assertions": [{"type": "not_null", "columns": ["id"]}]}
@@ -155,6 +156,7 @@ def test_a_joint_that_reads_its_own_name_reads_the_engines_table():
     assert plan.joint("orders").upstream == ()
 
 
+@pytest.mark.nightly
 def test_five_thousand_joints_in_a_chain_compile():
     chain = [sql("j0", "SELECT 1 AS id")] + [sql(f"j{n}", f"SELECT * FROM j{n - 1}") for n in range(1, 5000)]
     plan = compile_joints(*chain)
