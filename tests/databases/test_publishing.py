@@ -14,7 +14,8 @@ from support.folders import MANIFEST, Files, ProjectFolder
 from support.postgres import Database
 
 from rivet_dagster import load_definitions
-from rivet_dagster.catalogs.jdbc import JdbcCatalog
+from rivet_dagster.catalogs.jdbc import JdbcCatalog, idle_connection
+from rivet_dagster.catalogs.jdbc.postgres.connection import PostgresDatabase
 from rivet_dagster.cli.main import main
 from rivet_dagster.errors import RivetError
 from rivet_dagster.execution.environments import use_environment
@@ -65,6 +66,29 @@ def test_a_replaced_table_keeps_what_belongs_to_it(project, database):
     assert rows(database, "SELECT has_table_privilege('reader_of_orders', 'orders', 'SELECT')") == [(True,)]
     assert rows(database, "SELECT count(*) FROM seen") == [(10,)]
     assert leftovers(database) == []
+
+
+def test_a_run_opens_one_connection_beside_those_of_tasks(project, database, monkeypatch):
+    """Unless the server has closed it meanwhile."""
+    folder = project(publishing(database, ROWS.format(10)))
+    opened: list[str] = []
+    open_one = PostgresDatabase.open
+
+    def counted(self, application: str) -> Any:
+        opened.append(application)
+        return open_one(self, application)
+
+    monkeypatch.setattr(PostgresDatabase, "open", counted)
+    monkeypatch.setattr(idle_connection, "SECONDS", 60.0)
+    runtime = folder.runtime
+    for attempt in ("first", "second"):
+        run_group(runtime, "orders", runtime.assembly.group("orders").joints, f"{attempt}/orders")
+    assert opened == ["rivet_dagster writer"]
+    ended = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name ~ '^rivet_dagster'"
+    execute(database, ended)
+    run_group(runtime, "orders", runtime.assembly.group("orders").joints, "third/orders")
+    assert opened == ["rivet_dagster writer"] * 2
+    assert rows(database, "SELECT count(*) FROM orders") == [(10,)]
 
 
 def test_a_table_that_takes_the_place_of_the_old_one(project, database):

@@ -13,15 +13,16 @@ from pathlib import Path
 from typing import Any, ClassVar, Protocol, TypeVar
 from urllib.parse import parse_qsl, quote
 
+from rivet_dagster.catalogs.jdbc.idle_connection import IdleConnection
 from rivet_dagster.catalogs.jdbc.options import TLS
 from rivet_dagster.errors import RivetError
 from rivet_dagster.machine import Server, servers_in
 
 READER = "rivet_dagster reader"
-"""The name by which connections that only read tell the database what they are."""
+"""The name by which sessions that read rows tell the database what they are."""
 
 WRITER = "rivet_dagster writer"
-"""The name of sessions that write, as the database shows it."""
+"""The name of all other sessions, as the database shows it."""
 
 SECONDS = 10
 """The seconds that a connection may take."""
@@ -79,6 +80,7 @@ class Database(ABC):
     url: str
     login: Mapping[str, str] = field(default_factory=dict, repr=False)
     tls: Mapping[str, str] = field(default_factory=dict)
+    _idle: IdleConnection[Connection] = field(default_factory=IdleConnection, repr=False, compare=False)
 
     prefix: ClassVar[str]
     """The beginning of the URL."""
@@ -130,22 +132,36 @@ class Database(ABC):
     @contextmanager
     def connect(self, what: str = "") -> Iterator[Connection]:
         """Connect for the block, which is no transaction; errors in it are RVT-403, about ``what``. Raises RVT-123."""
-        with self.translate_errors(what):
-            connection = self.open()
-            try:
-                yield connection
-            finally:
-                connection.close()
+        with self.translate_errors(what), self._connected() as connection:
+            yield connection
 
     @contextmanager
     def connect_to_write(self, table: str) -> Iterator[Connection]:
         """Connect for the block, which is no transaction; errors are those of ``translate_write_errors``."""
-        with self.translate_write_errors(table):
-            connection = self.open(WRITER)
-            try:
-                yield connection
-            finally:
-                connection.close()
+        with self.translate_write_errors(table), self._connected() as connection:
+            yield connection
+
+    @contextmanager
+    def _connected(self) -> Iterator[Connection]:
+        connection = self._reused() or self.open(WRITER)
+        try:
+            yield connection
+        except BaseException:
+            connection.close()
+            raise
+        self._idle.keep(connection)
+
+    def _reused(self) -> Connection | None:
+        """Return the connection that was used a moment ago, if the server still answers on it."""
+        connection = self._idle.take()
+        if connection is None:
+            return None
+        try:
+            connection.execute("SELECT 1")
+        except self.errors:
+            connection.close()
+            return None
+        return connection
 
     @contextmanager
     def translate_errors(self, what: str = "") -> Iterator[None]:

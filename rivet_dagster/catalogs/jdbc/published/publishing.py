@@ -7,7 +7,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
-from rivet_dagster.catalogs.jdbc.database import WRITER, Connection, Database
+from rivet_dagster.catalogs.jdbc.database import Connection, Database
 from rivet_dagster.catalogs.jdbc.published.kind import DatabaseKind
 from rivet_dagster.catalogs.jdbc.published.layout import layout_of, refuse_changes
 from rivet_dagster.catalogs.jdbc.published.records import Records, swept_away
@@ -49,19 +49,14 @@ def publish(
     COMMIT is lost, the database is asked whether the versions are there.
     """
     table = ", ".join(one.version.table for one in publications)
-    with database.translate_write_errors(table):
-        connection = database.open(WRITER)
-    try:
-        with database.translate_write_errors(table):
-            if not kind.changes_tables_in_transactions:
-                kind.limit_locks(connection)
-                _make_tables(connection, kind, records, publications, names)
-            with _committed(database, records, connection, publications):
-                kind.limit_locks(connection)
-                turns = _in_turn(connection, records, publications)
-                return [_publish(connection, kind, records, one, names) for one in turns]
-    finally:
-        connection.close()
+    with database.connect_to_write(table) as connection:
+        if not kind.changes_tables_in_transactions:
+            kind.limit_locks(connection)
+            _make_tables(connection, kind, records, publications, names)
+        with _committed(database, records, connection, publications):
+            kind.limit_locks(connection)
+            turns = _in_turn(connection, records, publications)
+            return [_publish(connection, kind, records, one, names) for one in turns]
 
 
 @contextmanager
