@@ -148,7 +148,6 @@ class Staging:
         if found != rows:
             message = f"{rows} rows of '{self.table}' were staged, and {found} are there"
             raise RivetError("RVT-407", message, remediation="Run it again.")
-        self.kind.analyze(connection, name)
 
     def _refused(self, error: Refusal, shows_values: bool) -> RivetError:
         state, message, column = error

@@ -377,6 +377,8 @@ class DatabaseWrite:
         nulls = connection.execute(queries.keys_with_null(rows.name, names, self._dialect)).fetchone() or ()
         nullable = frozenset(name for name, count in zip(names, nulls, strict=True) if count)
         loose = frozenset(key.name for key in keys if key.loose)
+        # How the two tables are joined depends on what is known of their sizes.
+        self.staging.kind.analyze(connection, rows.name)
         self.staging.kind.index_keys(connection, rows.name, keys)
         return Matching(tuple(names), nullable, self._inside(), loose)
 
