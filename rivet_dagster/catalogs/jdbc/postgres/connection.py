@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     import psycopg
 
 _LOCKED = "Find the session in pg_stat_activity; or run it again later."
+_NO_SCHEMA = "Have it made (CREATE SCHEMA), with the right to create tables there; or correct `table`."
 _DEPENDENT = "Have the views that use it dropped, or keep the columns: `write_strategy: truncate_insert`."
 
 
@@ -104,6 +105,8 @@ class PostgresDatabase(Database):
             return RivetError("RVT-510", f"{about}: the connection to {self.uri} is lost: {text}")
         if isinstance(error, errors.InsufficientPrivilege):
             return RivetError("RVT-404", f"{about}: access is refused: {text}", remediation=LOG_IN)
+        if isinstance(error, errors.InvalidSchemaName):
+            return RivetError("RVT-404", f"{about}: {text}", remediation=_NO_SCHEMA)
         if isinstance(error, errors.DiskFull):
             return RivetError("RVT-404", f"{about}: the database's disk is full: {text}", remediation=SPACE)
         if isinstance(error, errors.DependentObjectsStillExist):
