@@ -48,9 +48,7 @@ def counted(database: Database) -> tuple[int, int]:
     """Return how many statements there were since this was called before, and how many connections."""
     ((statements,),) = rows(database, "SELECT coalesce(sum(calls), 0)::int FROM pg_stat_statements")
     execute(database, "SELECT pg_stat_force_next_flush()")
-    ((connections,),) = rows(
-        database, "SELECT sessions::int FROM pg_stat_database WHERE datname = current_database()"
-    )
+    ((connections,),) = rows(database, "SELECT sessions::int FROM pg_stat_database WHERE datname = current_database()")
     execute(database, "SELECT pg_stat_statements_reset()")
     return statements, connections
 
