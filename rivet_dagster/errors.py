@@ -170,6 +170,7 @@ REMEDIATIONS: dict[str, str] = {
     "RVT-526": "Spark starts without an archive as before, only slower; `class_archive: false` in the engine turns "
     "archives off.",
     "RVT-527": "Correct the rows, by a check that finds such ones first, or the table's types and constraints.",
+    "RVT-528": "Have the setting that the message names raised.",
     "RVT-599": "This is a defect of rivet_dagster: please report it with the full text (--verbose shows all of it).",
 }
 """The remediation of each code, shown where the code that raises the error gives no more specific one."""

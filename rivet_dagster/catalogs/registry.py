@@ -46,6 +46,7 @@ def traits_of(catalog: type[Catalog]) -> CatalogTraits:
     if issubclass(catalog, HasTargets):
         facts["strategies"] = modes_of(catalog.write_plans)
         facts["refuses_write"] = catalog.refuses_write
+        facts["keeps_versions"] = catalog.keeps_versions
     facts["adopts"] = issubclass(catalog, Adopts)
     if issubclass(catalog, StagesForRuns):
         facts["in_one_commit"] = catalog.in_one_commit

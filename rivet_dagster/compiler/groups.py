@@ -163,6 +163,7 @@ def target_of(joint: Joint, profile: Profile, plugins: Plugins, options: Mapping
     catalog = str(joint.catalog) if joint.publishes else profile.workspace
     declared = profile.catalog(catalog)
     publish = declared.options.get(PUBLISH, BY_GROUP) if declared and joint.retention != "run" else BY_GROUP
+    traits = plugins.catalogs.get(declared.type) if declared is not None else None
     return Target(
         catalog=catalog,
         table=table,
@@ -180,4 +181,5 @@ def target_of(joint: Joint, profile: Profile, plugins: Plugins, options: Mapping
         one_commit=declared is not None
         and publish == BY_RUN
         and plugins.catalogs[declared.type].in_one_commit(declared.options),
+        keeps_versions=traits is None or traits.keeps_versions,
     )

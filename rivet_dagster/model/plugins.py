@@ -98,6 +98,8 @@ class CatalogTraits:
     """Takes a catalog's options and one of its write strategies, and returns why it cannot do it; None if it can."""
     in_one_commit: Callable[[Mapping[str, Any]], bool] = _one_by_one
     """Takes a catalog's options and returns whether it publishes the tables of a run in one commit."""
+    keeps_versions: bool = True
+    """Whether a version stays readable for a while after another one has been published."""
     other_options: bool = False
     """Whether its declaration may have further keys."""
 

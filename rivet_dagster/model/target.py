@@ -40,7 +40,8 @@ class Target:
     to which the table belongs, None for the main one. ``errors`` is the table of row errors that is published
     with it, None where such an error fails the run. ``publish`` is ``group``, or ``run`` if the last step of a run
     publishes all its tables; ``one_commit`` says that it publishes those of this catalog in one commit. With ``adopt``
-    a table that somebody else has made is taken over.
+    a table that somebody else has made is taken over. ``keeps_versions`` says whether storage has older versions of the
+    table, to which it can be rolled back.
     """
 
     catalog: str
@@ -58,6 +59,7 @@ class Target:
     publish: str = BY_GROUP
     one_commit: bool = False
     adopt: bool = False
+    keeps_versions: bool = True
 
     @property
     def with_run(self) -> bool:

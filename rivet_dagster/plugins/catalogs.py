@@ -15,6 +15,7 @@ from rivet_dagster.catalogs.capabilities.staging import PublishesTogether, Stage
 from rivet_dagster.catalogs.capabilities.targets import (
     NO_OPTIONS,
     Adopts,
+    ChecksBatches,
     ErrorTransaction,
     HasErrorTables,
     HasTargets,
@@ -108,6 +109,7 @@ __all__ = [
     "Catalog",
     "CatalogSpec",
     "CatalogTable",
+    "ChecksBatches",
     "ConsumedFiles",
     "DatabasePosition",
     "DeleteInsert",

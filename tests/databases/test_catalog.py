@@ -14,7 +14,7 @@ from support.postgres import Database, pooler_of, standby_of, tls_server
 from rivet_dagster.catalogs.jdbc import JdbcCatalog
 from rivet_dagster.cli.main import main
 from rivet_dagster.errors import RivetError
-from rivet_dagster.model.finding import FAIL, OK, WARN
+from rivet_dagster.model.finding import FAIL, OK
 from rivet_dagster.model.profile import CatalogSpec
 
 
@@ -195,8 +195,20 @@ def test_the_doctor_tells_what_a_database_can_do(database, postgres):
     assert "several connections can read one snapshot of it" in texts
 
     with pooler_of(database) as pooled:
-        (doubt,) = [finding for finding in catalog(pooled).examine(False) if finding.status == WARN]
-    assert doubt.text == "a pooler before it gives each transaction another session of the database"
+        texts = {finding.text: finding.status for finding in catalog(pooled).examine(False)}
+    assert set(texts.values()) == {OK}
+    assert "a pooler in front of it, like PgBouncer, gives each transaction any session" in texts
+
+    with pooler_of(database, pool_mode="statement") as pooled:
+        (refusal,) = [finding for finding in catalog(pooled).examine(False) if finding.status != OK]
+    assert (refusal.status, refusal.code) == (FAIL, "RVT-528")
+    assert "`pool_mode = statement` of PgBouncer" in refusal.text
+
+    execute(database, "CREATE ROLE limited LOGIN PASSWORD 'word'", "ALTER ROLE limited SET statement_timeout = '2s'")
+    texts = {
+        finding.text: finding.status for finding in catalog(database, user="limited", password="word").examine(False)
+    }
+    assert texts["its user has `statement_timeout` 2000ms: longer reads and publications fail (RVT-528)"] == OK
 
 
 def test_a_replica_is_read_at_a_snapshot_or_says_that_it_cannot(database, postgres):

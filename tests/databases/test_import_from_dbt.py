@@ -12,6 +12,7 @@ from support.dbt import write_dbt
 from support.folders import PROFILES
 
 from rivet_dagster.cli.main import main
+from rivet_dagster.errors import RivetError
 
 MODELS = {
     "grouped": "select kind, count(*) as n, sum(whole) as s, avg(part) as mean, max(day) as last, count(distinct "
@@ -38,6 +39,9 @@ MODELS = {
     "limited": "select id, part from {things} order by part desc nulls last, id nulls last limit 3 offset 1",
 }
 """Queries whose parts are alike in PostgreSQL and Spark."""
+
+OF_MART = {"limited": ", schema='mart'"}
+"""Further configuration of models that are in another schema."""
 
 THINGS = """
 (1, 'a', 7, 1.25, 'banana ', '2024-01-31', '2024-01-31 23:30:00+00'),
@@ -71,8 +75,11 @@ def comparable(value):
 
 
 def test_models_have_the_rows_of_the_database(database, project, tmp_path, monkeypatch):
+    """In the tables where dbt has them, of which it has made one before."""
+    of_dbt = MODELS["conditions"].format(things="raw.things")
+    execute(database, "CREATE SCHEMA main", f"CREATE TABLE main.conditions AS {of_dbt} LIMIT 1")
     files = {
-        f"models/{name}.sql": "{{ config(materialized='table') }}\n"
+        f"models/{name}.sql": f"{{{{ config(materialized='table'{OF_MART.get(name, '')}) }}}}\n"
         + query.format(things="{{ source('raw', 'things') }}")
         for name, query in MODELS.items()
     }
@@ -89,8 +96,15 @@ def test_models_have_the_rows_of_the_database(database, project, tmp_path, monke
     # Both truncate a time in the time zone of the session.
     engine["config"] = {**engine["config"], "spark.sql.session.timeZone": "UTC"}
     folder = project({**imported, "profiles.yaml": {"default": {"catalogs": written["catalogs"], "engines": [engine]}}})
+    with pytest.raises(RivetError, match='schema "main_mart" does not exist'):
+        folder.run("limited")
+    execute(database, "CREATE SCHEMA main_mart")
+    with pytest.raises(RivetError, match="rivet-dagster adopt"):
+        folder.run("conditions")
+    assert main(["adopt", "conditions", "-p", str(folder.root)]) == 0
     folder.run_all()
     for name, query in MODELS.items():
         expected = rows(database, query.format(things="raw.things"))
-        found = [tuple(map(comparable, row.values())) for row in folder.table(name, "warehouse").to_pylist()]
+        table = f"main_mart.{name}" if name in OF_MART else f"main.{name}"
+        found = [tuple(map(comparable, row)) for row in rows(database, f"SELECT * FROM {table}")]
         assert sorted(found) == sorted(tuple(map(comparable, row)) for row in expected), name

@@ -410,3 +410,30 @@ def test_a_table_with_partitions(project, database):
         project(publishing(database, ROWS.format(4), options={"replace_by": "swap"})).run("orders")
     assert caught.value.code == "RVT-404"
     assert rows(database, "SELECT count(*) FROM low") == [(4,)]
+
+
+def test_what_a_table_would_refuse_is_told_before_anything_runs(project, database, capsys):
+    """By `compile --introspect`, and by `--analyze`; what only values decide is not."""
+    execute(database, "CREATE TABLE orders (id bigint, n date)", "CREATE VIEW seen AS SELECT 1 AS id")
+
+    def compiled(query: str, option: str = "--introspect", **fields: Any) -> str:
+        root = project(publishing(database, query, **fields)).root
+        code = main(["compile", option, "-p", str(root)])
+        captured = capsys.readouterr()
+        return f"{code} {captured.out}{captured.err}"
+
+    append = {"write_strategy": "append"}
+    assert "0 " in compiled("SELECT 1L AS id, DATE '2026-01-01' AS n", **append)[:2]
+    refused = compiled("SELECT 1L AS id, 'x' AS n, 2 AS more", **append)
+    assert "1 " in refused[:2]
+    assert "RVT-514 sinks/orders.yaml:1: joint orders: the batch does not fit the table" in refused
+    assert "0 " in compiled("SELECT 1L AS id, 'x' AS n, 2 AS more")[:2]
+    added = {"write_strategy": {"mode": "append", "on_schema_change": "add"}}
+    assert "0 " in compiled("SELECT 1L AS id, DATE '2026-01-01' AS n, 2 AS more", **added)[:2]
+    assert "RVT-422" in compiled("SELECT 1L AS id, map('a', 1) AS n", "--analyze", table="new")
+    assert "is a view or a foreign table" in compiled("SELECT 1 AS id", table="seen")
+    assert "0 " in compiled("SELECT 1L AS id, DATE '2026-01-01' AS n", "--analyze", **append)[:2]
+    unreachable = {**publishing(database, "SELECT 1L AS id"), "profiles.yaml": profiles(Database("shop", 1))}
+    assert main(["compile", "--introspect", "-p", str(project(unreachable).root)]) == 0
+    assert "RVT-318" in capsys.readouterr().err
+    assert rows(database, "SELECT to_regclass('rivet_versions')") == [(None,)]

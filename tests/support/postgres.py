@@ -112,24 +112,23 @@ def standby_of(postgres: Postgres) -> Iterator[Postgres]:
 
 
 @contextmanager
-def pooler_of(database: Database) -> Iterator[Database]:
-    """Yield a database behind PgBouncer, which gives each transaction any session."""
+def pooler_of(database: Database, **settings: str) -> Iterator[Database]:
+    """Yield a database behind PgBouncer with these ``settings``; by default it gives each transaction any session."""
     program = shutil.which("pgbouncer", path=f"{os.environ.get('PATH', '')}:/usr/sbin")
     if program is None:
         missing("no PgBouncer on this machine (Debian: apt-get install pgbouncer)")
     with tempfile.TemporaryDirectory(prefix="rivet-pgbouncer-", ignore_cleanup_errors=True) as place:
         folder, port = Path(place), _free_port()
         as_user = _as_other_user(folder)
-        users, settings, log = folder / "users", folder / "pgbouncer.ini", folder / "pooler.log"
+        users, file, log = folder / "users", folder / "pgbouncer.ini", folder / "pooler.log"
         users.write_text(f'"{database.user}" "{database.password}"\n')
-        settings.write_text(
-            f"[databases]\n{database.name} = host=127.0.0.1 port={database.port}\n"
-            f"[pgbouncer]\npool_mode = transaction\n"
-            f"listen_addr = 127.0.0.1\nlisten_port = {port}\nauth_type = plain\nauth_file = {users}\n"
-            "unix_socket_dir =\nignore_startup_parameters = extra_float_digits\n"
-        )
+        usual = {"listen_addr": "127.0.0.1", "listen_port": str(port), "auth_type": "plain", "auth_file": str(users)}
+        usual |= {"unix_socket_dir": "", "ignore_startup_parameters": "extra_float_digits", "pool_mode": "transaction"}
+        lines = "".join(f"{key} = {value}\n" for key, value in {**usual, **settings}.items())
+        place_of = f"host=127.0.0.1 port={database.port}"
+        file.write_text(f"[databases]\n{database.name} = {place_of}\n[pgbouncer]\n{lines}")
         with log.open("w") as output:
-            pooler = subprocess.Popen([*as_user, program, str(settings)], cwd=folder, stdout=output, stderr=output)
+            pooler = subprocess.Popen([*as_user, program, str(file)], cwd=folder, stdout=output, stderr=output)
         try:
             _wait_for(Database(database.name, port), pooler, log)
             yield Database(database.name, port)

@@ -14,6 +14,7 @@ from rivet_dagster.catalogs.contract import Catalog
 from rivet_dagster.engines.contract import EngineSession, Frame
 from rivet_dagster.model.finding import Finding
 from rivet_dagster.model.relations import Relation
+from rivet_dagster.model.schema import Schema
 from rivet_dagster.model.storage import Provenance, Published, Statistics, StoredRows, Version
 from rivet_dagster.model.watermark import Override
 from rivet_dagster.model.write_plan import WritePlan
@@ -95,6 +96,18 @@ class Adopts(HasTargets):
     @abstractmethod
     def give_up(self, table: str) -> bool:
         """Forget all versions of a table, which stays as it is; return whether there were any. Raises RVT-404."""
+
+
+class ChecksBatches(HasTargets):
+    """tells before a run whether a table takes the columns of a batch."""
+
+    @abstractmethod
+    def check_batch(self, table: str, plan: WritePlan, columns: Schema, is_partitioned: bool) -> None:
+        """Raise what writing a batch of these ``columns`` by ``plan`` would raise, as the table is now.
+
+        All types are known. With ``is_partitioned`` a run writes some partitions of the table. Nothing is changed.
+        Raises RVT-403, RVT-404, RVT-422, RVT-514.
+        """
 
 
 class ErrorTransaction(TableTransaction):

@@ -12,6 +12,7 @@ from rivet_dagster.catalogs.capabilities.staging import PublishesTogether, Stage
 from rivet_dagster.catalogs.capabilities.targets import (
     NO_OPTIONS,
     Adopts,
+    ChecksBatches,
     HasErrorTables,
     HasTargets,
     HasVersions,
@@ -47,6 +48,7 @@ from rivet_dagster.model.watermark import Override
 from rivet_dagster.model.write_plan import WritePlan
 from rivet_dagster.model.write_strategy import WriteStrategy
 from rivet_dagster.sql.database_trees import Name
+from rivet_dagster.sql.write_strategies.alignment import plain_columns
 
 
 class JdbcCatalog(
@@ -58,6 +60,7 @@ class JdbcCatalog(
     PublishesTogether,
     HasEnvironments,
     Adopts,
+    ChecksBatches,
     Sweeps,
     ListsTables,
     TellsLocations,
@@ -215,6 +218,11 @@ class JdbcCatalog(
         begun = self._published.begin(table)
         place = replace(begun.place, swaps=options.get(REPLACE_BY) == SWAP)
         return DatabaseTransaction(self._published, table, replace(begun, place=place), session)
+
+    def check_batch(self, table: str, plan: WritePlan, columns: Schema, is_partitioned: bool) -> None:
+        """Compare the columns with those of the table, as a run does."""
+        given = plain_columns([(field.name, str(field.type)) for field in columns])
+        self._published.check_batch(table, plan, given, is_partitioned)
 
     def current(self, table: str) -> Published | None:
         """Return the version that the last publication from here has made."""

@@ -31,7 +31,9 @@ rivet-dagster compile --format json > plan.json; rivet-dagster compile --diff pl
 @click.command("compile", cls=ExampleCommand, example=COMPILE_EXAMPLE)
 @joints
 @with_format("visual", "json", "mermaid")
-@click.option("--introspect", is_flag=True, help="Ask the catalogs for the columns of the sources.")
+@click.option(
+    "--introspect", is_flag=True, help="Ask the catalogs for the columns of sources, and of published tables."
+)
 @click.option("--analyze", is_flag=True, help="Let the engine's analyzer judge every query; no data is read.")
 @click.option("--diff", metavar="OLD.json", help="Show what differs from a plan of `--format json`.")
 @with_variables

@@ -23,13 +23,18 @@ _MOST_IN_TREE = 1_000
 def compiled_plan(root: Path, profile: str | None, introspect: bool, analyze: bool) -> CompiledAssembly:
     """Return the plan of a project; with ``analyze`` its engines have judged all queries."""
     assembly = compile_for_command(root, profile, introspect=introspect or analyze)
-    if not (analyze and assembly.success):
+    if not ((introspect or analyze) and assembly.success):
         return assembly
-    from rivet_dagster.execution.analysis import analyze_plan
     from rivet_dagster.execution.runtime import Runtime
+    from rivet_dagster.execution.target_columns import check_targets
 
-    with stdout_kept_for_the_report():
-        return analyze_plan(assembly, Runtime(assembly, root.resolve()))
+    runtime = Runtime(assembly, root.resolve())
+    if analyze:
+        from rivet_dagster.execution.analysis import analyze_plan
+
+        with stdout_kept_for_the_report():
+            assembly = analyze_plan(assembly, runtime)
+    return check_targets(assembly, runtime) if assembly.success else assembly
 
 
 def show_plan(assembly: CompiledAssembly, joints: Sequence[str], format: str) -> int:

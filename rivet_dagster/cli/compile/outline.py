@@ -121,6 +121,8 @@ def _of_group(assembly: CompiledAssembly, group: FusedGroup, target: Target, bou
     if target.with_run:
         how = f"all of '{target.catalog}' in one commit" if target.one_commit else "one after another"
         yield Line("readers", ((f"see it when the last step of the run publishes all tables, {how}", ""),))
+    if target.declared and not target.keeps_versions:
+        yield Line("versions", ((f"'{target.catalog}' keeps the current one alone: no rollback", ""),))
     yield Line("ends", ((boundaries.reason(group.exit), REASON),))
 
 

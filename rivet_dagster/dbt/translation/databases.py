@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Set
 from dataclasses import dataclass
 
@@ -12,17 +13,49 @@ from rivet_dagster.dbt.translation.names import clean_name
 from rivet_dagster.dbt.translation.strategy import LeftOutError
 
 _UNNAMED = "postgres"
+_SCHEMA = "public"
+_NAMES_SCHEMAS = "generate_schema_name"
 
 
 @dataclass(frozen=True)
 class DatabaseCatalogs:
     """The databases of a profile by the catalogs that they become; the target's is the first.
 
-    ``is_postgres`` says whether the models themselves run in such a database.
+    ``is_postgres`` says whether the models themselves run in such a database, and ``names_schemas`` whether a macro of
+    the project says in which schemas.
     """
 
     by_name: Mapping[str, DbtDatabase]
     is_postgres: bool
+    names_schemas: bool = False
+
+    @property
+    def published(self) -> str:
+        """The catalog to which models are published: the target's database, or a folder where it is none."""
+        target = next((name for name, each in self.by_name.items() if each.is_target), None)
+        return target if self.is_postgres and target is not None else WAREHOUSE
+
+    def table(self, alias: str, schema: str | None, is_whole: bool = False) -> tuple[str, tuple[str, ...]]:
+        """Return how a joint names a model's table, and what is told of it. Raise LeftOutError.
+
+        ``schema`` is that of the model's configuration, which follows the target's, or with ``is_whole`` is all of it.
+        """
+        if self.published == WAREHOUSE:
+            return alias, ()
+        if "." in alias:
+            raise LeftOutError(f"a catalog of the type jdbc has no table '{alias}', with a dot in its name", "alias")
+        if schema is None or (is_whole and schema == self.by_name[self.published].options.get("schema")):
+            return alias, ()
+        if not re.fullmatch(r"\w+", schema):
+            raise LeftOutError(f"the schema '{schema}' is no name", "schema")
+        if is_whole:
+            return f"{schema}.{alias}", ()
+        own = self.by_name[self.published].options.get("schema", _SCHEMA)
+        if "$" in own:
+            return alias, (f"its schema in dbt is '{own}_{schema}', which only a run knows: here it is '{own}'",)
+        whole = f"{own}_{schema}"
+        by_macro = f"its schema is '{whole}', as dbt names it without the project's macro {_NAMES_SCHEMAS}"
+        return f"{whole}.{alias}", (by_macro,) if self.names_schemas else ()
 
     def of_source(self, table: SourceTable) -> tuple[str | None, tuple[str, ...]]:
         """Return the catalog of a source, None for Spark's own, and what is told of it. Raise LeftOutError."""
@@ -63,10 +96,12 @@ class DatabaseCatalogs:
             if database.password == "":
                 reasons.append(f"`password` is ${{{_own_variable(name)}}}: it is a secret, and is not copied")
             if database.is_target and self.is_postgres:
-                reasons.append(
-                    "tables are published to the catalog 'warehouse', a folder; give it the options of this catalog to "
-                    "publish to the database, and the joints `adopt: true` for tables that dbt has made"
-                )
+                reasons += [
+                    "tables are published to it; one that dbt has made is taken over by `rivet-dagster adopt JOINT`, "
+                    "or by `adopt: true` in the joint",
+                    "models that are views are computed where they are read: the views that dbt has made stay as they "
+                    f"are; `catalog: {name}` in a joint publishes a table",
+                ]
             reasons += database.notes
             yield ReportEntry(database.output, database.place, CHANGED, reasons=tuple(reasons), kind="profile")
 
@@ -84,7 +119,8 @@ def name_databases(project: DbtProject) -> DatabaseCatalogs:
             name = f"{wanted}_{number}"
         taken.add(name)
         named[name] = database
-    return DatabaseCatalogs(named, project.target.is_postgres)
+    names_schemas = any(macro.name == _NAMES_SCHEMAS for macro in project.root.macros)
+    return DatabaseCatalogs(named, project.target.is_postgres, names_schemas)
 
 
 def _own_variable(catalog: str) -> str:

@@ -102,9 +102,11 @@ class JointTranslator:
             history = history_of(node.config)
             self._header(node, draft)
             table = str(node.config.get("alias") or node.name)
-            draft.keys |= {"catalog": WAREHOUSE} | self._table(draft, table, node)
+            draft.keys |= {"catalog": self._databases.published} | self._table(draft, table, node)
             draft.keys["write_strategy"] = dict(history.write)
             draft.reasons += history.notes
+            if self._databases.is_postgres:
+                draft.reasons.append("a table that dbt has made has other columns: rename it, or name another `table`")
             if node.template is None:
                 self._relation(node, draft)
             else:
@@ -214,7 +216,7 @@ class JointTranslator:
             if alias != node.versioned_name:
                 draft.reasons.append(f"alias '{alias}' is not used: it is not stored")
             return
-        draft.keys |= {"catalog": WAREHOUSE} | self._table(draft, alias, node)
+        draft.keys |= {"catalog": self._databases.published} | self._table(draft, alias, node)
         if strategy.write:
             draft.keys["write_strategy"] = dict(strategy.write)
         elif node.config.get("partition_by") and node.config.get("materialized") == "table":
@@ -222,11 +224,15 @@ class JointTranslator:
 
     def _table(self, draft: JointDraft, alias: str, node: DbtNode) -> dict[str, str]:
         """Return the key ``table``, where it is not the joint's name; two tables of one name get their schemas'."""
-        table = alias
+        given = node.config.get("schema")
+        whole = node.config.get("target_schema") if node.kind == "snapshot" and given is None else None
+        custom = whole if given is None else given
+        table, notes = self._databases.table(alias, None if custom is None else str(custom), whole is not None)
+        draft.reasons += notes
         taken = self._tables.get(table.lower())
         if taken is not None and taken != draft.joint:
-            schema = str(node.config.get("schema"))
-            known = node.config.get("schema") is not None and re.fullmatch(r"\w+", schema)
+            schema = str(given)
+            known = given is not None and re.fullmatch(r"\w+", schema)
             table = f"{schema if known else node.package}_{alias}"
             draft.reasons.append(f"its table is '{table}', since '{alias}' is that of {taken}")
         self._tables[table.lower()] = draft.joint
@@ -235,7 +241,9 @@ class JointTranslator:
     def _text(self, node: DbtNode, draft: JointDraft, strategy: Strategy) -> None:
         """Set the query: the model's own, else the one that dbt has compiled."""
         assert node.template is not None and node.inner is not None
-        found = self._translator.of_node(node, strategy.is_incremental, str(draft.keys.get("table", draft.joint)))
+        table = str(draft.keys.get("table", draft.joint))
+        name = table if self._databases.published == WAREHOUSE else table.rpartition(".")[2]
+        found = self._translator.of_node(node, strategy.is_incremental, name)
         reached = self._translator.reached(found)
         refs = dict.fromkeys([*found.refs, *(ref for m in reached for ref in self._translator.of_macro(m).refs)])
         draft.refs = tuple(refs)
@@ -296,6 +304,7 @@ class JointTranslator:
         draft.reasons.append(f"its relation {relation} is a query")
 
     def _unused(self, node: DbtNode, used: Set[str]) -> list[str]:
+        used = used | {"schema"} if self._databases.published != WAREHOUSE else used
         return [*unused_keys(node.config, used), *(node.properties.notes if node.properties is not None else ())]
 
     def _leave_out(self, draft: JointDraft, reason: str, key: str | None) -> None:

@@ -86,7 +86,7 @@ class _Assembly:
         self._others += self._databases.entries(used)
         variables = self._variables.written(files.values())
         self._others += self._variables.notes
-        files |= settings_files(self._project, variables, used, catalogs, bool(macros))
+        files |= settings_files(self._project, variables, used, self._databases.published, catalogs, bool(macros))
         copies = {
             f"seeds/{draft.keys['table']}": draft.copied[0]
             for draft in self._drafts.values()

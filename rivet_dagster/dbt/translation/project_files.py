@@ -45,31 +45,37 @@ def settings_files(
     project: DbtProject,
     variables: Mapping[str, Any],
     used: Set[str],
+    published: str,
     databases: Mapping[str, Mapping[str, str]],
     has_macros: bool,
 ) -> dict[str, str]:
-    """Return the files at the top of the project by name; ``used`` are the catalogs of its joints."""
+    """Return the files at the top of the project by name.
+
+    ``used`` are the catalogs of its joints, ``published`` is the one to which models are published.
+    """
     manifest: dict[str, Any] = {"profiles": "profiles.yaml", **{folder: folder for folder in FOLDERS}}
     manifest |= {"macros": "macros"} if has_macros else {}
     manifest |= {"vars": dict(variables)} if variables else {}
     return {
         "rivet.yaml": yaml_lines(manifest, depth=2),
-        "profiles.yaml": _profiles(project, used, databases),
+        "profiles.yaml": _profiles(project, used, published, databases),
         "definitions.py": _DEFINITIONS,
         ".gitignore": _IGNORED,
     }
 
 
-def _profiles(project: DbtProject, used: Set[str], databases: Mapping[str, Mapping[str, str]]) -> str:
+def _profiles(project: DbtProject, used: Set[str], published: str, databases: Mapping[str, Mapping[str, str]]) -> str:
     target = project.target
-    catalogs = [f"    {WAREHOUSE}: {{type: filesystem, path: warehouse}}  # the published tables, as Parquet\n"]
+    folder = f"    {WAREHOUSE}: {{type: filesystem, path: warehouse}}  # the published tables, as Parquet\n"
+    catalogs = [folder] if published == WAREHOUSE else []
     if SEEDS in used:
         catalogs.append(f"    {SEEDS}: {{type: filesystem, path: seeds, format: csv}}\n")
     if SESSION in used:
         entry = scalar({"type": "spark", "database": target.schema})
         catalogs.append(f"    {SESSION}: {entry}  # the tables of sources; `metastore` says where\n")
     catalogs += [f"    {name}: {scalar(options)}\n" for name, options in databases.items()]
-    names = [WAREHOUSE, *(name for name in (SEEDS, SESSION) if name in used), *databases]
+    own = [WAREHOUSE] if published == WAREHOUSE else []
+    names = [*own, *(name for name in (SEEDS, SESSION) if name in used), *databases]
     # dbt-spark turns it off for each of its connections.
     config = {"spark.sql.ansi.enabled": "false"} if target.adapter == "spark" else {}
     config |= _server_settings(target.values.get("server_side_parameters"))

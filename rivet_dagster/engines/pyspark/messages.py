@@ -12,6 +12,7 @@ from typing import Any
 from rivet_dagster.engines.pyspark.waiting import THREAD_PREFIX
 from rivet_dagster.errors import RivetError
 from rivet_dagster.model.convert import shorten_text
+from rivet_dagster.model.database_limits import exceeded_limit
 from rivet_dagster.secrets.redaction import redacted
 
 _POSITION = re.compile(r"; line (\d+) pos \d+;?|\(line (\d+), pos \d+\)|== SQL \(line (\d+), position \d+\) ==")
@@ -24,6 +25,7 @@ _CAUSED_BY = re.compile(r"^Caused by: (.*(?:\n(?![ \t]+at |[ \t]+\.\.\. |Caused 
 _NO_CLASS = re.compile(r"^.{0,100}?\bjava\.lang\.ClassNotFoundException[:)] ?([\w.$]+)", re.DOTALL)
 _OWN_ERROR = re.compile(r'"(RVT-\d{3}) ([^"]+)"|octet_length\(\'(RVT-\d{3}) ([^\']+)\'\)')
 """An error that a query of ours has a database raise: a value that cannot be cast, or a length that is too great."""
+_OF_DATABASE = re.compile(r"\b(?:ERROR|FATAL): |\bpsycopg\.")
 _PYTHON_ERROR = re.compile(r"Traceback \(most recent call last\):\n(?:[ ].*\n|\n)+(\S.*)")
 
 _WRAPPERS = ("Exception thrown in awaitResult", "Job aborted")
@@ -77,8 +79,8 @@ _REMEDIES = {
 def spark_error(error: Exception, remediation: str | None = None) -> RivetError | None:
     """Return RVT-503 with Spark's message, RVT-502 if its JVM has died, RVT-510 for a transient failure.
 
-    RVT-520 if a row of the query cannot be evaluated; None for an exception that is not Spark's. The ``line`` of
-    RVT-503 and RVT-520 is that of the query. A ``remediation`` is to be
+    RVT-520 if a row of the query cannot be evaluated, RVT-528 if a limit of a database has ended its query; None for an
+    exception that is not Spark's. The ``line`` of RVT-503 and RVT-520 is that of the query. A ``remediation`` is to be
     passed if it was not a query that failed.
     """
     from py4j.protocol import Py4JError
@@ -96,6 +98,8 @@ def spark_error(error: Exception, remediation: str | None = None) -> RivetError 
         remedy = "Add the jar to the engine's `packages` or `jars`, or to those of its server."
         return RivetError("RVT-502", message, remediation=remedy)
     message = summary(error)
+    if _OF_DATABASE.search(message) and (limit := exceeded_limit(message)) is not None:
+        return RivetError(limit.code, f"{limit.told}: {message}", remediation=limit.remedy)
     if any(sign in text for sign in _LOST for text in (str(error), *_java_causes(error))):
         return RivetError("RVT-510", message)
     line = _line(str(error)) if remediation is None else None

@@ -210,3 +210,23 @@ def test_a_literal_secret_is_shown_nowhere_and_still_works(project, capsys, monk
     broken = SECRETS.replace("far: {", "far: {format: hunter2, ")
     code, out, err = run(capsys, "-p", project(**{"profiles.yaml": broken}), "compile")
     assert (code, "`format` must be one of" in err, "hunter" in out + err) == (10, True, False)
+
+
+def test_the_plan_says_where_no_version_can_be_brought_back(project, capsys):
+    """A database keeps the current version alone; folders, and tables of the workspace, are not spoken of."""
+    catalogs = "    lake: {type: filesystem, path: lake}\n"
+    shop = "    shop: {type: jdbc, url: 'jdbc:postgresql://db/shop'}\n"
+    declared = FILES["profiles.yaml"].replace(catalogs, catalogs + shop).replace("[lake]", "[lake, shop]")
+    root = project(
+        **{
+            "profiles.yaml": declared,
+            "sinks/other.yaml": "type: sink\ncatalog: shop\ntable: report\nupstream: b\n",
+        },
+    )
+    _, text, _ = run(capsys, "-p", root, "compile")
+    assert text.count("'shop' keeps the current one alone: no rollback") == text.count("no rollback") == 1
+    _, out, _ = run(capsys, "-p", root, "compile", "--format", "json")
+    kept = {
+        group["name"]: group["target"]["keeps_versions"] for group in json.loads(out)["fused_groups"] if group["target"]
+    }
+    assert (kept["graph"], kept["other"]) == (True, False)

@@ -116,16 +116,69 @@ def test_the_target_is_a_catalog(tmp_path):
         'shop: {type: jdbc, url: "jdbc:postgresql://db:5432/shop", user: reader, password: "${DB_PASSWORD}", '
         "schema: main}"
     ) in result.files["profiles.yaml"]
-    assert "catalogs: [warehouse, shop]" in result.files["profiles.yaml"]
+    assert "catalogs: [shop]" in result.files["profiles.yaml"]
     assert "spark.sql.ansi.enabled" not in result.files["profiles.yaml"]
     source = result.files["sources/raw/orders.yaml"]
     assert "catalog: shop\n" in source
     assert "table: raw.Orders\n" in source
     (entry,) = notes(result, "profile")
     assert (entry.name, entry.status) == ("dev", "changed")
-    assert "published to the catalog 'warehouse'" in " ".join(entry.reasons)
+    assert "by `rivet-dagster adopt JOINT`" in " ".join(entry.reasons)
+    assert "models that are views are computed where they are read" in " ".join(entry.reasons)
     assert "${DB_PASSWORD}" in result.variables
     assert result.report.is_whole
+
+
+def published(result):
+    """Return catalog and table of the joints that declare a catalog, by name."""
+    found = {}
+    for path, text in result.files.items():
+        if path.startswith("joints/") and "rivet:catalog: " in text:
+            keys = dict(line[9:].split(": ", 1) for line in text.splitlines() if line.startswith("-- rivet:"))
+            found[path.rpartition("/")[2].removesuffix(".sql")] = (keys["catalog"], keys.get("table"))
+    return found
+
+
+def test_models_are_published_to_the_target_where_dbt_has_their_tables(tmp_path):
+    table = "materialized='table'"
+    files = {
+        "models/plain.sql": f"{{{{ config({table}) }}}}select 1 as id",
+        "models/other.sql": f"{{{{ config({table}, alias='Named', schema='mart') }}}}select 1 as id",
+        "models/same.sql": f"{{{{ config({table}, alias='Named') }}}}select 1 as id",
+        "models/mine.sql": f"{{{{ config({table}, schema='mart') }}}}select '{{{{ this.identifier }}}}' as id",
+        "models/dotted.sql": f"{{{{ config({table}, alias='a.b') }}}}select 1 as id",
+        "models/seen.sql": "select 1 as id",
+        "snapshots/s.sql": "{% snapshot s %}{{ config(unique_key='id', strategy='check', check_cols='all', "
+        "target_schema='history') }}select id from {{ ref('plain') }}{% endsnapshot %}",
+        "profiles.yml": profiles(),
+    }
+    result = translated(tmp_path, files)
+    assert published(result) == {
+        "plain": ("shop", None),
+        "other": ("shop", "main_mart.Named"),
+        "same": ("shop", "Named"),
+        "mine": ("shop", "main_mart.mine"),
+        "s": ("shop", "history.s"),
+    }
+    assert "{{ 'mine' }}" in result.files["joints/mine.sql"]
+    assert model(result, "dotted").reasons[0] == "a catalog of the type jdbc has no table 'a.b', with a dot in its name"
+    assert model(result, "plain").reasons == ()
+    (told,) = [entry for entry in result.report.models if entry.name == "s"] or notes(result, "snapshot")
+    assert any("rename it, or name another `table`" in reason for reason in told.reasons)
+    assert "warehouse" not in result.files["profiles.yaml"]
+
+
+def test_schemas_that_nobody_knows_are_told(tmp_path):
+    model_of_mart = "{{ config(materialized='table', schema='mart') }}select 1 as id"
+    own = "{% macro generate_schema_name(name, node) %}{{ name }}{% endmacro %}"
+    files = {"models/m.sql": model_of_mart, "profiles.yml": profiles(), "macros/s.sql": own}
+    result = translated(tmp_path / "macro", files)
+    assert published(result) == {"m": ("shop", "main_mart.m")}
+    assert "without the project's macro generate_schema_name" in " ".join(model(result, "m").reasons)
+    dev = DEV.replace("schema: main", "schema: \"{{ env_var('S') }}\"")
+    result = translated(tmp_path / "variable", {"models/m.sql": model_of_mart, "profiles.yml": profiles(dev=dev)})
+    assert published(result) == {"m": ("shop", None)}
+    assert "its schema in dbt is '${S}_mart', which only a run knows" in " ".join(model(result, "m").reasons)
 
 
 def test_a_literal_password_is_not_copied(tmp_path):
@@ -186,7 +239,7 @@ def test_names_of_catalogs(tmp_path):
     outputs = {"b": DEV.replace("dbname: shop", "dbname: Seeds"), "c": DEV}
     written = profiles(**outputs)
     result = translated(tmp_path, {"models/m.sql": "select 1 as id", "models/s.yml": sources, "profiles.yml": written})
-    assert "catalogs: [warehouse, shop, seeds_b]" in result.files["profiles.yaml"]
+    assert "catalogs: [shop, seeds_b]" in result.files["profiles.yaml"]
     assert "catalog: seeds_b" in result.files["sources/a/t1.yaml"]
 
 

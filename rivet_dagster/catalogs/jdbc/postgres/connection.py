@@ -19,11 +19,13 @@ from rivet_dagster.catalogs.jdbc.database import (
 )
 from rivet_dagster.catalogs.jdbc.options import POSTGRES, TLS
 from rivet_dagster.errors import RivetError
+from rivet_dagster.model.database_limits import exceeded_limit
 
 if TYPE_CHECKING:
     import psycopg
 
 _LOCKED = "Find the session in pg_stat_activity; or run it again later."
+_NO_SCHEMA = "Have it made (CREATE SCHEMA), with the right to create tables there; or correct `table`."
 _DEPENDENT = "Have the views that use it dropped, or keep the columns: `write_strategy: truncate_insert`."
 
 
@@ -79,6 +81,13 @@ class PostgresDatabase(Database):
         """Return whether it is a UniqueViolation."""
         return isinstance(error, _driver().errors.UniqueViolation)
 
+    def limited(self, about: str, text: str) -> RivetError | None:
+        """Return the error of a limit that the text of another one names, RVT-528 or RVT-510; None without one."""
+        limit = exceeded_limit(text)
+        if limit is None:
+            return None
+        return RivetError(limit.code, f"{about}: {limit.told}: {text}", remediation=limit.remedy)
+
     def refused(self, about: str, error: psycopg.Error) -> RivetError:
         """Return an error of writing."""
         from psycopg import errors
@@ -87,6 +96,8 @@ class PostgresDatabase(Database):
         if isinstance(error, errors.LockNotAvailable):
             message = f"{about}: another session has held a lock for more than {LOCK_SECONDS} seconds: {text}"
             return RivetError("RVT-404", message, remediation=_LOCKED)
+        if (limited := self.limited(about, text)) is not None:
+            return limited
         if isinstance(error, errors.ReadOnlySqlTransaction):
             message = f"{about}: {self.uri} can only be read, like a replica: {text}"
             return RivetError("RVT-404", message, remediation="Name the primary server in the catalog's `url`.")
@@ -94,6 +105,8 @@ class PostgresDatabase(Database):
             return RivetError("RVT-510", f"{about}: the connection to {self.uri} is lost: {text}")
         if isinstance(error, errors.InsufficientPrivilege):
             return RivetError("RVT-404", f"{about}: access is refused: {text}", remediation=LOG_IN)
+        if isinstance(error, errors.InvalidSchemaName):
+            return RivetError("RVT-404", f"{about}: {text}", remediation=_NO_SCHEMA)
         if isinstance(error, errors.DiskFull):
             return RivetError("RVT-404", f"{about}: the database's disk is full: {text}", remediation=SPACE)
         if isinstance(error, errors.DependentObjectsStillExist):
@@ -107,6 +120,8 @@ class PostgresDatabase(Database):
         from psycopg import errors
 
         text = first_line(error)
+        if (limited := self.limited(about, text)) is not None:
+            return limited
         if isinstance(error, errors.UndefinedTable | errors.InvalidSchemaName | errors.UndefinedColumn):
             return RivetError("RVT-403", f"{about}: {text}", remediation=EXISTS)
         if isinstance(error, errors.InsufficientPrivilege) or "authentication failed" in text:

@@ -12,6 +12,11 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import pyarrow as pa
 
+_WAITS = (
+    "SELECT set_config(name, '0', true) FROM pg_catalog.pg_settings "
+    "WHERE name IN ('statement_timeout', 'transaction_timeout')"
+)
+"""Has a COPY last as long as the engine computes the rows; servers before 17 have the first setting alone."""
 _SPECIAL = "[\\\\\t\n\r]"
 _ESCAPES = (("\\", "\\\\"), ("\t", "\\t"), ("\n", "\\n"), ("\r", "\\r"))
 _NULL = "\\N"
@@ -29,6 +34,7 @@ def copy_lines(
 
     try:
         with psycopg.connect(**login) as connection:
+            connection.execute(_WAITS)
             with connection.cursor().copy(statement) as copy:
                 for batch in batches:
                     copy.write(_lines(attempt, batch))

@@ -24,7 +24,11 @@ SELECT pg_is_in_recovery(), coalesce(has_schema_privilege(to_regnamespace(quote_
   has_database_privilege(current_database(), 'CREATE')), to_regnamespace(quote_ident(%s)) IS NOT NULL
 """
 _SNAPSHOT = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
-_DIRECT = "Name the port of the database itself in the catalog's `url`, or have the pooler hold sessions."
+_IMPORT = "SET TRANSACTION SNAPSHOT '{}'"
+_LIMITS = """
+SELECT name, setting || coalesce(unit, '') FROM pg_catalog.pg_settings
+WHERE name IN ('statement_timeout', 'transaction_timeout') AND setting <> '0' ORDER BY 1
+"""
 _SERVER = "Name a server in the catalog's `url` that can, or read each table by one query: without `partitions`."
 
 
@@ -41,6 +45,7 @@ def examine(subject: str, database: PostgresDatabase, schema: str, publishes: bo
         with database.connect() as connection:
             yield from _facts(subject, database, connection)
             yield from _snapshots(subject, database, connection)
+            yield from _limits(subject, connection)
             if publishes:
                 yield from _rights(subject, schema, connection)
     except RivetError as error:
@@ -58,6 +63,12 @@ def _facts(subject: str, database: PostgresDatabase, connection: Connection) -> 
     if apart > _SECONDS:
         text = f"its clock and that of this machine differ by {apart:.0f} seconds"
         yield doubtful(subject, text, "Have both set their clocks by a time server.")
+
+
+def _limits(subject: str, connection: Connection) -> Iterator[Finding]:
+    """Yield what limits of time hold for the statements of the user."""
+    for name, value in connection.execute(_LIMITS).fetchall():
+        yield in_order(subject, f"its user has `{name}` {value}: longer reads and publications fail (RVT-528)")
 
 
 def _rights(subject: str, schema: str, connection: Connection) -> Iterator[Finding]:
@@ -85,13 +96,15 @@ def _snapshots(subject: str, database: PostgresDatabase, connection: Connection)
         second.execute(_SNAPSHOT)
         (other,) = second.execute("SELECT pg_backend_pid()").fetchone() or (0,)
         try:
-            second.execute("SELECT pg_export_snapshot()")
+            (exported,) = second.execute("SELECT pg_export_snapshot()").fetchone() or ("",)
         except psycopg.Error as error:
             yield doubtful(
                 subject, f"it exports no snapshot that several connections can read: {first_line(error)}", _SERVER
             )
             return
+        connection.execute(_SNAPSHOT)
+        connection.execute(_IMPORT.format(exported))
+        connection.execute("ROLLBACK")
     if one == other:
-        yield doubtful(subject, "a pooler before it gives each transaction another session of the database", _DIRECT)
-    else:
-        yield in_order(subject, "several connections can read one snapshot of it")
+        yield in_order(subject, "a pooler in front of it, like PgBouncer, gives each transaction any session")
+    yield in_order(subject, "several connections can read one snapshot of it")

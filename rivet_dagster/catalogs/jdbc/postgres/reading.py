@@ -25,13 +25,17 @@ from rivet_dagster.sql.database_trees import Name
 PACKAGE = "org.postgresql:postgresql:42.7.14"
 DRIVER = "org.postgresql.Driver"
 
-_SETTINGS = "SET LOCAL TimeZone = 'UTC'; SET LOCAL IntervalStyle = 'iso_8601'"
-"""Settings on which the text of a range of times, and of an interval, depends."""
+_WAITS = (
+    "SELECT set_config(name, '0', true) FROM pg_catalog.pg_settings "
+    "WHERE name IN ('idle_in_transaction_session_timeout', 'transaction_timeout')"
+)
+"""Has a transaction stay open as long as an engine needs it; servers before 17 have the first setting alone."""
+_SETTINGS = f"SET LOCAL TimeZone = 'UTC'; SET LOCAL IntervalStyle = 'iso_8601'; {_WAITS}"
+"""Also those on which the text of a range of times, and of an interval, depends."""
 _AT_SNAPSHOT = "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY; SET TRANSACTION SNAPSHOT '{}'; "
 _BEGIN = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 _EXPORT = "SELECT pg_export_snapshot(), pg_current_snapshot()::text"
 _TIME = "Name a column of the type timestamptz that each transaction sets to now(), or a later time, in `changed_at`."
-_STAYS_IDLE = "SET LOCAL idle_in_transaction_session_timeout = 0"
 
 
 class PostgresReader(Reader):
@@ -191,7 +195,7 @@ class PostgresSnapshot(Snapshot):
             try:
                 self._open = open_transactions(self._connection)  # before the snapshot: they may end in between
                 self._connection.execute(_BEGIN)
-                self._connection.execute(_STAYS_IDLE)
+                self._connection.execute(_WAITS)
                 row = self._connection.execute(_EXPORT).fetchone()
             except BaseException:
                 self._connection.close()
@@ -226,8 +230,8 @@ class PostgresSnapshot(Snapshot):
             self._connection.execute("SELECT 1")
         if self._end is None:
             return None
-        message = f"the transaction that held the snapshot of {self._reader.database.uri} has ended: {self._end}"
-        return RivetError("RVT-510", message)
+        about = f"the transaction that held the snapshot of {self._reader.database.uri} has ended"
+        return self._reader.database.limited(about, self._end) or RivetError("RVT-510", f"{about}: {self._end}")
 
     def close(self) -> None:
         """End the transaction; readers that have begun keep the snapshot."""

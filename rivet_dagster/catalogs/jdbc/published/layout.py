@@ -7,7 +7,9 @@ from dataclasses import dataclass
 
 from rivet_dagster.catalogs.jdbc.published.kind import DatabaseKind
 from rivet_dagster.catalogs.jdbc.published.target import TargetTable
+from rivet_dagster.catalogs.rewriting.version import table_columns
 from rivet_dagster.errors import RivetError
+from rivet_dagster.model.write_plan import WritePlan
 from rivet_dagster.sql.database_definitions import add_column, change_type, create_table, drop_column
 from rivet_dagster.sql.database_trees import Name, WrittenColumn
 from rivet_dagster.sql.write_strategies.trees import Columns
@@ -61,6 +63,26 @@ def layout_of(kind: DatabaseKind, name: Name, existing: TargetTable | None, want
         dropped = [drop_column(name, column, kind.dialect) for column in existing.columns if column not in kept]
         changes = dropped + changes
     return Layout(tuple(spark), tuple(written), tuple(changes))
+
+
+def layout_of_batch(
+    kind: DatabaseKind,
+    name: Name,
+    existing: TargetTable | None,
+    plan: WritePlan,
+    batch: Columns,
+    replaces: bool,
+    takes_batch: bool,
+) -> Layout:
+    """Return how the table ``name`` gets the columns of a batch that ``plan`` writes to it.
+
+    With ``replaces`` all of its rows are deleted before, with ``takes_batch`` it gets the columns of the batch alone.
+    Raises RVT-422, and RVT-514 for a batch that does not fit the table.
+    """
+    wanted = batch if existing is None or takes_batch else table_columns(plan, existing.spark_columns, batch)
+    layout = layout_of(kind, name, existing, wanted, replaces)
+    refuse_changes(kind, name, existing, layout)
+    return layout
 
 
 def refuse_changes(kind: DatabaseKind, name: Name, existing: TargetTable | None, layout: Layout) -> None:

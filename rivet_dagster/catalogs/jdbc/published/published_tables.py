@@ -14,6 +14,7 @@ from rivet_dagster.catalogs.jdbc.database import Connection, Database
 from rivet_dagster.catalogs.jdbc.published.copying import ATTEMPT
 from rivet_dagster.catalogs.jdbc.published.judging import count_violations
 from rivet_dagster.catalogs.jdbc.published.kind import DatabaseKind
+from rivet_dagster.catalogs.jdbc.published.layout import layout_of_batch
 from rivet_dagster.catalogs.jdbc.published.publishing import Publication, publish
 from rivet_dagster.catalogs.jdbc.published.reader import Reader
 from rivet_dagster.catalogs.jdbc.published.records import Records
@@ -37,8 +38,10 @@ from rivet_dagster.model.storage import CURRENT, Published, Record, StoredRows, 
 from rivet_dagster.model.storage import STAGED as IS_STAGED
 from rivet_dagster.model.storage import WITHHELD as IS_WITHHELD
 from rivet_dagster.model.watermark import Override
+from rivet_dagster.model.write_plan import ReplaceAll, WritePlan
 from rivet_dagster.sql.database_queries import count_of, greatest_value, rows_of_all
 from rivet_dagster.sql.database_trees import Name
+from rivet_dagster.sql.write_strategies.trees import Columns
 
 _LOG = logging.getLogger(__name__)
 
@@ -214,6 +217,14 @@ class PublishedTables:
             if state == STAGED:
                 upon = self.records.version(connection, key, stored.upon) if stored.upon else None
         return Beginning(stored, upon, Place(self.stored_name(key), None, None))
+
+    def check_batch(self, table: str, plan: WritePlan, columns: Columns, is_partitioned: bool) -> None:
+        """Raise what a batch of these columns would, as the table is now. Raises RVT-403, RVT-404, RVT-422, RVT-514."""
+        name = self.name(table)
+        with self.database.connect(f"the table {table}") as connection:
+            existing = self.kind.find_target(connection, name)
+        replaces = isinstance(plan, ReplaceAll) and not is_partitioned
+        layout_of_batch(self.kind, name, existing, plan, columns, replaces, replaces and plan.replaces_table)
 
     def publish(self, publications: Sequence[Publication]) -> list[StoredVersion]:
         """Publish versions in one transaction. Raises what ``publishing.publish`` does."""

@@ -11,7 +11,7 @@ from typing import Any
 from rivet_dagster.catalogs.capabilities.transaction import WriteContext
 from rivet_dagster.catalogs.jdbc.database import Connection
 from rivet_dagster.catalogs.jdbc.published.copying import ATTEMPT
-from rivet_dagster.catalogs.jdbc.published.layout import Layout, layout_of, refuse_changes
+from rivet_dagster.catalogs.jdbc.published.layout import Layout, layout_of_batch
 from rivet_dagster.catalogs.jdbc.published.staging import StagedTable, Staging
 from rivet_dagster.catalogs.jdbc.published.stored_version import PlannedWrite, Statement
 from rivet_dagster.catalogs.jdbc.published.target import TargetTable
@@ -22,7 +22,6 @@ from rivet_dagster.catalogs.rewriting.incoming import (
     refuse_ambiguous,
 )
 from rivet_dagster.catalogs.rewriting.rewrite import compute_batch, count_by_partition
-from rivet_dagster.catalogs.rewriting.version import table_columns
 from rivet_dagster.catalogs.rewriting.window import WindowOfTable
 from rivet_dagster.engines.contract import EngineSession, Frame, QueryPlan
 from rivet_dagster.errors import RivetError
@@ -151,13 +150,8 @@ class DatabaseWrite:
         """Return the columns of the table after the write, of which the frame has all but the plan's ``own``."""
         given = plain_columns((*self.session.columns(frame), *own))
         takes_batch = self._replaces and (self.full or self.plan.replaces_table)
-        if self._existing is None or takes_batch:
-            wanted = given
-        else:
-            wanted = table_columns(self.plan, self._existing.spark_columns, given)
-        layout = layout_of(self.staging.kind, self.place.target, self._existing, wanted, self._replaces)
-        refuse_changes(self.staging.kind, self.place.target, self._existing, layout)
-        return layout
+        kind, target = self.staging.kind, self.place.target
+        return layout_of_batch(kind, target, self._existing, self.plan, given, self._replaces, takes_batch)
 
     def _batch(self, layout: Layout, frame: Frame) -> tuple[StagedTable, QueryPlan]:
         session, context = self.session, self.context
