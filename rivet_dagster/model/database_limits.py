@@ -11,8 +11,8 @@ _MODE = (
     "itself in the catalog's `url`."
 )
 _POOL = (
-    "Have PgBouncer's `pool_size` be at least the catalog's `connections` for each group that runs at once, or give "
-    "the catalog fewer `connections`."
+    "Have PgBouncer's `pool_size` be twice the catalog's `connections` for each group that runs at once, or give the "
+    "catalog fewer `connections`."
 )
 
 

@@ -137,6 +137,8 @@ class StagingConformance:
         staging.begin(TABLE, session).abort()
         assert staging.staged_by(TABLE, "run") == staged
         assert not staging.keep_alive(TABLE, "00000099-5be2f7c3")
+        together = staging.keep_all_alive({staged.version, "00000099-5be2f7c3"})
+        assert together is None or together == {staged.version}
 
     @pytest.fixture
     def together(self, staging: StagesForRuns) -> StagesForRuns:

@@ -155,3 +155,31 @@ def wait(is_true) -> None:
     while not is_true():
         assert time.monotonic() < deadline
         time.sleep(0.01)
+
+
+def test_a_catalog_that_renews_all_at_once_is_asked_once_a_round(monkeypatch):
+    """What it does not know any more is left out of the next round; an error of it is none of the thread's."""
+    asked = []
+
+    class Together(Lake):
+        def keep_all_alive(self, versions, ahead=0.0):
+            asked.append(set(versions))
+            if len(asked) == 4:
+                raise OSError("timeout")
+            return versions - {"2"}
+
+    lake = Together([0.0], lambda table: 1.0)
+    run = SimpleNamespace(is_finished=False)
+    executor = SimpleNamespace(executor_def=SimpleNamespace(name="in_process"))
+    instance = SimpleNamespace(get_run_by_id=lambda run_id: run)
+    monkeypatch.setattr(staged_heartbeats, "SECONDS", 1e6)
+    context = SimpleNamespace(run_id="run-4", instance=instance, job_def=executor)
+    heartbeats = staged_heartbeats._Heartbeats(context)
+    tables = [StagedTable(f"t{number}", "lake", f"t{number}", str(number), "run") for number in range(4)]
+    heartbeats.add(SimpleNamespace(catalog=lambda name: lake), tables)
+    for _ in range(4):
+        heartbeats._beat(heartbeats._tables)
+    assert asked == [{"0", "1", "2", "3"}, *[{"0", "1", "3"}] * 4]
+    assert lake.sent == {}
+    run.is_finished = True
+    heartbeats._wakes.set()

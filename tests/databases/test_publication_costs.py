@@ -74,7 +74,7 @@ def test_a_publication_costs_the_same_with_many_other_tables(database, session, 
 
 def test_each_table_of_a_run_costs_the_same(database, session):
     """Of tables that are published in one transaction."""
-    costs = []
+    costs, heartbeats = [], []
     for count in (4, 8, 12):
         catalog = opened(database)
         waiting = []
@@ -84,7 +84,14 @@ def test_each_table_of_a_run_costs_the_same(database, session):
             transaction.stage("run")
             waiting.append((transaction, "run"))
         counted(database)
+        versions = {transaction.version for transaction, _ in waiting}
+        assert catalog.keep_all_alive(versions, 600.0) == versions
+        heartbeats.append(counted(database)[0])
+        later = "SELECT count(*) FROM rivet_heartbeats WHERE sent > clock_timestamp() + interval '500 seconds'"
+        assert rows(database, later) == [(count,)]
+        counted(database)
         assert len(catalog.publish_together(waiting)) == count
         costs.append(counted(database)[0])
     assert costs[2] - costs[1] == costs[1] - costs[0]
     assert costs[2] / 12 < 40
+    assert heartbeats[0] == heartbeats[1] == heartbeats[2]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from typing import Any, TypeGuard
 
 from rivet_dagster.catalogs.capabilities.targets import NO_OPTIONS, HasTargets
@@ -76,6 +76,13 @@ class StagesForRuns(HasTargets):
 
         A heartbeat that lasts longer already is not shortened. Return whether there is such a version. Raises OSError.
         """
+
+    def keep_all_alive(self, versions: Set[str], seconds: float = 0.0) -> Set[str] | None:
+        """Renew the heartbeats of several staged versions at once, as ``keep_alive`` does; return those that exist.
+
+        None, as by default, where each takes a request of its own.
+        """
+        return None
 
     @abstractmethod
     def take_up_staged(self, table: str, version: str, options: Mapping[str, Any] = NO_OPTIONS) -> StagedTransaction:

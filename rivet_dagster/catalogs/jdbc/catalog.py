@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar, get_args
@@ -287,6 +287,10 @@ class JdbcCatalog(
     def keep_alive(self, table: str, version: str, seconds: float = 0.0) -> bool:
         """Renew the heartbeat of a staged version."""
         return self._published.keep_alive(table, version, seconds)
+
+    def keep_all_alive(self, versions: Set[str], seconds: float = 0.0) -> Set[str]:
+        """Renew the heartbeats of staged versions by one statement."""
+        return self._published.keep_all_alive(versions, seconds)
 
     def take_up_staged(self, table: str, version: str, options: Mapping[str, Any] = NO_OPTIONS) -> DatabaseTransaction:
         """Reopen a staged version."""

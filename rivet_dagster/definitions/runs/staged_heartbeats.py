@@ -11,7 +11,7 @@ import statistics
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Set
 
 import dagster as dg
 
@@ -146,6 +146,7 @@ class _Heartbeats:
 
     def _beat(self, tables: Mapping[StagedTable, Runtime]) -> None:
         """Send heartbeats of tables, some at once: each waits for the steps of this process, and for the store."""
+        tables = self._beat_together(tables)
         waiting = deque(tables.items())
         others = [
             threading.Thread(target=self._beat_each, args=(waiting,), name=f"rivet-staged-{self._run_id}", daemon=True)
@@ -156,6 +157,32 @@ class _Heartbeats:
         self._beat_each(waiting)
         for thread in others:
             thread.join()
+
+    def _beat_together(self, tables: Mapping[StagedTable, Runtime]) -> Mapping[StagedTable, Runtime]:
+        """Send the heartbeats that a catalog renews by one request; return the tables of the others."""
+        of_catalogs: dict[str, dict[StagedTable, Runtime]] = {}
+        for table, runtime in tables.items():
+            of_catalogs.setdefault(table.catalog, {})[table] = runtime
+        others: dict[StagedTable, Runtime] = {}
+        for name, own in of_catalogs.items():
+            begun = time.monotonic()
+            try:
+                catalog = next(iter(own.values())).catalog(name)
+                there = (
+                    catalog.keep_all_alive({table.version for table in own}, self._seconds_ahead())
+                    if isinstance(catalog, StagesForRuns)
+                    else None
+                )
+            except Exception as error:  # of storage, as below
+                _LOG.warning("the heartbeats of %d tables of %s have failed: %r", len(own), name, error)
+                continue
+            if there is None:
+                others |= own
+                continue
+            for table in own:
+                self._seconds[table] = (time.monotonic() - begun) / len(own)
+            self._forget({table for table in own if table.version not in there})
+        return others
 
     def _beat_each(self, waiting: deque[tuple[StagedTable, Runtime]]) -> None:
         """Send heartbeats until none is left to be sent."""
@@ -174,8 +201,13 @@ class _Heartbeats:
             finally:
                 self._seconds[table] = time.monotonic() - begun
             if not is_there:
-                with self._changes:
-                    self._tables = {known: of for known, of in self._tables.items() if known != table}
+                self._forget({table})
+
+    def _forget(self, tables: Set[StagedTable]) -> None:
+        """Send no more heartbeats of tables that do not exist any more."""
+        if tables:
+            with self._changes:
+                self._tables = {known: of for known, of in self._tables.items() if known not in tables}
 
     def _seconds_ahead(self) -> float:
         """Return for how long a heartbeat lasts beyond the usual: until the next round has come to its table.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
@@ -202,6 +202,11 @@ class PublishedTables:
             stored = self.records.version(connection, self.key(table), version)
             alive = stored is not None and stored.state == STAGED
             return alive and self.records.beat(connection, version, seconds)
+
+    def keep_all_alive(self, versions: Set[str], seconds: float) -> frozenset[str]:
+        """Renew the heartbeats of staged versions; return those that there are."""
+        with self.database.connect_to_write("its staged rows") as connection:
+            return self.records.beat_staged(connection, sorted(versions), seconds)
 
     def take_up(self, table: str, version: str, state: str) -> Beginning | None:
         """Return a version in that state, and the current one upon which it is to be published; None without one.

@@ -8,7 +8,7 @@ run whose heartbeat is gone counts as dead.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
@@ -184,6 +184,21 @@ class Records:
         later = f"greatest(sent, {{now}} + {_interval(timedelta(seconds=seconds))})"
         query = f"UPDATE {{schema}}.rivet_heartbeats SET sent = {later} WHERE version = %s AND {_ALIVE}"
         return connection.execute(self._sql(query), (version,)).rowcount == 1
+
+    def beat_staged(self, connection: Connection, versions: Sequence[str], seconds: float) -> frozenset[str]:
+        """Send heartbeats of those of these versions that are staged and alive, as ``beat`` does, and return them."""
+        if not versions:
+            return frozenset()
+        known = f"version IN ({', '.join(['%s'] * len(versions))})"
+        staged = f"SELECT version FROM {{schema}}.rivet_versions WHERE {known} AND state = 'staged'"
+        query = f"SELECT version FROM {{schema}}.rivet_heartbeats WHERE version IN ({staged}) AND {_ALIVE}"
+        found = [version for (version,) in connection.execute(self._sql(query), tuple(versions))]
+        if found:
+            later = f"greatest(sent, {{now}} + {_interval(timedelta(seconds=seconds))})"
+            of_found = f"version IN ({', '.join(['%s'] * len(found))})"
+            update = f"UPDATE {{schema}}.rivet_heartbeats SET sent = {later} WHERE {of_found}"
+            connection.execute(self._sql(update), tuple(found))
+        return frozenset(found)
 
     def is_alive(self, connection: Connection, version: str) -> bool:
         """Return whether the run that builds a version counts as alive."""
