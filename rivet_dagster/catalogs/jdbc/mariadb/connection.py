@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from rivet_dagster.catalogs.jdbc.database import (
@@ -82,7 +82,8 @@ class MariaConnection:
             yield
         except BaseException:
             if self.is_open and self._in_transaction:
-                self.execute(undo)
+                with suppress(_driver().err.Error):  # a deadlock has ended the transaction, with its savepoints
+                    self.execute(undo)
             raise
         self.execute(end)
 
@@ -162,7 +163,7 @@ class MariaDatabase(Database):
             "connect_timeout": SECONDS,
             "autocommit": True,
             # Every statement sees what has been committed before it, and rows that match count as changed.
-            "init_command": f"SET {SETTINGS}, tx_isolation = 'READ-COMMITTED'",
+            "init_command": f"SET {SETTINGS}, tx_isolation = 'READ-COMMITTED', lock_wait_timeout = {LOCK_SECONDS}",
             "client_flag": CLIENT.FOUND_ROWS,
             **given,
             **self.login,
