@@ -11,7 +11,6 @@ from support.mariadb import MariaSchema, publishing
 
 from rivet_dagster import compile_directory
 from rivet_dagster.catalogs.jdbc import JdbcCatalog
-from rivet_dagster.catalogs.jdbc.mariadb.connection import MariaConnection
 from rivet_dagster.catalogs.jdbc.mariadb.kind import MariaKind
 from rivet_dagster.errors import RivetError
 from rivet_dagster.execution.environments import merge, use_environment
@@ -137,64 +136,6 @@ def test_errors_of_rows_are_published_with_the_rows(project, database):
     assert database.rows("SELECT count(*) FROM orders__errors") == [(0,)]
     folder.write(publishing(database, query.format(9))).run("orders")
     assert leftovers(database) == []
-
-
-def test_an_answer_to_the_commit_that_is_lost_is_looked_up(project, database, monkeypatch):
-    """Once it has been carried out, and once it has not."""
-    folder = project(publishing(database, ROWS.format(3)))
-    execute = MariaConnection.execute
-
-    def lost(before: bool):
-        def executed(self, query, params=None):
-            if query != "COMMIT" or self._own.server_status is None or not lost_now:
-                return execute(self, query, params)
-            lost_now.clear()
-            if not before:
-                execute(self, query, params)
-            self._own._force_close()
-            return execute(self, "SELECT 1")
-
-        return executed
-
-    # The first transaction that is begun by hand is that of the publication.
-    begun = []
-    lost_now: list[bool] = []
-
-    def watched(before: bool):
-        inner = lost(before)
-
-        def executed(self, query, params=None):
-            if isinstance(query, str) and "'published'" in query and query.startswith("UPDATE") and not begun:
-                begun.append(True)
-                lost_now.append(True)
-            return inner(self, query, params)
-
-        return executed
-
-    monkeypatch.setattr(MariaConnection, "execute", watched(before=False))
-    assert folder.run("orders").rows.total == 3
-    assert begun
-    assert database.rows("SELECT count(*) FROM orders") == [(3,)]
-    begun.clear()
-    monkeypatch.setattr(MariaConnection, "execute", watched(before=True))
-    with pytest.raises(RivetError) as caught:
-        folder.write(publishing(database, ROWS.format(5))).run("orders")
-    assert caught.value.code == "RVT-510"
-    monkeypatch.undo()
-    assert database.rows("SELECT count(*) FROM orders") == [(3,)]
-
-
-def test_a_lock_that_somebody_holds_is_waited_for_no_longer_than_said(project, database, monkeypatch):
-    folder = project(publishing(database, ROWS.format(3)))
-    folder.run("orders")
-    monkeypatch.setattr("rivet_dagster.catalogs.jdbc.mariadb.kind.LOCK_SECONDS", 1)
-    with database.connect() as connection, connection.cursor() as cursor:
-        connection.autocommit(False)
-        cursor.execute("UPDATE orders SET n = 5 WHERE id = 1")
-        with pytest.raises(RivetError, match="another session has held a lock") as caught:
-            folder.run("orders")
-    assert caught.value.code == "RVT-404"
-    assert folder.run("orders").rows.total == 3
 
 
 def test_values_that_the_database_has_not(project, database):

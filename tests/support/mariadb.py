@@ -86,6 +86,8 @@ class MariaDB:
     """A running server that ends with the tests; it listens on this machine alone."""
 
     port: int
+    _command: Sequence[str | Path]
+    _folder: Path
     _numbers: Iterator[int] = field(default_factory=lambda: count(1))
 
     def database(self) -> MariaSchema:
@@ -93,6 +95,26 @@ class MariaDB:
         database = MariaSchema(f"db{next(self._numbers)}", self.port)
         MariaSchema("mysql", self.port).execute(f"CREATE DATABASE {database.name} CHARACTER SET utf8mb4")
         return database
+
+    def start(self) -> None:
+        """Start the server, and wait until it answers."""
+        log = self._folder / "server.log"
+        with log.open("a") as output:
+            self._process = subprocess.Popen(
+                self._command, cwd=self._folder, stdout=output, stderr=output, start_new_session=True
+            )
+        _wait_for(MariaSchema("mysql", self.port), self._process, log)
+
+    def crash(self) -> None:
+        """Kill the server, and start it again."""
+        self._process.kill()
+        self._process.wait(60)
+        self.start()
+
+    def stop(self) -> None:
+        """Stop the server."""
+        self._process.terminate()
+        self._process.wait(60)
 
 
 @contextmanager
@@ -106,7 +128,7 @@ def mariadb_server(further: Mapping[str, str] = _NO_SETTINGS) -> Iterator[MariaD
     with tempfile.TemporaryDirectory(prefix="rivet-mariadb-", ignore_cleanup_errors=True) as place:
         folder = Path(place)
         as_user = _as_other_user(folder)
-        data, log, first = folder / "data", folder / "server.log", folder / "first.sql"
+        data, first = folder / "data", folder / "first.sql"
         # A server that starts removes temporary tables from its folder for them; another that uses these crashes.
         temporary = folder / "temporary"
         subprocess.run([*as_user, "mkdir", str(temporary)], check=True)
@@ -117,10 +139,11 @@ def mariadb_server(further: Mapping[str, str] = _NO_SETTINGS) -> Iterator[MariaD
             f"--tmpdir={temporary}",
             "--skip-test-db",
             "--auth-root-authentication-method=normal",
+            *(f"--{key}={value}" for key, value in further.items() if key.startswith("innodb")),
         ]
         subprocess.run([*as_user, *command], check=True, capture_output=True, cwd=folder)
         first.write_text(
-            f"CREATE USER '{USER}'@'127.0.0.1' IDENTIFIED BY '{PASSWORD}';\n"
+            f"CREATE USER IF NOT EXISTS '{USER}'@'127.0.0.1' IDENTIFIED BY '{PASSWORD}';\n"
             f"GRANT ALL ON *.* TO '{USER}'@'127.0.0.1' WITH GRANT OPTION;\n"
         )
         first.chmod(0o644)
@@ -140,16 +163,12 @@ def mariadb_server(further: Mapping[str, str] = _NO_SETTINGS) -> Iterator[MariaD
             **further,
         }
         command = [server, "--no-defaults", *(f"--{key}={value}" for key, value in settings.items())]
-        with log.open("w") as output:
-            running = subprocess.Popen(
-                [*as_user, *command], cwd=folder, stdout=output, stderr=output, start_new_session=True
-            )
+        running = MariaDB(port, [*as_user, *command], folder)
         try:
-            _wait_for(MariaSchema("mysql", port), running, log)
-            yield MariaDB(port)
+            running.start()
+            yield running
         finally:
-            running.terminate()
-            running.wait(60)
+            running.stop()
 
 
 def _as_other_user(folder: Path) -> Sequence[str]:

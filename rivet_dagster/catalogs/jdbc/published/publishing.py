@@ -56,7 +56,7 @@ def publish(
         with database.translate_write_errors(table):
             if not kind.changes_tables_in_transactions:
                 kind.limit_locks(connection)
-                _make_tables(connection, kind, records, publications, names)
+                _make_tables(database, connection, kind, records, publications, names)
             with _committed(database, records, connection, publications):
                 kind.limit_locks(connection)
                 turns = _in_turn(connection, records, publications)
@@ -109,6 +109,7 @@ def _in_turn(connection: Connection, records: Records, publications: Sequence[Pu
 
 
 def _make_tables(
+    database: Database,
     connection: Connection,
     kind: DatabaseKind,
     records: Records,
@@ -126,7 +127,7 @@ def _make_tables(
             name = names(new.key)
             maker = records.stager_of(connection, name)
             if maker not in (None, version.version):
-                raise RivetError("RVT-405", f"'{new.key}' is just being published by another run")
+                raise _published_by_others(new.key)
             existing = kind.find_target(connection, name)
             if existing is not None and maker is None and new.key == version.table and one.upon is None:
                 raise _made_by_others(new.key)
@@ -134,14 +135,23 @@ def _make_tables(
                 if new.columns:
                     refuse_changes(kind, name, existing, layout_of(kind, name, existing, new.columns, replaces=True))
                 continue
-            records.add_staged(connection, name, version.version)
-            if new.like is not None:
-                connection.execute(create_table_like(name, new.like, kind.dialect))
-                continue
             layout = layout_of(kind, name, None, new.columns, replaces=True)
-            for change in layout.changes:
-                connection.execute(change)
-            if new.keys:
+            made = layout.changes if new.like is None else [create_table_like(name, new.like, kind.dialect)]
+            try:
+                records.add_staged(connection, name, version.version)
+            except database.errors as error:
+                if not database.is_duplicate(error):
+                    raise
+                raise _published_by_others(new.key) from error
+            try:
+                for statement in made:
+                    connection.execute(statement)
+            except database.errors as error:
+                if not kind.has_table(connection, name):
+                    raise
+                records.forget_staged(connection, name)  # else a sweep would drop it
+                raise _made_by_others(new.key) from error
+            if new.keys and new.like is None:
                 kind.index_keys(connection, name, layout.named(new.keys))
 
 
@@ -214,6 +224,10 @@ def _refuse_missing(connection: Connection, kind: DatabaseKind, table: str, name
     if found != rows:
         message = f"{rows} rows of '{table}' were staged and judged, and {found} are there"
         raise RivetError("RVT-407", message, remediation="Run it again: the database has lost or changed them.")
+
+
+def _published_by_others(table: str) -> RivetError:
+    return RivetError("RVT-405", f"'{table}' is just being published by another run")
 
 
 def _made_by_others(table: str) -> RivetError:
