@@ -16,6 +16,7 @@ from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from support.certificates import make_certificate
 from support.folders import PROFILES, Files
 from support.maven import missing
 
@@ -169,6 +170,17 @@ def mariadb_server(further: Mapping[str, str] = _NO_SETTINGS) -> Iterator[MariaD
             yield running
         finally:
             running.stop()
+
+
+@contextmanager
+def tls_server() -> Iterator[tuple[MariaDB, Path]]:
+    """Yield a server that takes encrypted connections alone, and the file of its certificate."""
+    with tempfile.TemporaryDirectory(prefix="rivet-mariadb-", ignore_cleanup_errors=True) as place:
+        folder = Path(place)
+        certificate, key = make_certificate(folder, "mysql" if _as_other_user(folder) else None)
+        settings = {"ssl-cert": str(certificate), "ssl-key": str(key), "require-secure-transport": "ON"}
+        with mariadb_server(settings) as server:
+            yield server, certificate
 
 
 def _as_other_user(folder: Path) -> Sequence[str]:
