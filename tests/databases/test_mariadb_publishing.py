@@ -189,6 +189,19 @@ def test_a_table_that_an_environment_has_made_has_its_index_in_the_base(project,
     assert leftovers(database) == []
 
 
+def test_a_first_run_in_an_environment_that_fails_publishes_nothing_there(project, database):
+    """Though its table has been made already, like that of the base."""
+    database.execute("CREATE TABLE orders (`key` bigint, n bigint CHECK (n < 5))", "CREATE INDEX i ON orders (`key`)")
+    folder = project(publishing(database, "SELECT 1L AS key, 9L AS n", adopt=True, write_strategy=MERGE))
+    environment = Runtime(folder.assembly, folder.root, environment="pr-7")
+    use_environment(environment)
+    with pytest.raises(RivetError) as caught:
+        run_group(environment, "orders", folder.assembly.group("orders").joints, "run/orders")
+    assert caught.value.code == "RVT-527"
+    versions = f"SELECT count(*) FROM `{database.name}__pr-7`.rivet_versions WHERE state = 'published'"
+    assert database.rows(versions) == [(0,)]
+
+
 def test_columns_are_not_changed_in_an_environment(project, database):
     """Since the merge could not change them in the base."""
     folder = project(publishing(database, ROWS.format(3)))
