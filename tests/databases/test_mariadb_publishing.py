@@ -192,7 +192,10 @@ def test_a_table_that_an_environment_has_made_has_its_index_in_the_base(project,
 def test_a_first_run_in_an_environment_that_fails_publishes_nothing_there(project, database):
     """Though its table has been made already, like that of the base."""
     database.execute("CREATE TABLE orders (`key` bigint, n bigint CHECK (n < 5))", "CREATE INDEX i ON orders (`key`)")
-    folder = project(publishing(database, "SELECT 1L AS key, 9L AS n", adopt=True, write_strategy=MERGE))
+    fields = {"adopt": True, "write_strategy": MERGE}
+    folder = project(publishing(database, "SELECT 1L AS key, 1L AS n", **fields))
+    folder.run("orders")
+    folder.write(publishing(database, "SELECT 1L AS key, 9L AS n", **fields))
     environment = Runtime(folder.assembly, folder.root, environment="pr-7")
     use_environment(environment)
     with pytest.raises(RivetError) as caught:
