@@ -1,8 +1,8 @@
 """The tables in which a database keeps what is known of the versions of its published tables.
 
 ``rivet_versions`` has a row for each version: that is published, withheld, staged, or being built. ``rivet_staged`` has
-the tables with staged rows. ``rivet_heartbeats`` is unlogged, as these are: a crash of the database empties both, and a
-run whose heartbeat is gone counts as dead.
+the tables with staged rows. ``rivet_heartbeats`` is unlogged where the database has such tables, as these are: a crash
+of the database empties both, and a run whose heartbeat is gone counts as dead.
 """
 
 from __future__ import annotations
