@@ -119,7 +119,7 @@ def _mixed(runtime: Runtime, what: str, catalog: str, joint: str | None = None) 
         f"{what} is published in the catalog '{catalog}', of the type {type_}, which has no environments: a run "
         f"in '{runtime.environment}' would overwrite what readers of the base see"
     )
-    remedy = "Use a catalog that has them: of the type filesystem or iceberg."
+    remedy = "Use a catalog that has them: of the type filesystem, iceberg or jdbc."
     return RivetError("RVT-413", message, joint=joint, remediation=remedy)
 
 

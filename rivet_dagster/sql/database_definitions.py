@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from sqlglot import exp
 
 from rivet_dagster.sql.database_trees import Name, table
-from rivet_dagster.sql.mariadb import to_sql
+from rivet_dagster.sql.mariadb import DIALECT, to_sql
 
 
 def create_table(name: Name, columns: Iterable[tuple[str, str]], dialect: str, unlogged: bool = False) -> str:
@@ -36,9 +36,11 @@ def create_table_like(name: Name, other: Name, dialect: str) -> str:
 
     >>> create_table_like(("shop", "new"), ("shop", "orders"), "postgres")
     'CREATE TABLE "shop"."new" (LIKE "shop"."orders" INCLUDING ALL)'
+    >>> create_table_like(("shop", "new"), ("shop", "orders"), DIALECT)
+    'CREATE TABLE `shop`.`new` (LIKE `shop`.`orders`)'
     """
-    everything = exp.Property(this="INCLUDING", value=exp.Var(this="ALL"))
-    like = exp.LikeProperty(this=table(other), expressions=[everything])
+    everything = [] if dialect == DIALECT else [exp.Property(this="INCLUDING", value=exp.Var(this="ALL"))]
+    like = exp.LikeProperty(this=table(other), expressions=everything)
     return to_sql(exp.Create(this=exp.Schema(this=table(name), expressions=[like]), kind="TABLE"), dialect)
 
 

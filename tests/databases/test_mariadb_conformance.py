@@ -1,4 +1,4 @@
-"""The conformance suite of catalogs on a database of MariaDB: at night, and a few of its tests by day."""
+"""The conformance suite of catalogs on a database of MariaDB, and on an environment of it; a few tests by day."""
 
 from __future__ import annotations
 
@@ -18,8 +18,10 @@ from rivet_dagster.engines.pyspark import PySparkEngine
 from rivet_dagster.model.profile import CatalogSpec
 from rivet_dagster.model.write_plan import Refresh, Upsert
 from rivet_dagster.testing.catalog import CatalogConformance
+from rivet_dagster.testing.error_tables import ErrorTableConformance
 from rivet_dagster.testing.plan_cases import CASES, PlanCase
 from rivet_dagster.testing.plan_cases.case import fields
+from rivet_dagster.testing.staging import StagingConformance
 from rivet_dagster.testing.tables import rows_of, write
 
 BY_DAY = (
@@ -32,6 +34,9 @@ BY_DAY = (
     "test_an_error_table_of_another_name",
     "test_a_withheld_version_is_published_later",
     "test_a_full_refresh_of_partitions",
+    "test_readers_of_the_base_see_nothing_of_it",
+    "test_a_new_table_is_merged",
+    "test_abandoned_ones_are_swept",
 )
 
 
@@ -46,13 +51,13 @@ def options_of(database: MariaSchema) -> dict[str, Any]:
 
 
 class InMariaDB:
-    """A catalog in a database without tables."""
+    """A catalog in a database without tables, of a user who sees no other."""
 
     columns_keep_order = False
 
     @pytest.fixture(autouse=True)
     def _database(self, mariadb) -> None:
-        self.database = mariadb.database()
+        self.database = mariadb.database().of_own_user()
 
     def refused(self, case: PlanCase) -> str | None:
         """Refuse other columns than the table's, and NaN."""
@@ -75,9 +80,9 @@ def finite(case: PlanCase) -> PlanCase:
 
 @pytest.mark.nightly
 class TestMariaDB(InMariaDB, CatalogConformance):
-    """All of the suite; tests of environments are skipped."""
+    """All of the suite."""
 
-    @pytest.mark.parametrize("case", map(finite, CASES), ids=lambda case: case.name)
+    @pytest.mark.parametrize("case", [finite(case) for case in CASES], ids=lambda case: case.name)
     def test_the_meaning_of_a_write_plan(self, catalog: JdbcCatalog, session: EngineSession, case: PlanCase) -> None:
         super().test_the_meaning_of_a_write_plan(catalog, session, case)
 
@@ -87,6 +92,20 @@ class TestMariaDB(InMariaDB, CatalogConformance):
         refreshed = write(catalog, session, Refresh(plan=Upsert(keys=("id",))), [(2, "x", 3), (2, "x", 3)], "second")
         assert (first.record.inserted, refreshed.record.inserted, refreshed.record.deleted) == (2, 1, 2)
         assert rows_of(catalog, session) == [(2, "x", 3)]
+
+
+@pytest.mark.nightly
+class TestEnvironment(InMariaDB, ErrorTableConformance, StagingConformance):
+    """The suites of error tables and of ``publish: run``, in an environment."""
+
+    def new_catalog(self, folder: Path) -> Any:
+        catalog = super().new_catalog(folder)
+        catalog.use_environment("pr-7", "default")
+        return catalog.in_environment("pr-7")
+
+    @pytest.fixture
+    def catalog(self, tmp_path: Path) -> Any:
+        return self.new_catalog(tmp_path)
 
 
 @with_one_plan

@@ -10,9 +10,11 @@ from support.folders import ProjectFolder
 from support.mariadb import MariaSchema, publishing
 
 from rivet_dagster import compile_directory
-from rivet_dagster.catalogs.jdbc.mariadb.connection import MariaConnection
+from rivet_dagster.catalogs.jdbc import JdbcCatalog
+from rivet_dagster.catalogs.jdbc.mariadb.kind import MariaKind
 from rivet_dagster.errors import RivetError
-from rivet_dagster.execution.environments import refuse_without_environments
+from rivet_dagster.execution.environments import merge, use_environment
+from rivet_dagster.execution.group_run import run_group
 from rivet_dagster.execution.runtime import Runtime
 
 ROWS = "SELECT id, id * 2 AS n, concat('it''s \\\\ ', id) AS `order` FROM range({})"
@@ -136,64 +138,6 @@ def test_errors_of_rows_are_published_with_the_rows(project, database):
     assert leftovers(database) == []
 
 
-def test_an_answer_to_the_commit_that_is_lost_is_looked_up(project, database, monkeypatch):
-    """Once it has been carried out, and once it has not."""
-    folder = project(publishing(database, ROWS.format(3)))
-    execute = MariaConnection.execute
-
-    def lost(before: bool):
-        def executed(self, query, params=None):
-            if query != "COMMIT" or self._own.server_status is None or not lost_now:
-                return execute(self, query, params)
-            lost_now.clear()
-            if not before:
-                execute(self, query, params)
-            self._own._force_close()
-            return execute(self, "SELECT 1")
-
-        return executed
-
-    # The first transaction that is begun by hand is that of the publication.
-    begun = []
-    lost_now: list[bool] = []
-
-    def watched(before: bool):
-        inner = lost(before)
-
-        def executed(self, query, params=None):
-            if isinstance(query, str) and "'published'" in query and query.startswith("UPDATE") and not begun:
-                begun.append(True)
-                lost_now.append(True)
-            return inner(self, query, params)
-
-        return executed
-
-    monkeypatch.setattr(MariaConnection, "execute", watched(before=False))
-    assert folder.run("orders").rows.total == 3
-    assert begun
-    assert database.rows("SELECT count(*) FROM orders") == [(3,)]
-    begun.clear()
-    monkeypatch.setattr(MariaConnection, "execute", watched(before=True))
-    with pytest.raises(RivetError) as caught:
-        folder.write(publishing(database, ROWS.format(5))).run("orders")
-    assert caught.value.code == "RVT-510"
-    monkeypatch.undo()
-    assert database.rows("SELECT count(*) FROM orders") == [(3,)]
-
-
-def test_a_lock_that_somebody_holds_is_waited_for_no_longer_than_said(project, database, monkeypatch):
-    folder = project(publishing(database, ROWS.format(3)))
-    folder.run("orders")
-    monkeypatch.setattr("rivet_dagster.catalogs.jdbc.mariadb.kind.LOCK_SECONDS", 1)
-    with database.connect() as connection, connection.cursor() as cursor:
-        connection.autocommit(False)
-        cursor.execute("UPDATE orders SET n = 5 WHERE id = 1")
-        with pytest.raises(RivetError, match="another session has held a lock") as caught:
-            folder.run("orders")
-    assert caught.value.code == "RVT-404"
-    assert folder.run("orders").rows.total == 3
-
-
 def test_values_that_the_database_has_not(project, database):
     for value, told in [
         ("double('NaN')", "NaN and infinity"),
@@ -208,9 +152,96 @@ def test_values_that_the_database_has_not(project, database):
     assert leftovers(database) == []
 
 
-def test_a_run_in_an_environment_is_refused(tmp_path):
-    """It would overwrite what readers of the base see. No server is asked."""
-    folder = ProjectFolder(tmp_path, publishing(MariaSchema("shop", 3306), ROWS.format(3)))
-    with pytest.raises(RivetError, match="has no environments") as caught:
-        refuse_without_environments(Runtime(folder.assembly, folder.root, environment="pr-7"), ["orders"])
-    assert caught.value.code == "RVT-413"
+def test_an_environment_is_a_database(project, database):
+    """It begins with the rows of the base, with whose indexes its tables are made; the merge is one transaction."""
+    own = database.of_own_user()
+    base = "SELECT id AS key, 1L AS n FROM range(4)"
+    folder = project(publishing(own, base, write_strategy=MERGE))
+    folder.run("orders")
+    environment = Runtime(folder.assembly, folder.root, environment="pr-7")
+    use_environment(environment)
+    changed = folder.write(publishing(own, "SELECT 9L AS key, 2L AS n", write_strategy=MERGE))
+    environment = Runtime(changed.assembly, changed.root, environment="pr-7")
+    run_group(environment, "orders", changed.assembly.group("orders").joints, "run/orders")
+    place = f"{database.name}__pr-7"
+    assert database.rows(f"SELECT count(*), max(n) FROM `{place}`.orders") == [(5, 2)]
+    assert database.rows("SELECT count(*), max(n) FROM orders") == [(4, 1)]
+    assert indexes(database, place) == indexes(database, database.name) == ["rivet_keys"]
+    assert [name for name in environment.base_catalog("shop").tables("") if "orders" in name] == ["orders"]
+    merge(environment, "pr-7")
+    assert database.rows("SELECT count(*), max(n) FROM orders") == [(5, 2)]
+    assert database.rows(f"SELECT 1 FROM information_schema.schemata WHERE schema_name = '{place}'") == []
+
+
+def indexes(database: MariaSchema, schema: str) -> list[str]:
+    query = "SELECT DISTINCT index_name FROM information_schema.statistics WHERE table_name = 'orders' AND "
+    return [name for (name,) in database.rows(f"{query}table_schema = '{schema}'")]
+
+
+def test_a_table_that_an_environment_has_made_has_its_index_in_the_base(project, database):
+    folder = project(publishing(database, "SELECT id AS key, 1L AS n FROM range(4)", write_strategy=MERGE))
+    environment = Runtime(folder.assembly, folder.root, environment="pr-7")
+    use_environment(environment)
+    run_group(environment, "orders", folder.assembly.group("orders").joints, "run/orders")
+    merge(environment, "pr-7")
+    assert indexes(database, database.name) == ["rivet_keys"]
+    assert folder.run("orders").rows.total == 4
+    assert leftovers(database) == []
+
+
+def test_a_first_run_in_an_environment_that_fails_publishes_nothing_there(project, database):
+    """Though its table has been made already, like that of the base."""
+    database.execute("CREATE TABLE orders (`key` bigint, n bigint CHECK (n < 5))", "CREATE INDEX i ON orders (`key`)")
+    fields = {"adopt": True, "write_strategy": MERGE}
+    folder = project(publishing(database, "SELECT 1L AS key, 1L AS n", **fields))
+    folder.run("orders")
+    folder.write(publishing(database, "SELECT 1L AS key, 9L AS n", **fields))
+    environment = Runtime(folder.assembly, folder.root, environment="pr-7")
+    use_environment(environment)
+    with pytest.raises(RivetError) as caught:
+        run_group(environment, "orders", folder.assembly.group("orders").joints, "run/orders")
+    assert caught.value.code == "RVT-527"
+    versions = f"SELECT count(*) FROM `{database.name}__pr-7`.rivet_versions WHERE state = 'published'"
+    assert database.rows(versions) == [(0,)]
+
+
+def test_columns_are_not_changed_in_an_environment(project, database):
+    """Since the merge could not change them in the base."""
+    folder = project(publishing(database, ROWS.format(3)))
+    folder.run("orders")
+    changed = folder.write(publishing(database, "SELECT id, 1L AS other FROM range(3)"))
+    environment = Runtime(changed.assembly, changed.root, environment="pr-7")
+    use_environment(environment)
+    with pytest.raises(RivetError, match="commits a change of columns at once") as caught:
+        run_group(environment, "orders", changed.assembly.group("orders").joints, "run/orders")
+    assert caught.value.code == "RVT-514"
+
+
+def test_an_environment_that_was_made_or_dropped_by_half_is_swept(project, database, monkeypatch):
+    """Its database may be there, or not; one of somebody else is never used or dropped."""
+    folder = project(publishing(database, ROWS.format(3)))
+    catalog = Runtime(folder.assembly, folder.root).base_catalog("shop")
+
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    for method in ("create_schema", "drop_schema"):
+        with monkeypatch.context() as patched:
+            patched.setattr(MariaKind, method, interrupted)
+            with pytest.raises(KeyboardInterrupt):
+                used_and_dropped(catalog)
+        assert not catalog.has_environment("pr-7")
+        assert catalog.sweep_environments() == ("pr-7",)
+        databases = "SELECT count(*) FROM information_schema.schemata WHERE schema_name = "
+        assert database.rows(f"{databases}'{database.name}__pr-7'") == [(0,)]
+    database.execute(f"CREATE DATABASE `{database.name}__pr-7`")
+    with pytest.raises(RivetError, match="which somebody else has made") as caught:
+        catalog.use_environment("pr-7", "default")
+    assert caught.value.code == "RVT-404"
+    assert catalog.sweep_environments() == ("pr-7",)
+    assert database.rows(f"{databases}'{database.name}__pr-7'") == [(1,)]
+
+
+def used_and_dropped(catalog: JdbcCatalog) -> None:
+    catalog.use_environment("pr-7", "default")
+    catalog.drop("pr-7")

@@ -9,26 +9,34 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import psycopg
-import pyarrow as pa
 import pytest
+from support.commit_proxy import commit_proxy
 from support.databases import DatabaseSession, execute, rows
 from support.postgres import Database, Postgres, postgres_server
-from support.postgres_proxy import postgres_proxy
+from support.publications import (
+    BY_ID,
+    ROWS,
+    SEEN,
+    Read,
+    assert_whole,
+    batch,
+    committed_at_once,
+    publish,
+    readers,
+    refused,
+    staged,
+)
 from support.torture import examples
 
 from rivet_dagster.catalogs.jdbc import JdbcCatalog
 from rivet_dagster.catalogs.jdbc.postgres import kind
-from rivet_dagster.errors import RivetError
 from rivet_dagster.model.profile import CatalogSpec
-from rivet_dagster.model.write_plan import Append, ReplaceAll, Upsert, WritePlan
-
-ROWS = 200
-BY_ID = Upsert(keys=("id",))
+from rivet_dagster.model.write_plan import Append, ReplaceAll
 
 
 @pytest.fixture
@@ -48,57 +56,23 @@ def catalog_of(database: Database, port: int | None = None) -> JdbcCatalog:
     return JdbcCatalog(CatalogSpec("shop", "jdbc", options), Path())
 
 
-def batch(value: int, count: int = ROWS, first: int = 0) -> pa.Table:
-    """Return rows that all have the same value."""
-    return pa.table(
-        {"id": pa.array(range(first, first + count), pa.int64()), "n": pa.array([value] * count, pa.int64())}
-    )
-
-
-def staged(catalog: JdbcCatalog, session: DatabaseSession, plan: WritePlan, value: int, count: int = ROWS) -> Any:
-    transaction = catalog.begin("orders", session)
-    transaction.write(plan, session.from_value(batch(value, count)))
-    return transaction
-
-
-def publish(catalog: JdbcCatalog, session: DatabaseSession, plan: WritePlan, value: int, identity: str = "run") -> None:
-    with staged(catalog, session, plan, value) as transaction:
-        transaction.commit(identity)
-
-
-def refused(call: Callable[[], object]) -> RivetError:
-    with pytest.raises(RivetError) as caught:
-        call()
-    return caught.value
-
-
 def leftovers(database: Database) -> list[str]:
     return [name for (name,) in rows(database, r"SELECT relname FROM pg_class WHERE relname ~ '^rivet_[0-9a-f]{12}'")]
 
 
-@contextmanager
-def readers(database: Database, isolation: psycopg.IsolationLevel) -> Iterator[list[tuple[int, ...]]]:
-    """Read the table again and again, twice in a transaction; yield what was seen in each of them."""
-    stop, seen = threading.Event(), list[tuple[int, ...]]()
-
-    def read() -> None:
+def reading(database: Database, isolation: psycopg.IsolationLevel) -> Callable[[], AbstractContextManager[Read]]:
+    @contextmanager
+    def connected() -> Iterator[Read]:
         with psycopg.connect(database.dsn) as connection:
             connection.isolation_level = isolation
-            while not stop.is_set():
-                found = [connection.execute("SELECT count(*), min(n), max(n) FROM orders").fetchone() for _ in range(2)]
-                connection.commit()
-                seen.append((*found[0], *found[1]))
-                time.sleep(0.01)  # this process publishes, too
 
-    threads = [threading.Thread(target=read) for _ in range(2)]
-    for thread in threads:
-        thread.start()
-    try:
-        yield seen
-    finally:
-        stop.set()
-        for thread in threads:
-            thread.join()
+            def read() -> list[Any]:
+                with connection.transaction():
+                    return [connection.execute(SEEN).fetchone() for _ in range(2)]
+
+            yield read
+
+    return connected
 
 
 @pytest.mark.parametrize("plan", [ReplaceAll(), BY_ID], ids=["replace", "merge"])
@@ -108,14 +82,10 @@ def test_readers_see_one_version_at_a_time(database, session, plan):
     publish(catalog, session, plan, 0, "first")
     with ExitStack() as stack:
         levels = psycopg.IsolationLevel.READ_COMMITTED, psycopg.IsolationLevel.REPEATABLE_READ
-        committed, repeatable = [stack.enter_context(readers(database, level)) for level in levels]
+        committed, repeatable = [stack.enter_context(readers(reading(database, level))) for level in levels]
         for value in range(1, examples(15, 1_000)):
             publish(catalog, session, plan, value, str(value))
-    for seen in (committed, repeatable):
-        assert {row[0] for row in seen} | {row[3] for row in seen} == {ROWS}
-        assert [row for row in seen if row[1] != row[2] or row[4] != row[5]] == []
-    assert [row for row in repeatable if row[:3] != row[3:]] == []
-    assert len({row[1] for row in committed}) > 5
+    assert_whole(committed, repeatable)
     assert leftovers(database) == []
 
 
@@ -124,26 +94,12 @@ def test_two_runs_at_once(database, session):
     catalog = catalog_of(database)
     publish(catalog, session, ReplaceAll(), 0, "first")
     one, other = (staged(catalog, session, Append(), value) for value in (1, 2))
-    results: list[Any] = []
-
-    def commit(transaction: Any, identity: str) -> None:
-        try:
-            results.append(transaction.commit(identity))
-        except RivetError as error:
-            results.append(error.code)
-            transaction.abort()
-
-    threads = [threading.Thread(target=commit, args=pair) for pair in ((one, "one"), (other, "other"))]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert results.count("RVT-405") == 1
+    assert committed_at_once(one, other).count("RVT-405") == 1
     assert rows(database, "SELECT count(*), count(DISTINCT n) FROM orders") == [(2 * ROWS, 2)]
 
 
 def test_a_lost_answer_to_the_commit_is_looked_up(database, session):
-    with postgres_proxy(database.port) as proxy:
+    with commit_proxy(database.port) as proxy:
         catalog = catalog_of(database, proxy.port)
         with staged(catalog, session, ReplaceAll(), 1) as transaction:
             proxy.lose.set()
@@ -152,6 +108,17 @@ def test_a_lost_answer_to_the_commit_is_looked_up(database, session):
     for found in (catalog_of(database).current("orders"), catalog_of(database).published_by("orders", "run")):
         assert found is not None
         assert (found.version, found.identity) == (published.version, "run")
+
+
+def test_a_commit_that_has_not_come_to_the_database_fails_the_run(database, session):
+    with commit_proxy(database.port, forwards=False) as proxy:
+        transaction = staged(catalog_of(database, proxy.port), session, ReplaceAll(), 1)
+        proxy.lose.set()
+        assert refused(lambda: transaction.commit("run")).code == "RVT-510"
+        assert proxy.lost == 1
+    transaction.abort()
+    assert catalog_of(database).current("orders") is None
+    assert leftovers(database) == []
 
 
 def test_a_connection_that_dies_in_the_publication_leaves_the_table(database, session, monkeypatch):
@@ -257,9 +224,11 @@ def test_staged_rows_that_somebody_has_changed_are_not_published(database, sessi
 KILLED = """
 import sys
 from pathlib import Path
+from support.commit_proxy import commit_proxy
 from support.databases import DatabaseSession
 from support.postgres import Database
-from test_publication_faults import ReplaceAll, catalog_of, staged
+from support.publications import staged
+from test_publication_faults import ReplaceAll, catalog_of
 
 database = Database(sys.argv[1], int(sys.argv[2]))
 with DatabaseSession(database) as session:

@@ -3,9 +3,9 @@
 from types import SimpleNamespace
 
 import pytest
+from support.commit_proxy import commit_proxy
 from support.iceberg import declared
 from support.iceberg_runs import APPEND, ERRORS, NAMESPACE, TABLE, Work, heartbeats, lake, run, written
-from support.postgres_proxy import postgres_proxy
 
 from rivet_dagster.catalogs.iceberg.settings.connection import connect_catalog
 from rivet_dagster.catalogs.iceberg.sql_catalog import DatabaseCatalog
@@ -20,7 +20,7 @@ FIRST = OLD.having(errors=["some"])
 def place(postgres, tmp_path):
     """Yield a catalog behind a proxy."""
     options = declared("postgres", tmp_path / "lake", postgres=postgres)
-    with postgres_proxy(postgres.port) as proxy:
+    with commit_proxy(postgres.port) as proxy:
         behind = {**options, "uri": options["uri"].replace(f":{postgres.port}/", f":{proxy.port}/")}
         plain = connect_catalog("lake", options, tmp_path)
         yield SimpleNamespace(root=tmp_path, proxy=proxy, plain=plain, catalog=lake(behind, tmp_path))

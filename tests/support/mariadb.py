@@ -11,11 +11,12 @@ import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from support.certificates import make_certificate
 from support.folders import PROFILES, Files
 from support.maven import missing
 
@@ -63,6 +64,17 @@ class MariaSchema:
             for statement in statements:
                 cursor.execute(statement)
 
+    def of_own_user(self) -> MariaSchema:
+        """Return the database as a new user has it, who has rights to it and to its environments alone."""
+        user = f"'{self.name}'@'127.0.0.1'"
+        # An underscore in the name of a grant stands for any character.
+        self.execute(
+            f"CREATE USER {user} IDENTIFIED BY '{self.password}'",
+            f"GRANT ALL ON `{self.name}`.* TO {user}",
+            f"GRANT ALL ON `{self.name}\\_\\_%`.* TO {user}",
+        )
+        return replace(self, user=self.name)
+
     def rows(self, query: str) -> list[tuple[Any, ...]]:
         """Return the rows of a query."""
         with self.connect() as connection, connection.cursor() as cursor:
@@ -75,6 +87,8 @@ class MariaDB:
     """A running server that ends with the tests; it listens on this machine alone."""
 
     port: int
+    _command: Sequence[str | Path]
+    _folder: Path
     _numbers: Iterator[int] = field(default_factory=lambda: count(1))
 
     def database(self) -> MariaSchema:
@@ -82,6 +96,26 @@ class MariaDB:
         database = MariaSchema(f"db{next(self._numbers)}", self.port)
         MariaSchema("mysql", self.port).execute(f"CREATE DATABASE {database.name} CHARACTER SET utf8mb4")
         return database
+
+    def start(self) -> None:
+        """Start the server, and wait until it answers."""
+        log = self._folder / "server.log"
+        with log.open("a") as output:
+            self._process = subprocess.Popen(
+                self._command, cwd=self._folder, stdout=output, stderr=output, start_new_session=True
+            )
+        _wait_for(MariaSchema("mysql", self.port), self._process, log)
+
+    def crash(self) -> None:
+        """Kill the server, and start it again."""
+        self._process.kill()
+        self._process.wait(60)
+        self.start()
+
+    def stop(self) -> None:
+        """Stop the server."""
+        self._process.terminate()
+        self._process.wait(60)
 
 
 @contextmanager
@@ -95,7 +129,7 @@ def mariadb_server(further: Mapping[str, str] = _NO_SETTINGS) -> Iterator[MariaD
     with tempfile.TemporaryDirectory(prefix="rivet-mariadb-", ignore_cleanup_errors=True) as place:
         folder = Path(place)
         as_user = _as_other_user(folder)
-        data, log, first = folder / "data", folder / "server.log", folder / "first.sql"
+        data, first = folder / "data", folder / "first.sql"
         # A server that starts removes temporary tables from its folder for them; another that uses these crashes.
         temporary = folder / "temporary"
         subprocess.run([*as_user, "mkdir", str(temporary)], check=True)
@@ -106,10 +140,11 @@ def mariadb_server(further: Mapping[str, str] = _NO_SETTINGS) -> Iterator[MariaD
             f"--tmpdir={temporary}",
             "--skip-test-db",
             "--auth-root-authentication-method=normal",
+            *(f"--{key}={value}" for key, value in further.items() if key.startswith("innodb")),
         ]
         subprocess.run([*as_user, *command], check=True, capture_output=True, cwd=folder)
         first.write_text(
-            f"CREATE USER '{USER}'@'127.0.0.1' IDENTIFIED BY '{PASSWORD}';\n"
+            f"CREATE USER IF NOT EXISTS '{USER}'@'127.0.0.1' IDENTIFIED BY '{PASSWORD}';\n"
             f"GRANT ALL ON *.* TO '{USER}'@'127.0.0.1' WITH GRANT OPTION;\n"
         )
         first.chmod(0o644)
@@ -129,16 +164,23 @@ def mariadb_server(further: Mapping[str, str] = _NO_SETTINGS) -> Iterator[MariaD
             **further,
         }
         command = [server, "--no-defaults", *(f"--{key}={value}" for key, value in settings.items())]
-        with log.open("w") as output:
-            running = subprocess.Popen(
-                [*as_user, *command], cwd=folder, stdout=output, stderr=output, start_new_session=True
-            )
+        running = MariaDB(port, [*as_user, *command], folder)
         try:
-            _wait_for(MariaSchema("mysql", port), running, log)
-            yield MariaDB(port)
+            running.start()
+            yield running
         finally:
-            running.terminate()
-            running.wait(60)
+            running.stop()
+
+
+@contextmanager
+def tls_server() -> Iterator[tuple[MariaDB, Path]]:
+    """Yield a server that takes encrypted connections alone, and the file of its certificate."""
+    with tempfile.TemporaryDirectory(prefix="rivet-mariadb-", ignore_cleanup_errors=True) as place:
+        folder = Path(place)
+        certificate, key = make_certificate(folder, "mysql" if _as_other_user(folder) else None)
+        settings = {"ssl-cert": str(certificate), "ssl-key": str(key), "require-secure-transport": "ON"}
+        with mariadb_server(settings) as server:
+            yield server, certificate
 
 
 def _as_other_user(folder: Path) -> Sequence[str]:

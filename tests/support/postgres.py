@@ -17,6 +17,7 @@ from pathlib import Path
 
 import psycopg2
 
+from support.certificates import make_certificate
 from support.maven import missing
 
 NO_SETTINGS: Mapping[str, str] = {}
@@ -77,25 +78,12 @@ def postgres_server(settings: Mapping[str, str] = NO_SETTINGS) -> Iterator[Postg
 @contextmanager
 def tls_server() -> Iterator[tuple[Postgres, Path]]:
     """Yield a server with a certificate for this machine, and the file of the certificate."""
-    if shutil.which("openssl") is None:
-        missing("no openssl on this machine (Debian: apt-get install openssl)")
     with tempfile.TemporaryDirectory(prefix="rivet-postgres-", ignore_cleanup_errors=True) as place:
-        certificate, key = _certified(Path(place))
+        folder = Path(place)
+        certificate, key = make_certificate(folder, "postgres" if _as_other_user(folder) else None)
         settings = {"ssl": "on", "ssl_cert_file": str(certificate), "ssl_key_file": str(key)}
         with postgres_server(settings) as server:
             yield server, certificate
-
-
-def _certified(folder: Path) -> tuple[Path, Path]:
-    """Make a certificate and its key, which the user of the server can read, in ``folder``."""
-    certificate, key = folder / "server.crt", folder / "server.key"
-    command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=rivet"]
-    command += ["-addext", "subjectAltName=IP:127.0.0.1", "-keyout", key, "-out", certificate]
-    subprocess.run(command, check=True, capture_output=True)
-    if _as_other_user(folder):
-        shutil.chown(key, "postgres", "postgres")
-    key.chmod(0o600)
-    return certificate, key
 
 
 @contextmanager

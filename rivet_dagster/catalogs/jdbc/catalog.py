@@ -22,12 +22,9 @@ from rivet_dagster.catalogs.capabilities.targets import (
 from rivet_dagster.catalogs.capabilities.upkeep import Sweeps
 from rivet_dagster.catalogs.environments.catalog import HasEnvironments
 from rivet_dagster.catalogs.jdbc.options import CONNECTIONS, OPTIONS, REPLACE_BY, SWAP, SourceOptions, wrong_options
-from rivet_dagster.catalogs.jdbc.postgres.environments import (
-    DatabaseEnvironments,
-    TablesAtSnapshots,
-    schema_of_environment,
-)
 from rivet_dagster.catalogs.jdbc.products import product_of
+from rivet_dagster.catalogs.jdbc.published.environment_state import schema_of_environment
+from rivet_dagster.catalogs.jdbc.published.environments import DatabaseEnvironments, TablesAtSnapshots
 from rivet_dagster.catalogs.jdbc.published.published_tables import PublishedTables
 from rivet_dagster.catalogs.jdbc.published.records import Records
 from rivet_dagster.catalogs.jdbc.published.stored_version import STAGED, WITHHELD
@@ -137,15 +134,17 @@ class JdbcCatalog(
         return SessionNeeds(packages=(self._product.package,)) if engine_type == "pyspark" else SessionNeeds()
 
     def _tables(self, environment: str | None = None, base: PublishedTables | None = None) -> PublishedTables:
-        schema = self._schema if environment is None else schema_of_environment(self._schema, environment)
+        schema, kind = self._schema, self._product.kind
+        if environment is not None:
+            schema = schema_of_environment(schema, environment, kind.longest_name)
         found: list[PublishedTables] = []
         reader = self._product.reader(self._database, lambda table: found[0].name(table), self._driver)
         tables = PublishedTables(
             self.name,
             self._database,
-            self._product.kind,
+            kind,
             reader,
-            Records(self._database, self._product.kind, schema),
+            Records(self._database, kind, schema),
             self._schema,
             self._connections,
             environment,
@@ -157,15 +156,13 @@ class JdbcCatalog(
     @property
     def environment_storage(self) -> DatabaseEnvironments | None:
         """The environments, each of which is a schema; None in an environment."""
-        if self._published.base is not None or not self._product.has_environments:
+        if self._published.base is not None:
             return None
         return DatabaseEnvironments(self._published, self._in_environment)
 
     def in_environment(self, name: str) -> HasTargets:
         """Return the tables of the environment, over those of the base, which are read at one snapshot."""
         assert self._published.base is None
-        if not self._product.has_environments:
-            return self
         storage = DatabaseEnvironments(self._published, self._in_environment)
         return TablesAtSnapshots(self, storage.stored(name).tables, self._snapshot_of)
 

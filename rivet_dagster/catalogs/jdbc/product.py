@@ -42,4 +42,3 @@ class Product:
     wrong_source: Callable[[Options, Options], Iterable[Wrong]]
     wrong_target: Callable[[Options, Options], Iterable[Wrong]]
     refuses: Callable[[WriteStrategy], str | None]
-    has_environments: bool

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from rivet_dagster.catalogs.jdbc.database import (
@@ -44,7 +44,8 @@ _TLS_OF_DRIVER = {
 _LOCKED = "Find the session by SHOW PROCESSLIST; or run it again later."
 
 _LOST = frozenset({2002, 2003, 2005, 2006, 2013, 2055, 1053, 1080, 1152, 1153, 1158, 1159, 1160, 1161, 1184, 1927, 0})
-_LOCKS = frozenset({1205, 1213, 1020})
+_LOCKS = frozenset({1205, 1020})
+_DEADLOCK = 1213
 _RIGHTS = frozenset({1044, 1045, 1142, 1143, 1227, 1370, 1698})
 _READ_ONLY = frozenset({1290, 1836, 1792})
 _FULL = frozenset({1021, 1114, 3})
@@ -82,7 +83,8 @@ class MariaConnection:
             yield
         except BaseException:
             if self.is_open and self._in_transaction:
-                self.execute(undo)
+                with suppress(_driver().err.Error):  # a deadlock has ended the transaction, with its savepoints
+                    self.execute(undo)
             raise
         self.execute(end)
 
@@ -162,7 +164,7 @@ class MariaDatabase(Database):
             "connect_timeout": SECONDS,
             "autocommit": True,
             # Every statement sees what has been committed before it, and rows that match count as changed.
-            "init_command": f"SET {SETTINGS}, tx_isolation = 'READ-COMMITTED'",
+            "init_command": f"SET {SETTINGS}, tx_isolation = 'READ-COMMITTED', lock_wait_timeout = {LOCK_SECONDS}",
             "client_flag": CLIENT.FOUND_ROWS,
             **given,
             **self.login,
@@ -192,6 +194,9 @@ class MariaDatabase(Database):
     def refused(self, about: str, error: Exception) -> RivetError:
         """Return an error of writing."""
         code, text = code_of(error), text_of(error)
+        if code == _DEADLOCK:
+            message = f"{about}: another session and this one have waited for each other: {text}"
+            return RivetError("RVT-404", message, remediation=_LOCKED)
         if code in _LOCKS:
             message = f"{about}: another session has held a lock for more than {LOCK_SECONDS} seconds: {text}"
             return RivetError("RVT-404", message, remediation=_LOCKED)

@@ -17,7 +17,7 @@ from rivet_dagster.catalogs.jdbc.options import SourceOptions
 from rivet_dagster.catalogs.jdbc.published.copying import ATTEMPT, copy_rows
 from rivet_dagster.catalogs.jdbc.published.kind import DatabaseKind, RecordTexts, Task
 from rivet_dagster.catalogs.jdbc.published.target import TargetColumn, TargetTable, nothing_is_published_to
-from rivet_dagster.sql.database_definitions import quote_name
+from rivet_dagster.sql.database_definitions import quote_name, quote_text
 from rivet_dagster.sql.database_trees import Name, WrittenColumn
 from rivet_dagster.sql.mariadb import DIALECT, EXACT
 
@@ -58,6 +58,8 @@ _RECORDS = RecordTexts(
         f"CREATE TABLE IF NOT EXISTS {{schema}}.rivet_heartbeats (version {_KEY} PRIMARY KEY, "
         "sent datetime(6) NOT NULL) ENGINE = InnoDB",
     ),
+    create_environments=f"CREATE TABLE IF NOT EXISTS {{table}} (name {_KEY} PRIMARY KEY, profile {_TEXT} NOT NULL, "
+    f"created_at datetime(6) NOT NULL, used_at datetime(6) NOT NULL, state {_KEY} NOT NULL) ENGINE = InnoDB",
     exists="SELECT count(*) FROM information_schema.tables WHERE table_schema = %s "
     "AND table_name IN ('rivet_versions', 'rivet_staged', 'rivet_heartbeats')",
     now="sysdate(6)",
@@ -68,6 +70,7 @@ _UNIQUE = (
     "SELECT index_name, column_name, sub_part FROM information_schema.statistics "
     "WHERE table_schema = %s AND table_name = %s AND non_unique = 0 ORDER BY index_name, seq_in_index"
 )
+_COMMENT = "SELECT schema_comment FROM information_schema.schemata WHERE schema_name = %s"
 _SIZE = "SELECT data_length FROM information_schema.tables WHERE table_schema = %s AND table_name = %s"
 
 _INDEXED = 190
@@ -86,6 +89,7 @@ class MariaKind(DatabaseKind):
     changes_tables_in_transactions: ClassVar[bool] = False
     has_unlogged_tables: ClassVar[bool] = False
     upserts: ClassVar[bool] = False
+    longest_name: ClassVar[int] = 64
 
     def has_table(self, connection: Connection, name: Name) -> bool:
         """Return whether there is a table or view of that name."""
@@ -173,6 +177,20 @@ class MariaKind(DatabaseKind):
     def swap(self, connection: Connection, target: Name, rows: Name) -> None:
         """Refuse it: the compiler has done so before."""
         raise NotImplementedError("RENAME TABLE commits the transaction")
+
+    def schema_comment(self, connection: Connection, schema: str) -> str | None:
+        """Return the comment of the database: a schema is a database there."""
+        row = connection.execute(_COMMENT, (schema,)).fetchone()
+        return None if row is None else str(row[0] or "")
+
+    def create_schema(self, connection: Connection, schema: str, comment: str) -> None:
+        """CREATE DATABASE."""
+        attributes = f"CHARACTER SET utf8mb4 COMMENT {quote_text(comment, DIALECT)}"
+        connection.execute(f"CREATE DATABASE {quote_name(schema, DIALECT)} {attributes}")
+
+    def drop_schema(self, connection: Connection, schema: str) -> None:
+        """DROP DATABASE."""
+        connection.execute(f"DROP DATABASE {quote_name(schema, DIALECT)}")
 
 
 def _is_long(type_: str) -> bool:

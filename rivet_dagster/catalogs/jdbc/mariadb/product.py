@@ -89,5 +89,4 @@ MARIA = Product(
     wrong_source=_wrong_source,
     wrong_target=_wrong_target,
     refuses=_refuses,
-    has_environments=False,
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from rivet_dagster.catalogs.jdbc.database import Connection
+from rivet_dagster.catalogs.jdbc.published.kind import ENVIRONMENT
 from rivet_dagster.errors import RivetError, nearest
 from rivet_dagster.sql.database_trees import Name
 
@@ -11,7 +12,9 @@ VIEW = "VIEW"
 _FIND = "SELECT table_type FROM information_schema.tables WHERE table_schema = %s AND table_name = %s"
 _LIST = (
     "SELECT table_schema, table_name FROM information_schema.tables WHERE table_schema NOT IN "
-    "('information_schema', 'performance_schema', 'mysql', 'sys') AND left(table_name, 6) <> 'rivet_' ORDER BY 1, 2"
+    "('information_schema', 'performance_schema', 'mysql', 'sys') AND left(table_name, 6) <> 'rivet_' AND table_schema "
+    "NOT IN (SELECT schema_name FROM information_schema.schemata "
+    f"WHERE left(schema_comment, {len(ENVIRONMENT)}) = '{ENVIRONMENT}') ORDER BY 1, 2"
 )
 
 

@@ -15,7 +15,7 @@ from rivet_dagster.catalogs.jdbc.postgres.target import database_type, find_targ
 from rivet_dagster.catalogs.jdbc.published.copying import ATTEMPT, copy_rows
 from rivet_dagster.catalogs.jdbc.published.kind import DatabaseKind, RecordTexts, Task
 from rivet_dagster.catalogs.jdbc.published.target import TargetTable
-from rivet_dagster.sql.database_definitions import set_logged
+from rivet_dagster.sql.database_definitions import quote_name, quote_text, set_logged
 from rivet_dagster.sql.database_trees import Name, WrittenColumn
 
 _LIMIT = f"SET LOCAL lock_timeout = '{LOCK_SECONDS}s'"
@@ -36,11 +36,14 @@ _RECORDS = RecordTexts(
         "CREATE UNLOGGED TABLE IF NOT EXISTS {schema}.rivet_heartbeats (version text PRIMARY KEY, "
         "sent timestamptz NOT NULL)",
     ),
+    create_environments="CREATE TABLE IF NOT EXISTS {table} (name text PRIMARY KEY, profile text NOT NULL, "
+    "created_at timestamptz NOT NULL, used_at timestamptz NOT NULL, state text NOT NULL)",
     exists="SELECT count(*) FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace "
     "WHERE n.nspname = %s AND c.relname IN ('rivet_versions', 'rivet_staged', 'rivet_heartbeats')",
     now="clock_timestamp()",
     share="FOR SHARE",
 )
+_COMMENT = "SELECT coalesce(obj_description(oid, 'pg_namespace'), '') FROM pg_catalog.pg_namespace WHERE nspname = %s"
 
 
 class PostgresKind(DatabaseKind):
@@ -51,6 +54,7 @@ class PostgresKind(DatabaseKind):
     changes_tables_in_transactions: ClassVar[bool] = True
     has_unlogged_tables: ClassVar[bool] = True
     upserts: ClassVar[bool] = True
+    longest_name: ClassVar[int] = 63
 
     def has_table(self, connection: Any, name: Name) -> bool:
         """Return whether there is a table or view of that name."""
@@ -108,6 +112,21 @@ class PostgresKind(DatabaseKind):
     def swap(self, connection: Any, target: Name, rows: Name) -> None:
         """Rename, in the transaction."""
         swap(connection, target, rows)
+
+    def schema_comment(self, connection: Any, schema: str) -> str | None:
+        """Return the comment of the schema."""
+        row = connection.execute(_COMMENT, (schema,)).fetchone()
+        return None if row is None else str(row[0])
+
+    def create_schema(self, connection: Any, schema: str, comment: str) -> None:
+        """CREATE SCHEMA, and COMMENT."""
+        name = quote_name(schema, DIALECT)
+        connection.execute(f"CREATE SCHEMA {name}")
+        connection.execute(f"COMMENT ON SCHEMA {name} IS {quote_text(comment, DIALECT)}")
+
+    def drop_schema(self, connection: Any, schema: str) -> None:
+        """DROP SCHEMA with CASCADE."""
+        connection.execute(f"DROP SCHEMA {quote_name(schema, DIALECT)} CASCADE")
 
 
 def _copy_statement(name: Name, columns: Sequence[str]) -> str:

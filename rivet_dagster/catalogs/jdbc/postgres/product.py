@@ -35,5 +35,4 @@ POSTGRESQL = Product(
     wrong_source=_wrong_source,
     wrong_target=lambda _, own: wrong_target(own),
     refuses=lambda _: None,
-    has_environments=True,
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from rivet_dagster.catalogs.jdbc.database import Connection
+from rivet_dagster.catalogs.jdbc.published.kind import ENVIRONMENT
 from rivet_dagster.errors import RivetError, nearest
 
 _FIND = """
@@ -12,11 +13,11 @@ SELECT c.oid, c.relkind::text, n.nspname, c.relname
 FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
 WHERE n.nspname = %s AND c.relname = %s AND c.relkind IN ('r', 'p', 'v', 'm', 'f')
 """
-_LIST = """
+_LIST = f"""
 SELECT n.nspname, c.relname FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
 WHERE c.relkind IN ('r', 'p', 'v', 'm', 'f') AND NOT c.relispartition
 AND n.nspname <> 'information_schema' AND n.nspname NOT LIKE 'pg\\_%%' AND c.relname NOT LIKE 'rivet\\_%%'
-AND coalesce(obj_description(n.oid, 'pg_namespace'), '') NOT LIKE 'an environment of rivet_dagster%%'
+AND coalesce(obj_description(n.oid, 'pg_namespace'), '') NOT LIKE '{ENVIRONMENT}%%'
 AND has_schema_privilege(n.oid, 'USAGE') AND has_table_privilege(c.oid, 'SELECT')
 ORDER BY 1, 2
 """

@@ -18,15 +18,21 @@ Task = Callable[[Iterator["pa.RecordBatch"]], bytes]
 """A task of an engine; it returns a ``copying.Result``, pickled."""
 
 
+ENVIRONMENT = "an environment of rivet_dagster"
+"""The beginning of the comment of a schema that is an environment."""
+
+
 @dataclass(frozen=True)
 class RecordTexts:
-    """The parts of the statements about versions that differ.
+    """The parts of the statements about versions, and about environments, that differ.
 
-    ``create`` are statements that make the tables of the versions in ``{schema}``, ``exists`` the query that counts
-    them, ``now`` is the time of the clock, and ``share`` the end of a query that locks rows against changes.
+    ``create`` are statements that make the tables of the versions in ``{schema}``, ``create_environments`` the one that
+    makes ``{table}``, that of the environments, ``exists`` the query that counts the former, ``now`` is the time of the
+    clock, and ``share`` the end of a query that locks rows against changes.
     """
 
     create: tuple[str, ...]
+    create_environments: str
     exists: str
     now: str
     share: str
@@ -44,6 +50,8 @@ class DatabaseKind(ABC):
     """Whether it has tables that are quicker, and empty after a crash."""
     upserts: ClassVar[bool]
     """Whether one statement inserts and updates rows, and counts both."""
+    longest_name: ClassVar[int]
+    """The most bytes of a name."""
 
     @abstractmethod
     def has_table(self, connection: Connection, name: Name) -> bool:
@@ -103,3 +111,15 @@ class DatabaseKind(ABC):
     @abstractmethod
     def swap(self, connection: Connection, target: Name, rows: Name) -> None:
         """Have the table ``rows`` take the place of ``target``, in the transaction."""
+
+    @abstractmethod
+    def schema_comment(self, connection: Connection, schema: str) -> str | None:
+        """Return the comment of a schema, empty if it has none; None if there is no such schema."""
+
+    @abstractmethod
+    def create_schema(self, connection: Connection, schema: str, comment: str) -> None:
+        """Make a schema with a comment."""
+
+    @abstractmethod
+    def drop_schema(self, connection: Connection, schema: str) -> None:
+        """Drop a schema with its tables."""

@@ -25,6 +25,7 @@ from rivet_dagster.sql.database_definitions import create_table_like, drop_table
 from rivet_dagster.sql.database_queries import count_of, source_rows
 from rivet_dagster.sql.database_trees import Name
 from rivet_dagster.sql.database_writes import delete_rows, insert_rows
+from rivet_dagster.sql.write_strategies.trees import Columns
 
 
 @dataclass(frozen=True)
@@ -52,7 +53,7 @@ def publish(
     with database.connect_to_write(table) as connection:
         if not kind.changes_tables_in_transactions:
             kind.limit_locks(connection)
-            _make_tables(connection, kind, records, publications, names)
+            _make_tables(database, connection, kind, records, publications, names)
         with _committed(database, records, connection, publications):
             kind.limit_locks(connection)
             turns = _in_turn(connection, records, publications)
@@ -103,6 +104,7 @@ def _in_turn(connection: Connection, records: Records, publications: Sequence[Pu
 
 
 def _make_tables(
+    database: Database,
     connection: Connection,
     kind: DatabaseKind,
     records: Records,
@@ -115,27 +117,60 @@ def _make_tables(
     just made one of them, RVT-514 if a table needs other columns.
     """
     for one in sorted(publications, key=lambda one: one.version.table):
-        version, write = one.version, one.version.write
-        assert write is not None
-        wanted = [(version.table, write.columns, write.keys)] if write.rows is not None else []
-        if version.errors is not None and (one.upon is None or one.upon.errors != version.errors):
-            wanted.append((version.errors, tuple(ERROR_TYPES.items()), ()))
-        for key, columns, keys in wanted:
-            name = names(key)
+        version = one.version
+        for new in _tables_of(one):
+            name = names(new.key)
             maker = records.stager_of(connection, name)
             if maker not in (None, version.version):
-                raise RivetError("RVT-405", f"'{key}' is just being published by another run")
+                raise _published_by_others(new.key)
             existing = kind.find_target(connection, name)
-            if existing is not None and maker is None and key == version.table and one.upon is None:
-                raise _made_by_others(key)
-            layout = layout_of(kind, name, existing, columns, replaces=True)
-            refuse_changes(kind, name, existing, layout)
-            if existing is None:
+            if existing is not None and maker is None and new.key == version.table and one.upon is None:
+                raise _made_by_others(new.key)
+            if existing is not None:
+                if new.columns:
+                    refuse_changes(kind, name, existing, layout_of(kind, name, existing, new.columns, replaces=True))
+                continue
+            layout = layout_of(kind, name, None, new.columns, replaces=True)
+            made = layout.changes if new.like is None else [create_table_like(name, new.like, kind.dialect)]
+            try:
                 records.add_staged(connection, name, version.version)
-                for change in layout.changes:
-                    connection.execute(change)
-                if keys:
-                    kind.index_keys(connection, name, layout.named(keys))
+            except database.errors as error:
+                if not database.is_duplicate(error):
+                    raise
+                raise _published_by_others(new.key) from error
+            try:
+                for statement in made:
+                    connection.execute(statement)
+            except database.errors as error:
+                if not kind.has_table(connection, name):
+                    raise
+                records.forget_staged(connection, name)  # else a sweep would drop it
+                raise _made_by_others(new.key) from error
+            if new.keys and new.like is None:
+                kind.index_keys(connection, name, layout.named(new.keys))
+
+
+@dataclass(frozen=True)
+class _Table:
+    """A table that a publication needs: ``like`` another one, or with the ``columns`` and an index on the ``keys``.
+
+    One without columns that is there stays as it is.
+    """
+
+    key: str
+    columns: Columns = ()
+    keys: tuple[str, ...] = ()
+    like: Name | None = None
+
+
+def _tables_of(one: Publication) -> Iterator[_Table]:
+    """Yield the tables that the rows of a publication go to, which may be there already."""
+    version, write = one.version, one.version.write
+    assert write is not None
+    if write.rows is not None or write.like is not None:
+        yield _Table(version.table, write.columns, write.keys, write.like)
+    if version.errors is not None and (one.upon is None or one.upon.errors != version.errors):
+        yield _Table(version.errors, tuple(ERROR_TYPES.items()))
 
 
 def _publish(
@@ -184,6 +219,10 @@ def _refuse_missing(connection: Connection, kind: DatabaseKind, table: str, name
     if found != rows:
         message = f"{rows} rows of '{table}' were staged and judged, and {found} are there"
         raise RivetError("RVT-407", message, remediation="Run it again: the database has lost or changed them.")
+
+
+def _published_by_others(table: str) -> RivetError:
+    return RivetError("RVT-405", f"'{table}' is just being published by another run")
 
 
 def _made_by_others(table: str) -> RivetError:

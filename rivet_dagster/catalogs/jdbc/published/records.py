@@ -1,8 +1,8 @@
 """The tables in which a database keeps what is known of the versions of its published tables.
 
 ``rivet_versions`` has a row for each version: that is published, withheld, staged, or being built. ``rivet_staged`` has
-the tables with staged rows. ``rivet_heartbeats`` is unlogged, as these are: a crash of the database empties both, and a
-run whose heartbeat is gone counts as dead.
+the tables with staged rows. ``rivet_heartbeats`` is unlogged where the database has such tables, as these are: a crash
+of the database empties both, and a run whose heartbeat is gone counts as dead.
 """
 
 from __future__ import annotations
@@ -171,13 +171,13 @@ class Records:
                 version.version,
             ),
         )
-        connection.execute(
-            self._sql(
-                "DELETE FROM {schema}.rivet_versions WHERE table_name = %s AND state = 'published' AND version <> %s "
-                "AND published_at < {now} - " + _interval(REMEMBERED)
-            ),
-            (version.table, version.version),
+        # A DELETE by other conditions than the key would wait, in some databases, for rows of runs that wait for this.
+        query = (
+            "SELECT version FROM {schema}.rivet_versions WHERE table_name = %s AND state = 'published' "
+            "AND version <> %s AND published_at < {now} - " + _interval(REMEMBERED)
         )
+        for (old,) in connection.execute(self._sql(query), (version.table, version.version)).fetchall():
+            connection.execute(self._sql("DELETE FROM {schema}.rivet_versions WHERE version = %s"), (old,))
 
     def beat(self, connection: Connection, version: str, seconds: float = 0.0) -> bool:
         """Send a heartbeat that lasts for ``seconds`` longer; return False if the run has none that is alive."""
@@ -279,13 +279,17 @@ class Records:
         if not self.exist(connection):
             return []
         of_table = " AND table_name = %s" if table is not None else ""
-        dead = (
-            f"DELETE FROM {{schema}}.rivet_versions WHERE state IN ('building', 'staged'){of_table} AND version NOT IN "
-            f"(SELECT version FROM {{schema}}.rivet_heartbeats WHERE {_ALIVE}) "
-            "RETURNING concat(table_name, '/', version)"
+        is_dead = (
+            "state IN ('building', 'staged') AND version NOT IN "
+            f"(SELECT version FROM {{schema}}.rivet_heartbeats WHERE {_ALIVE})"
         )
-        values = (table,) if table is not None else None
-        removed = [name for (name,) in connection.execute(self._sql(dead), values)]
+        find = (
+            f"SELECT version, concat(table_name, '/', version) FROM {{schema}}.rivet_versions WHERE {is_dead}{of_table}"
+        )
+        # One by one, so as not to wait for those that are just being published.
+        delete = self._sql(f"DELETE FROM {{schema}}.rivet_versions WHERE version = %s AND {is_dead}")
+        dead = connection.execute(self._sql(find), (table,) if table is not None else None).fetchall()
+        removed = [told for version, told in dead if connection.execute(delete, (version,)).rowcount]
         # Also those of versions whose removal was interrupted, or that have been published.
         left = (
             "SELECT DISTINCT version FROM {schema}.rivet_staged WHERE version NOT IN "

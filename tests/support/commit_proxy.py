@@ -1,18 +1,25 @@
-"""A proxy in front of a PostgreSQL server that loses its answer to a COMMIT, and the connection with it."""
+"""A proxy in front of a database server that loses a COMMIT, or the answer to it, and the connection with it."""
 
 from __future__ import annotations
 
+import re
 import socket
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
+_COMMIT = re.compile(rb"COMMIT(?![A-Z])")
 
-class PostgresProxy:
-    """The proxy at ``port``; the answer to the next COMMIT is lost once ``lose`` is set, and counted in ``lost``."""
 
-    def __init__(self, server: int) -> None:
+class CommitProxy:
+    """The proxy at ``port``; the answer to the next COMMIT is lost once ``lose`` is set, and counted in ``lost``.
+
+    Unless it ``forwards``, the COMMIT itself is lost.
+    """
+
+    def __init__(self, server: int, forwards: bool) -> None:
         self.lose = threading.Event()
+        self._forwards = forwards
         self.lost = 0
         self._server = server
         self._listener = socket.create_server(("127.0.0.1", 0))
@@ -34,9 +41,13 @@ class PostgresProxy:
     def _requests(self, client: socket.socket, server: socket.socket, loses: threading.Event) -> None:
         with suppress(OSError):
             while request := client.recv(1 << 16):
-                if self.lose.is_set() and b"COMMIT" in request:
+                if self.lose.is_set() and _COMMIT.search(request):
                     self.lose.clear()
                     loses.set()
+                    if not self._forwards:
+                        self.lost += 1
+                        client.shutdown(socket.SHUT_RDWR)
+                        break
                 server.sendall(request)
             server.shutdown(socket.SHUT_WR)
 
@@ -51,9 +62,9 @@ class PostgresProxy:
 
 
 @contextmanager
-def postgres_proxy(server: int) -> Iterator[PostgresProxy]:
+def commit_proxy(server: int, forwards: bool = True) -> Iterator[CommitProxy]:
     """Yield a proxy in front of the server at the port ``server``."""
-    proxy = PostgresProxy(server)
+    proxy = CommitProxy(server, forwards)
     try:
         yield proxy
     finally:

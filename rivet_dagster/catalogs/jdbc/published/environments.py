@@ -1,16 +1,12 @@
-"""Environments of a database: each is a schema, whose tables begin as copies of those of the base.
-
-The schema is called ``<schema>__<environment>``, and its comment says whose it is: only then it is ever dropped.
-"""
+"""Environments of a database: each is a schema, whose tables begin as copies of those of the base."""
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
-from typing import Any, ClassVar
+from datetime import datetime
+from typing import ClassVar
 
 from rivet_dagster.catalogs.capabilities.sources import HasSnapshots, Snapshot
 from rivet_dagster.catalogs.capabilities.targets import HasTargets
@@ -19,155 +15,17 @@ from rivet_dagster.catalogs.environments.catalog import EnvironmentStorage, Stor
 from rivet_dagster.catalogs.environments.state import (
     DROPPED,
     MERGED,
-    OPEN,
     BuiltTable,
     EnvironmentState,
-    StateOfEnvironment,
     merged_environment,
 )
 from rivet_dagster.catalogs.environments.tables_over_base import EnvironmentTables, TablesOverBase
-from rivet_dagster.catalogs.jdbc.database import Connection
+from rivet_dagster.catalogs.jdbc.published.environment_state import DatabaseState
 from rivet_dagster.catalogs.jdbc.published.published_tables import PublishedTables
 from rivet_dagster.catalogs.jdbc.published.publishing import Publication
 from rivet_dagster.catalogs.jdbc.published.stored_version import PlannedWrite, StoredVersion, name_of
 from rivet_dagster.model.storage import Published
 from rivet_dagster.sql.database_trees import Name
-
-_LONGEST_NAME = 63
-"""The most bytes of a name in the database, which cuts longer ones."""
-
-_OURS = "an environment of rivet_dagster: {}"
-_CREATE = (
-    "CREATE TABLE IF NOT EXISTS {schema}.rivet_environments (name text PRIMARY KEY, profile text NOT NULL, "
-    "created_at timestamptz NOT NULL DEFAULT clock_timestamp(), "
-    "used_at timestamptz NOT NULL DEFAULT clock_timestamp(), state text NOT NULL)"
-)
-_EXISTS = "SELECT to_regclass(format('%%I.rivet_environments', %s::text)) IS NOT NULL"
-_COMMENT = "SELECT obj_description(oid, 'pg_namespace') FROM pg_catalog.pg_namespace WHERE nspname = %s"
-
-
-def schema_of_environment(schema: str, environment: str) -> str:
-    """Return the schema of an environment of a catalog with this schema.
-
-    >>> schema_of_environment("shop", "pr-7")
-    'shop__pr-7'
-    >>> schema_of_environment("shop", "x" * 64)
-    'shop__xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx_54246d2a34d1'
-    """
-    name = f"{schema}__{environment}"
-    if len(name.encode()) <= _LONGEST_NAME:
-        return name
-    digest = hashlib.sha256(name.encode()).hexdigest()[:12]
-    return f"{name.encode()[: _LONGEST_NAME - 13].decode(errors='ignore')}_{digest}"
-
-
-@dataclass(frozen=True)
-class DatabaseState(StateOfEnvironment[EnvironmentState]):
-    """The state of the environment ``name``, a row of ``rivet_environments`` beside the tables of the base."""
-
-    base: PublishedTables
-    name: str
-
-    def state(self) -> EnvironmentState | None:
-        """Return the state; None if there is no such environment."""
-        with self.base.database.connect("its environments") as connection:
-            return self.state_by(connection)
-
-    def state_by(self, connection: Connection) -> EnvironmentState | None:
-        """Return the state by a connection."""
-        if not self._exist(connection):
-            return None
-        query = self._sql("SELECT profile, created_at, used_at, state FROM {schema}.rivet_environments WHERE name = %s")
-        row = connection.execute(query, (self.name,)).fetchone()
-        if row is None:
-            return None
-        profile, created, used, state = row
-        return EnvironmentState(profile, _text(created), _text(used), state)
-
-    def create(self, profile: str) -> None:
-        """Make the environment, and the schema that it is."""
-        with self._writing() as connection, connection.transaction():
-            self.base.records.create(connection)
-            connection.execute(self._sql(_CREATE))
-            self._create_schema(connection)
-            connection.execute(
-                self._sql(
-                    "INSERT INTO {schema}.rivet_environments (name, profile, state) VALUES (%s, %s, %s) "
-                    "ON CONFLICT (name) DO UPDATE SET profile = excluded.profile, state = excluded.state, "
-                    "created_at = excluded.created_at, used_at = excluded.used_at WHERE rivet_environments.state = %s"
-                ),
-                (self.name, profile, OPEN, DROPPED),
-            )
-
-    def set(self, state: str, instead_of: str | None = None) -> None:
-        """Change the state, unless it is another one by now."""
-        with self._writing() as connection:
-            self.set_by(connection, state, instead_of)
-
-    def set_by(self, connection: Connection, state: str, instead_of: str | None = None) -> None:
-        """Change the state by a connection. Raises RVT-415."""
-        if self.state_by(connection) is None:
-            raise self._missing()
-        query = (
-            "UPDATE {schema}.rivet_environments SET state = %(state)s WHERE name = %(name)s "
-            "AND (%(old)s::text IS NULL OR state = %(old)s)"
-        )
-        connection.execute(self._sql(query), {"state": state, "name": self.name, "old": instead_of})
-
-    def use(self, state: EnvironmentState) -> None:
-        """Record that it is used now."""
-        with self._writing() as connection:
-            query = "UPDATE {schema}.rivet_environments SET used_at = clock_timestamp() WHERE name = %s"
-            connection.execute(self._sql(query), (self.name,))
-
-    def remove(self) -> None:
-        """Forget the environment."""
-        with self._writing() as connection:
-            query = "DELETE FROM {schema}.rivet_environments WHERE name = %s"
-            connection.execute(self._sql(query), (self.name,))
-
-    def names(self) -> list[str]:
-        """Return the names of all environments beside the base."""
-        with self.base.database.connect("its environments") as connection:
-            if not self._exist(connection):
-                return []
-            rows = connection.execute(self._sql("SELECT name FROM {schema}.rivet_environments ORDER BY 1"))
-            return [name for (name,) in rows]
-
-    @property
-    def schema(self) -> str:
-        """The schema of the environment."""
-        return schema_of_environment(self.base.schema, self.name)
-
-    def drop_schema(self) -> None:
-        """Drop the schema with all that is in it, if it is one of environments."""
-        from psycopg import sql
-
-        with self._writing() as connection:
-            row = connection.execute(_COMMENT, (self.schema,)).fetchone()
-            if row is not None and row[0] == _OURS.format(self.name):
-                connection.execute(sql.SQL("DROP SCHEMA {} CASCADE").format(sql.Identifier(self.schema)))
-
-    def _create_schema(self, connection: Connection) -> None:
-        from psycopg import sql
-
-        if connection.execute(_COMMENT, (self.schema,)).fetchone() is None:
-            name = sql.Identifier(self.schema)
-            connection.execute(sql.SQL("CREATE SCHEMA {}").format(name))
-            text = sql.Literal(_OURS.format(self.name))
-            connection.execute(sql.SQL("COMMENT ON SCHEMA {} IS {}").format(name, text))
-
-    def _exist(self, connection: Connection) -> bool:
-        row = connection.execute(_EXISTS, (self.base.schema,)).fetchone()
-        return row is not None and bool(row[0])
-
-    def _writing(self) -> AbstractContextManager[Connection]:
-        return self.base.database.connect_to_write(f"the environment {self.name}")
-
-    def _sql(self, text: str) -> Any:
-        from psycopg import sql
-
-        return sql.SQL(text).format(schema=sql.Identifier(self.base.schema))
 
 
 @dataclass(frozen=True)
@@ -305,7 +163,8 @@ class DatabaseEnvironment(StoredEnvironment):
             return None
         columns = tuple(current.manifest.columns)
         errors = () if current.errors is None else (own.stored_name(current.errors),)
-        write = PlannedWrite((), rows=own.name(built.table), columns=columns, errors=errors, keeps_record=True)
+        name = own.name(built.table)
+        write = PlannedWrite((), rows=name, columns=columns, like=name, errors=errors, keeps_record=True)
         before = upon.manifest.rows if upon is not None and upon.manifest is not None else 0
         merged = replace(
             current,
@@ -371,7 +230,3 @@ class TablesAtSnapshots(TablesOverBase, HasSnapshots):
     def _name(self, table: str) -> Name:
         own, base = self._tables.own, self._tables.environment.base
         return (own if self._tables.is_built(table) else base).name(table)
-
-
-def _text(moment: datetime) -> str:
-    return moment.astimezone(UTC).isoformat(timespec="milliseconds")
