@@ -1,9 +1,10 @@
 """What publishing a table in PostgreSQL costs, gated, against the same statements by hand.
 
 A ``replace`` of all rows behind a gate of four checks, against staging the same rows by COPY from Spark's tasks, DELETE
-and INSERT by hand, and against staging them by Spark's own JDBC writer; and a ``merge`` of one row in a hundred, half
-of them new, against staging them and MERGE by hand. The tables have a primary key. All take turns in one session;
-whoever writes by hand checks nothing, and keeps no record. The server is one on this machine, from Debian's package.
+and INSERT by hand, and against staging them by Spark's own JDBC writer; one by ``replace_by: swap``, against a table
+that is filled and renamed by hand; and a ``merge`` of one row in a hundred, half of them new, against staging them and
+MERGE by hand. The tables have a primary key. All take turns in one Spark session; whoever writes by hand checks
+nothing, and keeps no record. The server is one on this machine, from Debian's package.
 The figures are printed as Markdown. Nothing here asserts a time.
 """
 
@@ -28,12 +29,14 @@ from rivet_dagster.execution.runtime import Runtime
 
 HERE = Path(__file__).resolve().parent
 REPLACE, REPLACE_BY_HAND, BY_JDBC = "gated replace", "COPY, DELETE and INSERT by hand", "Spark's JDBC writer by hand"
+SWAP, SWAP_BY_HAND = "gated replace by swap", "COPY and swap by hand"
 MERGE, MERGE_BY_HAND = "merge of 1%", "COPY and MERGE by hand"
 COLUMNS = (
     "id bigint PRIMARY KEY, customer bigint, state text, amount numeric(12,2), ordered date, changed timestamptz, "
     "paid boolean, weight double precision"
 )
 NAMES = [column.split(" ")[0] for column in COLUMNS.split(", ")]
+STAGED = f"CREATE UNLOGGED TABLE staged ({COLUMNS.replace(' PRIMARY KEY', '')})"
 GENERATED = """
 SELECT id, id % 100000 AS customer, element_at(array('new', 'paid', 'sent'), CAST(id % 3 AS INT) + 1) AS state,
   CAST(id % 1000000 / 100 AS DECIMAL(12, 2)) AS amount, DATE '2020-01-01' + CAST(id % 1500 AS INT) AS ordered,
@@ -60,13 +63,23 @@ def main() -> None:
         merge = {"mode": "merge", "key_columns": ["id"]}
         joints = [
             Joint(name="replaced", type="sql", sql=whole, catalog="shop", quality={"assertions": CHECKS}),
+            Joint(
+                name="swapped",
+                type="sql",
+                sql=whole,
+                catalog="shop",
+                quality={"assertions": CHECKS},
+                options={"replace_by": "swap"},
+            ),
             Joint(name="merged", type="sql", sql=part, catalog="shop", write_strategy=merge, adopt=True),
         ]
         runtime = open_runtime(Path(folder), joints, {"shop": catalog})
         spark = start_spark(runtime)
         print(heading(spark, options), flush=True)
-        for table in ("replaced", "replaced_by_hand", "replaced_by_jdbc", "merged", "merged_by_hand"):
+        for table in ("replaced", "swapped", "merged"):
             make_table(database, table, rows)
+            make_table(database, f"{table}_by_hand", rows)
+        make_table(database, "replaced_by_jdbc", rows)
         hand = ByHand(spark, database)
         merges = {
             MERGE: lambda _: run(runtime, "merged"),
@@ -82,7 +95,13 @@ def main() -> None:
         print(report(few, [(MERGE, MERGE_BY_HAND)], {(MERGE, MERGE_BY_HAND): 1.1}), flush=True)
         many = compare(spark, options, Path(folder), replacements)
         pairs = [(REPLACE, REPLACE_BY_HAND), (REPLACE, BY_JDBC)]
-        print(report(many, pairs, {(REPLACE, REPLACE_BY_HAND): 1.15}))
+        print(report(many, pairs, {(REPLACE, REPLACE_BY_HAND): 1.15}), flush=True)
+        swaps = {
+            SWAP: lambda _: run(runtime, "swapped"),
+            SWAP_BY_HAND: lambda _: hand.swap(whole, "swapped_by_hand"),
+        }
+        swapped = compare(spark, options, Path(folder), swaps)
+        print(report(swapped, [(SWAP, SWAP_BY_HAND)], {(SWAP, SWAP_BY_HAND): 1.15}))
         spark.stop()
 
 
@@ -103,7 +122,7 @@ def connection_to(database: dict[str, str]) -> psycopg.Connection[Any]:
 
 
 def run(runtime: Runtime, name: str) -> None:
-    if name == "replaced":
+    if name != "merged":
         runtime.catalog("shop").adopt(name)  # type: ignore[attr-defined]
     result = run_group(runtime, name, runtime.assembly.group(name).joints, f"{uuid.uuid4()}/{name}")
     assert result.published is not None, result.checks
@@ -145,13 +164,19 @@ class ByHand:
                 f"WHEN NOT MATCHED THEN INSERT VALUES ({', '.join(f's.{name}' for name in NAMES)})"
             )
 
-    def _make_staged(self) -> None:
+    def swap(self, query: str, table: str) -> None:
+        self._stage(query, f"CREATE TABLE staged (LIKE {table} INCLUDING ALL)")
+        with connection_to(self.database) as connection, connection.transaction():
+            connection.execute(f"DROP TABLE {table}")
+            connection.execute(f"ALTER TABLE staged RENAME TO {table}")
+
+    def _make_staged(self, statement: str = STAGED) -> None:
         with connection_to(self.database) as connection:
             connection.execute("DROP TABLE IF EXISTS staged")
-            connection.execute(f"CREATE UNLOGGED TABLE staged ({COLUMNS.replace(' PRIMARY KEY', '')})")
+            connection.execute(statement)
 
-    def _stage(self, query: str) -> None:
-        self._make_staged()
+    def _stage(self, query: str, statement: str = STAGED) -> None:
+        self._make_staged(statement)
         database = self.database
 
         def copy(batches: Any) -> Any:
