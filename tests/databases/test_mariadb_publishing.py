@@ -12,6 +12,7 @@ from support.mariadb import MariaSchema, publishing
 from rivet_dagster import compile_directory
 from rivet_dagster.catalogs.jdbc import JdbcCatalog
 from rivet_dagster.catalogs.jdbc.mariadb.kind import MariaKind
+from rivet_dagster.cli.main import main
 from rivet_dagster.errors import RivetError
 from rivet_dagster.execution.environments import merge, use_environment
 from rivet_dagster.execution.group_run import run_group
@@ -245,3 +246,17 @@ def test_an_environment_that_was_made_or_dropped_by_half_is_swept(project, datab
 def used_and_dropped(catalog: JdbcCatalog) -> None:
     catalog.use_environment("pr-7", "default")
     catalog.drop("pr-7")
+
+
+def test_what_a_table_would_refuse_is_told_before_anything_runs(project, database, capsys):
+    """By `compile --introspect`: a replaced table has the columns of its batch."""
+    database.execute("CREATE TABLE orders (id bigint, n bigint)", "CREATE VIEW seen AS SELECT 1 AS id")
+
+    def compiled(query: str, **fields: object) -> str:
+        code = main(["compile", "--introspect", "-p", str(project(publishing(database, query, **fields)).root)])
+        captured = capsys.readouterr()
+        return f"{code} {captured.out}{captured.err}"
+
+    assert compiled("SELECT 1L AS id, 2L AS n")[0] == "0"
+    assert "RVT-514 sinks/orders.yaml:1: joint orders" in compiled("SELECT 1L AS id, 2L AS n, 3 AS more")
+    assert "RVT-404" in compiled("SELECT 1 AS id", table="seen")
