@@ -80,7 +80,7 @@ class Database(ABC):
     url: str
     login: Mapping[str, str] = field(default_factory=dict, repr=False)
     tls: Mapping[str, str] = field(default_factory=dict)
-    _idle: IdleConnection[Connection] = field(default_factory=IdleConnection, repr=False, compare=False)
+    _idle: IdleConnection[Connection] = field(init=False, default_factory=IdleConnection, repr=False, compare=False)
 
     prefix: ClassVar[str]
     """The beginning of the URL."""
