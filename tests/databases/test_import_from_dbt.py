@@ -74,6 +74,7 @@ def comparable(value):
     return f"{value}T00:00:00+00:00" if isinstance(value, datetime.date) else value
 
 
+@pytest.mark.nightly
 def test_models_have_the_rows_of_the_database(database, project, tmp_path, monkeypatch):
     """In the tables where dbt has them, of which it has made one before."""
     of_dbt = MODELS["conditions"].format(things="raw.things")

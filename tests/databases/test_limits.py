@@ -65,12 +65,14 @@ def test_a_publication_that_takes_too_long_names_the_setting(project, database):
     assert project(publishing(database, FEW)).run("orders").rows.total == 3
 
 
+@pytest.mark.nightly
 def test_a_read_that_takes_too_long_names_the_setting(project, database):
     limited(database, statement_timeout="2s")
     code, text, remedy = refused(project(publishing(database, "SELECT id, n FROM slow")))
     assert (code, "`statement_timeout`" in text, "ALTER ROLE" in remedy) == ("RVT-528", True, True)
 
 
+@pytest.mark.nightly
 def test_a_lock_that_takes_too_long_names_the_setting(project, database):
     """Of a read; that of a publication is the catalog's own."""
     limited(database, lock_timeout="1s")

@@ -94,6 +94,7 @@ def own_server(**settings: str) -> Iterator[tuple[MariaDB, MariaSchema]]:
         yield server, server.database()
 
 
+@pytest.mark.nightly(but=1)
 @pytest.mark.parametrize("plan", [ReplaceAll(), BY_ID], ids=["replace", "merge"])
 def test_a_crash_of_the_database_between_staging_and_publishing(plan):
     """Its rows and its heartbeat survive: the run publishes what it has staged, unless it counts as dead by then."""
@@ -205,6 +206,7 @@ def test_a_run_without_a_heartbeat_publishes_nothing(database, session):
     assert content(database) == (ROWS, 0, 0)
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("count", [400_000, 180_000], ids=["when it stages", "when it publishes"])
 def test_a_full_disk_leaves_the_table(count):
     """Nothing is published, and there is room for the next run once the staged rows are gone."""

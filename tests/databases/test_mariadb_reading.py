@@ -89,6 +89,7 @@ def test_each_value_is_read_exactly(database, project):
     assert (str(found[1]["day"]), str(found[1]["large_up"])) == texts
 
 
+@pytest.mark.nightly(but=2)
 @pytest.mark.parametrize(
     ("type_", "value", "told"),
     [

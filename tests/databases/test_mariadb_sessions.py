@@ -69,6 +69,7 @@ def reading(database: MariaSchema, isolation: str) -> Callable[[], AbstractConte
     return connected
 
 
+@pytest.mark.nightly(but=1)
 @pytest.mark.parametrize("plan", [ReplaceAll(), BY_ID], ids=["replace", "merge"])
 def test_readers_see_one_version_at_a_time(database, session, plan):
     """All rows have one value, in every transaction; one that began earlier sees the same rows to its end."""
@@ -124,6 +125,7 @@ def test_a_run_of_another_table_does_not_wait_for_a_publication(database, sessio
     assert content(database) == (ROWS, 1, 1)
 
 
+@pytest.mark.nightly(but=1)
 @pytest.mark.parametrize("statement", ["UPDATE orders SET n = 5 WHERE id = 1", "LOCK TABLES orders READ"])
 def test_a_lock_is_waited_for_so_long_and_no_longer(database, session, monkeypatch, statement):
     """One on a row, or on the table."""

@@ -48,6 +48,7 @@ def merging(database: Database) -> Files:
     }
 
 
+@pytest.mark.nightly(but=1)
 @pytest.mark.parametrize("mode", ["transaction", "session"])
 def test_tables_are_read_and_published_through_a_pooler(project, database, mode):
     with pooler_of(database, pool_mode=mode, default_pool_size="12") as pooled:
@@ -60,6 +61,7 @@ def test_tables_are_read_and_published_through_a_pooler(project, database, mode)
     assert rows(database, "SELECT count(*) FROM orders__errors") == [(1,)]
 
 
+@pytest.mark.nightly(but=1)
 @pytest.mark.parametrize(
     ("settings", "code", "told", "remedy"),
     [

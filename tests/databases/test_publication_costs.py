@@ -53,6 +53,7 @@ def counted(database: Database) -> tuple[int, int]:
     return statements, connections
 
 
+@pytest.mark.nightly(but=1)
 @pytest.mark.parametrize("plan", [ReplaceAll(), Upsert(keys=("id",))], ids=["replace", "merge"])
 def test_a_publication_costs_the_same_with_many_other_tables(database, session, plan):
     """The first one of a table, and a later one."""
