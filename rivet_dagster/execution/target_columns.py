@@ -14,7 +14,7 @@ from rivet_dagster.execution.runtime import Runtime
 from rivet_dagster.model.target import Target
 
 _REFUSALS = frozenset({"RVT-404", "RVT-422", "RVT-513", "RVT-514"})
-"""What the table, or the batch, would have to be corrected for."""
+"""The errors by which a catalog refuses the columns of a batch, and not the question."""
 _UNKNOWN = "RVT-318"
 _HOLDS = "Have its catalog answer; the plan holds without it."
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from typing import Any, ClassVar, TypeVar
 
 from rivet_dagster.catalogs.capabilities import capable
@@ -257,6 +257,10 @@ class TablesOverBase(
     def keep_alive(self, table: str, version: str, seconds: float = 0.0) -> bool:
         """Renew the heartbeat of a version that was staged in the environment."""
         return capable(self.environment.catalog, StagesForRuns).keep_alive(table, version, seconds)
+
+    def keep_all_alive(self, versions: Set[str], seconds: float = 0.0) -> Set[str] | None:
+        """Renew the heartbeats of versions that were staged in the environment."""
+        return capable(self.environment.catalog, StagesForRuns).keep_all_alive(versions, seconds)
 
     def take_up_staged(self, table: str, version: str, options: Mapping[str, Any] = NO_OPTIONS) -> StagedTransaction:
         """Reopen a version that was staged in the environment."""

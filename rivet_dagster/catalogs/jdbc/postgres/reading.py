@@ -31,7 +31,7 @@ _WAITS = (
 )
 """Has a transaction stay open as long as an engine needs it; servers before 17 have the first setting alone."""
 _SETTINGS = f"SET LOCAL TimeZone = 'UTC'; SET LOCAL IntervalStyle = 'iso_8601'; {_WAITS}"
-"""Also those on which the text of a range of times, and of an interval, depends."""
+"""Settings of each reader: the text of a range of times, and of an interval, depends on the first two."""
 _AT_SNAPSHOT = "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY; SET TRANSACTION SNAPSHOT '{}'; "
 _BEGIN = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 _EXPORT = "SELECT pg_export_snapshot(), pg_current_snapshot()::text"
