@@ -38,7 +38,7 @@ import errno
 import os
 import re
 import secrets
-from collections.abc import Container, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
@@ -251,22 +251,32 @@ def find_unlinked(table: TableLayout, versions: Sequence[str]) -> list[str]:
     if not versions:
         return []
     home = Path(os.path.realpath(table.home))
-    others = {*names_in(table.home.parent)} - {table.name}
-    targets = (Path(os.path.realpath(link)) for link in _links(table.folder, {HOMES, *others}))
+    others = {*_names(table.home.parent)} - {table.name}
+    # Names alone, as sets: a catalog may have many tables, and each publication that expires a version comes here.
+    names = {*_names(table.folder)} - others - {HOMES}
+    targets = (Path(os.path.realpath(link)) for name in names for link in _links(table.folder / name))
     # The folders of a version begin with its name: `00000005-77b0e3d4.with_errors`.
     linked = {target.relative_to(home).parts[0].partition(".")[0] for target in targets if home in target.parents}
     return [version for version in versions if version not in linked]
 
 
-def _links(folder: Path, skipped: Container[str] = ()) -> Iterator[str]:
-    """Yield all symbolic links below ``folder``, at any depth, but for the ``skipped`` names in it."""
-    for entry in entries_of(folder):
-        if entry.name in skipped:
-            continue
-        if entry.is_symlink():
-            yield entry.path
-        elif entry.is_dir(follow_symlinks=False):
-            yield from _links(Path(entry.path))
+def _names(folder: Path) -> list[str]:
+    try:
+        return os.listdir(folder)
+    except FileNotFoundError:
+        return []
+
+
+def _links(path: Path) -> Iterator[Path]:
+    """Yield the path if it is a symbolic link, or else those at any depth below it."""
+    if path.is_symlink():
+        yield path
+    elif path.is_dir():
+        for entry in entries_of(path):
+            if entry.is_symlink():
+                yield Path(entry)
+            elif entry.is_dir(follow_symlinks=False):
+                yield from _links(Path(entry))
 
 
 def entries_of(folder: Path) -> list[os.DirEntry[str]]:
