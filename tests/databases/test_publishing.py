@@ -261,6 +261,14 @@ def test_types_that_the_database_has_not(project, database):
         folder.run("orders")
 
 
+@pytest.mark.parametrize("micros", [9 * 10**18, -7 * 10**16], ids=["year 287168", "year 249 BC"])
+def test_moments_that_cannot_be_copied_are_refused(project, database, micros):
+    folder = project(publishing(database, f"SELECT 1 AS id, timestamp_micros({micros}) AS at"))
+    with pytest.raises(RivetError, match="the column 'at'") as caught:
+        folder.run("orders")
+    assert caught.value.code == "RVT-527"
+
+
 def test_row_errors_are_published_with_the_rows(project, database):
     """In one transaction; a run without errors leaves an empty error table."""
     query = "SELECT id, CAST(text AS INT) AS n FROM VALUES (1, '1'), (2, '{}') AS t(id, text)"
