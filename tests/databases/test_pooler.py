@@ -7,7 +7,9 @@ from support.databases import execute, profiles, rows, source
 from support.folders import Files
 from support.postgres import Database, pooler_of
 
+from rivet_dagster.catalogs.jdbc import JdbcCatalog
 from rivet_dagster.errors import RivetError
+from rivet_dagster.model.profile import CatalogSpec
 
 
 @pytest.fixture
@@ -77,3 +79,32 @@ def test_what_a_pooler_ends_names_its_setting(project, database, settings, code,
     assert caught.value.code == code
     assert remedy in (caught.value.diagnostics[0].remediation or "")
     assert rows(database, "SELECT to_regclass('orders')") == [(None,)]
+
+
+def test_values_are_binary_unless_a_pooler_confuses_prepared_statements(database, tmp_path):
+    def url(database: Database, parameters: str = "") -> str:
+        login = {"user": database.user, "password": database.password}
+        spec = CatalogSpec("shop", "jdbc", {"url": database.jdbc + parameters, **login})
+        snapshot = JdbcCatalog(spec, tmp_path).snapshot(1)
+        try:
+            return snapshot.relation("plain", {"partition_by": "id", "partitions": 2}).url.removeprefix(database.jdbc)
+        finally:
+            snapshot.close()
+
+    others = "ApplicationName=rivet_dagster%20reader&tcpKeepAlive=true"
+    assert url(database) == f"?{others}&prepareThreshold=-1"
+    own = "?prepareThreshold=5&ApplicationName=mine"
+    assert url(database, own) == f"{own}&tcpKeepAlive=true"
+    with pooler_of(database, pool_mode="transaction") as pooled:
+        assert url(pooled) == f"?{others}"
+
+
+def test_readers_of_parts_are_told_by_name(project, database):
+    execute(
+        database, "CREATE VIEW readers AS SELECT n AS id, current_setting('application_name') AS name FROM plain"
+    )
+    shared = source("readers", options={"partition_by": "id", "partitions": 2})
+    made = "-- rivet:catalog: lake\nSELECT DISTINCT name FROM readers"
+    folder = project({"profiles.yaml": profiles(database), "sources/readers.yaml": shared, "joints/made.sql": made})
+    folder.run("made")
+    assert folder.rows("made") == [{"name": "rivet_dagster reader"}]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar
+from urllib.parse import quote, urlencode
 
 from rivet_dagster.catalogs.jdbc.database import (
     EXISTS,
@@ -39,7 +40,20 @@ class PostgresDatabase(Database):
     @property
     def properties(self) -> dict[str, str]:
         """The properties that the JDBC driver needs besides the URL."""
-        return {**self.login, **self.tls, "ApplicationName": READER, "tcpKeepAlive": "true"}
+        return {**self.login, **self.tls}
+
+    def reading_url(self, in_binary: bool) -> str:
+        """Return the URL with settings of the JDBC driver for reading, unless it has other ones.
+
+        They are no properties, since Spark writes the names of these in lower case where a table is read in parts.
+        ``in_binary`` has values sent as numbers, not as texts, by prepared statements, which a pooler confuses.
+        """
+        settings = {"ApplicationName": READER, "tcpKeepAlive": "true"}
+        if in_binary:
+            settings["prepareThreshold"] = "-1"
+        added = {name: value for name, value in settings.items() if name not in self.parameters}
+        address, _, given = self.url.partition("?")
+        return f"{address}?{'&'.join(filter(None, (given, urlencode(added, quote_via=quote))))}"
 
     @property
     def errors(self) -> type[Exception]:
@@ -129,6 +143,12 @@ class PostgresDatabase(Database):
         if error.sqlstate is None:  # no answer of the server
             return RivetError("RVT-403", f"{about}: {self.uri} cannot be reached: {text}", remediation=REACH)
         return RivetError("RVT-403", f"{about}: the database answers: {text}", remediation=REACH)
+
+
+def is_direct(connection: Any) -> bool:
+    """Return whether a connection is one to the server, not to a pooler, which gives connections numbers of its own."""
+    (number,) = connection.execute("SELECT pg_backend_pid()").fetchone()
+    return bool(number == connection.info.backend_pid)
 
 
 def _driver() -> Any:

@@ -10,7 +10,7 @@ from rivet_dagster.catalogs.capabilities.sources import Snapshot
 from rivet_dagster.catalogs.jdbc.database import Connection, first_line
 from rivet_dagster.catalogs.jdbc.options import FETCHED, SourceOptions
 from rivet_dagster.catalogs.jdbc.postgres.columns import DIALECT, Column, ReadColumn, read_columns, table_columns
-from rivet_dagster.catalogs.jdbc.postgres.connection import PostgresDatabase
+from rivet_dagster.catalogs.jdbc.postgres.connection import PostgresDatabase, is_direct
 from rivet_dagster.catalogs.jdbc.postgres.open_transactions import open_transactions
 from rivet_dagster.catalogs.jdbc.postgres.sharing import Shares, share_rows
 from rivet_dagster.catalogs.jdbc.postgres.table import Table, find_table, list_tables
@@ -26,10 +26,13 @@ PACKAGE = "org.postgresql:postgresql:42.7.14"
 DRIVER = "org.postgresql.Driver"
 
 _WAITS = (
-    "SELECT set_config(name, '0', true) FROM pg_catalog.pg_settings "
-    "WHERE name IN ('idle_in_transaction_session_timeout', 'transaction_timeout')"
+    "DO 'BEGIN PERFORM set_config(name, ''0'', true) FROM pg_catalog.pg_settings "
+    "WHERE name IN (''idle_in_transaction_session_timeout'', ''transaction_timeout''); END'"
 )
-"""Has a transaction stay open as long as an engine needs it; servers before 17 have the first setting alone."""
+"""Has a transaction stay open as long as an engine needs it; servers before 17 have the first setting alone.
+
+A query would not do: the driver has it described before the snapshot is set, which has to be the first of all.
+"""
 _SETTINGS = f"SET LOCAL TimeZone = 'UTC'; SET LOCAL IntervalStyle = 'iso_8601'; {_WAITS}"
 """Settings of each reader: the text of a range of times, and of an interval, depends on the first two."""
 _AT_SNAPSHOT = "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY; SET TRANSACTION SNAPSHOT '{}'; "
@@ -48,6 +51,7 @@ class PostgresReader(Reader):
         self.database = database
         self.resolve = resolve
         self.driver = driver
+        self._is_direct: bool | None = None
 
     def columns(self, table: str, options: Mapping[str, Any]) -> tuple[Mapping[str, str | None], dict[str, Unreadable]]:
         """Return Spark's types of the columns that can be read, and the others. Raises RVT-403."""
@@ -92,7 +96,7 @@ class PostgresReader(Reader):
         if before is not None and own.changed_at is not None:
             below = Below(own.changed_at, before, _of_time(found, columns, own.changed_at))
         query = table_query(found.parts, selected, DIALECT, by.by or None, below)
-        return self._relation(query, by, own.fetch_size, unreadable, snapshot)
+        return self._relation(connection, query, by, own.fetch_size, unreadable, snapshot)
 
     def current_rows(self, connection: Connection, name: Name, check: str, otherwise: str) -> JdbcTable:
         """Return the relation of a table's rows, as long as the one value of the query ``check`` is true.
@@ -103,7 +107,7 @@ class PostgresReader(Reader):
         _, readable, unreadable = read_table(connection, found, SourceOptions())
         guard = is_true(check, otherwise, "boolean", DIALECT)
         query = table_query(found.parts, [column.selected for column in readable], DIALECT, only_if=guard)
-        return self._relation(query, _ONE, FETCHED, unreadable)
+        return self._relation(connection, query, _ONE, FETCHED, unreadable)
 
     def staged_rows(
         self, connection: Connection, name: Name, without: str, query: str | None = None, parts: int = 1
@@ -118,18 +122,21 @@ class PostgresReader(Reader):
         shares = share_rows(connection, found, [], None, parts) if query is None and parts > 1 else None
         by = shares or _ONE
         rows = table_query(found.parts if query is None else query, selected, DIALECT, by.by or None)
-        return self._relation(rows, by, FETCHED, unreadable)
+        return self._relation(connection, rows, by, FETCHED, unreadable)
 
     def _relation(
         self,
+        connection: Connection,
         query: str,
         shares: Shares,
         fetch_size: int,
         unreadable: Mapping[str, Unreadable],
         snapshot: str | None = None,
     ) -> JdbcTable:
+        if self._is_direct is None:
+            self._is_direct = is_direct(connection)
         return JdbcTable(
-            self.database.url,
+            self.database.reading_url(in_binary=self._is_direct),
             query,
             {
                 **self.database.properties,
