@@ -100,9 +100,7 @@ def test_values_are_binary_unless_a_pooler_confuses_prepared_statements(database
 
 
 def test_readers_of_parts_are_told_by_name(project, database):
-    execute(
-        database, "CREATE VIEW readers AS SELECT n AS id, current_setting('application_name') AS name FROM plain"
-    )
+    execute(database, "CREATE VIEW readers AS SELECT n AS id, current_setting('application_name') AS name FROM plain")
     shared = source("readers", options={"partition_by": "id", "partitions": 2})
     made = "-- rivet:catalog: lake\nSELECT DISTINCT name FROM readers"
     folder = project({"profiles.yaml": profiles(database), "sources/readers.yaml": shared, "joints/made.sql": made})
