@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence, Set
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, TypeGuard
 
 from rivet_dagster.catalogs.capabilities.targets import NO_OPTIONS, HasTargets
@@ -83,6 +84,13 @@ class StagesForRuns(HasTargets):
         None, as by default, where each takes a request of its own.
         """
         return None
+
+    def publishing_several(self) -> AbstractContextManager[None]:
+        """Return a block in which several staged versions are taken up and published, one after the other.
+
+        What each of them would list is listed once for all. By default there is nothing to list.
+        """
+        return nullcontext()
 
     @abstractmethod
     def take_up_staged(self, table: str, version: str, options: Mapping[str, Any] = NO_OPTIONS) -> StagedTransaction:

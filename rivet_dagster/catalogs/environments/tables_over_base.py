@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from contextlib import AbstractContextManager
 from typing import Any, ClassVar, TypeVar
 
 from rivet_dagster.catalogs.capabilities import capable
@@ -261,6 +262,10 @@ class TablesOverBase(
     def keep_all_alive(self, versions: Set[str], seconds: float = 0.0) -> Set[str] | None:
         """Renew the heartbeats of versions that were staged in the environment."""
         return capable(self.environment.catalog, StagesForRuns).keep_all_alive(versions, seconds)
+
+    def publishing_several(self) -> AbstractContextManager[None]:
+        """Return a block in which versions that were staged in the environment are published."""
+        return capable(self.environment.catalog, StagesForRuns).publishing_several()
 
     def take_up_staged(self, table: str, version: str, options: Mapping[str, Any] = NO_OPTIONS) -> StagedTransaction:
         """Reopen a version that was staged in the environment."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -28,7 +29,7 @@ from rivet_dagster.catalogs.filesystem.traits import FilesystemTraits
 from rivet_dagster.catalogs.filesystem.version_folders import VersionFolders
 from rivet_dagster.catalogs.filesystem.versions import lifecycle
 from rivet_dagster.catalogs.filesystem.versions.error_tables import errors_folder
-from rivet_dagster.catalogs.filesystem.versions.layout import HOMES, TableLayout, is_table_name
+from rivet_dagster.catalogs.filesystem.versions.layout import HOMES, TableLayout, is_table_name, list_others
 from rivet_dagster.catalogs.filesystem.versions.sweep import list_building, sweep
 from rivet_dagster.catalogs.manifest import Manifest
 from rivet_dagster.engines.contract import EngineSession
@@ -83,6 +84,7 @@ class FilesystemCatalog(
         self.keep = int(spec.options.get("versions", 2))
         self.mount_guard = MountGuard(self.location)
         self._environment: str | None = None
+        self._others: tuple[Path, ...] | None = None
 
     def in_folder(self, environment: str, path: Path) -> FilesystemCatalog:
         """Return the tables of an environment, which are in a folder of their own."""
@@ -136,7 +138,17 @@ class FilesystemCatalog(
 
     def layout(self, table: str) -> TableLayout:
         """Return the layout of a table below the catalog's folder."""
-        return TableLayout(self.location.folder, table)
+        return TableLayout(self.location.folder, table, others=self._others)
+
+    @contextmanager
+    def publishing_several(self) -> Iterator[None]:
+        """List for all tables at once what keeps expired versions: links that a person makes in the block do not."""
+        with translate_read_errors(self.location.folder):
+            self._others = list_others(self.location.folder)
+        try:
+            yield
+        finally:
+            self._others = None
 
     def shown(self, path: Path) -> str:
         """Return a path relative to the project if it lies inside it."""

@@ -8,6 +8,7 @@ commits is finished by its next attempt, which finds the published ones by the i
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 
 from rivet_dagster.catalogs.capabilities import capable
@@ -47,6 +48,14 @@ def publish_run(
     published, all are withheld, and RVT-405 names them. If one has been swept, none is published: RVT-418. ``tell`` is
     called with a line for each table that is published.
     """
+    catalogs = {table.catalog: _catalog(runtime, table) for table in staged}
+    with ExitStack() as stack:
+        for catalog in catalogs.values():
+            stack.enter_context(catalog.publishing_several())
+        return _publish_all(runtime, staged, tell)
+
+
+def _publish_all(runtime: Runtime, staged: Sequence[StagedTable], tell: Callable[[str], None]) -> RunPublication:
     published: dict[str, Published] = {}
     waiting: list[Waiting] = []
     errors: list[RivetError] = []

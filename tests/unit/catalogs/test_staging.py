@@ -78,6 +78,22 @@ def test_the_tables_of_a_run_are_published_in_their_order(tmp_path, lake, runtim
     assert publish_run(runtime, tables).published == publication.published
 
 
+def test_the_folder_is_listed_once_for_all_tables_of_a_run(tmp_path, lake, runtime, monkeypatch):
+    """The version to which somebody's link leads stays, the other ones that expire go."""
+    oldest = {name: publish(lake, [1], name).version for name in "abc"}
+    for name in "abc":
+        publish(lake, [2], name)
+    (tmp_path / "lake/mine").symlink_to(f".rivet/b/{oldest['b']}")
+    tables = [stage(lake, name, [3]) for name in "abc"]
+    listed, listdir = [], os.listdir
+    monkeypatch.setattr(os, "listdir", lambda path: listed.append(Path(path)) or listdir(path))
+    publish_run(runtime, tables)
+    assert listed.count(tmp_path / "lake") == 1
+    homes = {name: tmp_path / "lake/.rivet" / name / oldest[name] for name in "abc"}
+    assert [name for name, home in homes.items() if home.exists()] == ["b"]
+    assert ids(tmp_path / "lake/mine") == [1]
+
+
 def test_a_last_step_that_died_between_two_tables_is_finished_by_the_next(tmp_path, lake, runtime, monkeypatch):
     tables = [stage(lake, name, [2]) for name in "abc"]
     commit, done = FilesystemTransaction.commit, []

@@ -39,7 +39,7 @@ import os
 import re
 import secrets
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ClassVar
 
@@ -108,6 +108,8 @@ class TableLayout:
 
     folder: Path
     name: str
+    others: tuple[Path, ...] | None = field(default=None, compare=False, repr=False, kw_only=True)
+    """What lies in the folder besides tables, if it has been listed for several publications."""
 
     def __post_init__(self) -> None:
         if not is_table_name(self.name):
@@ -251,13 +253,16 @@ def find_unlinked(table: TableLayout, versions: Sequence[str]) -> list[str]:
     if not versions:
         return []
     home = Path(os.path.realpath(table.home))
-    others = {*_names(table.home.parent)} - {table.name}
-    # Names alone, as sets: a catalog may have many tables, and each publication that expires a version comes here.
-    names = {*_names(table.folder)} - others - {HOMES}
-    targets = (Path(os.path.realpath(link)) for name in names for link in _links(table.folder / name))
+    others = list_others(table.folder) if table.others is None else table.others
+    targets = (Path(os.path.realpath(link)) for path in (table.link, *others) for link in _links(path))
     # The folders of a version begin with its name: `00000005-77b0e3d4.with_errors`.
     linked = {target.relative_to(home).parts[0].partition(".")[0] for target in targets if home in target.parents}
     return [version for version in versions if version not in linked]
+
+
+def list_others(folder: Path) -> tuple[Path, ...]:
+    """Return what lies in a catalog's folder besides its tables, of which there may be many. Raises OSError."""
+    return tuple(folder / name for name in {*_names(folder)} - {*_names(folder / HOMES)} - {HOMES})
 
 
 def _names(folder: Path) -> list[str]:
