@@ -85,10 +85,10 @@ class StagesForRuns(HasTargets):
         """
         return None
 
-    def publishing_several(self) -> AbstractContextManager[None]:
-        """Return a block in which several staged versions are taken up and published, one after the other.
+    def list_once(self) -> AbstractContextManager[None]:
+        """List once, for all versions that are taken up and published in the block, what each of them would list.
 
-        What each of them would list is listed once for all. By default there is nothing to list.
+        By default there is nothing to list.
         """
         return nullcontext()
 

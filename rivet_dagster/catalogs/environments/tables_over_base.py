@@ -263,9 +263,9 @@ class TablesOverBase(
         """Renew the heartbeats of versions that were staged in the environment."""
         return capable(self.environment.catalog, StagesForRuns).keep_all_alive(versions, seconds)
 
-    def publishing_several(self) -> AbstractContextManager[None]:
-        """Return a block in which versions that were staged in the environment are published."""
-        return capable(self.environment.catalog, StagesForRuns).publishing_several()
+    def list_once(self) -> AbstractContextManager[None]:
+        """List once what publications in the environment would list."""
+        return capable(self.environment.catalog, StagesForRuns).list_once()
 
     def take_up_staged(self, table: str, version: str, options: Mapping[str, Any] = NO_OPTIONS) -> StagedTransaction:
         """Reopen a version that was staged in the environment."""

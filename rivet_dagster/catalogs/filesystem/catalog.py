@@ -29,7 +29,8 @@ from rivet_dagster.catalogs.filesystem.traits import FilesystemTraits
 from rivet_dagster.catalogs.filesystem.version_folders import VersionFolders
 from rivet_dagster.catalogs.filesystem.versions import lifecycle
 from rivet_dagster.catalogs.filesystem.versions.error_tables import errors_folder
-from rivet_dagster.catalogs.filesystem.versions.layout import HOMES, TableLayout, is_table_name, list_others
+from rivet_dagster.catalogs.filesystem.versions.layout import HOMES, TableLayout, is_table_name
+from rivet_dagster.catalogs.filesystem.versions.linked_versions import list_others
 from rivet_dagster.catalogs.filesystem.versions.sweep import list_building, sweep
 from rivet_dagster.catalogs.manifest import Manifest
 from rivet_dagster.engines.contract import EngineSession
@@ -141,8 +142,11 @@ class FilesystemCatalog(
         return TableLayout(self.location.folder, table, others=self._others)
 
     @contextmanager
-    def publishing_several(self) -> Iterator[None]:
-        """List for all tables at once what keeps expired versions: links that a person makes in the block do not."""
+    def list_once(self) -> Iterator[None]:
+        """List once what may have links that keep expired versions.
+
+        Links that a person makes in the block are not seen.
+        """
         with translate_read_errors(self.location.folder):
             self._others = list_others(self.location.folder)
         try:

@@ -51,7 +51,7 @@ def publish_run(
     catalogs = {table.catalog: _catalog(runtime, table) for table in staged}
     with ExitStack() as stack:
         for catalog in catalogs.values():
-            stack.enter_context(catalog.publishing_several())
+            stack.enter_context(catalog.list_once())
         return _publish_all(runtime, staged, tell)
 
 

@@ -16,6 +16,7 @@ from support.tables import catalog, fill, ids, recorded_syncs, refused, tree
 
 from rivet_dagster.catalogs.filesystem import FilesystemCatalog
 from rivet_dagster.catalogs.filesystem.versions import error_tables, lifecycle
+from rivet_dagster.catalogs.filesystem.versions.linked_versions import list_others
 from rivet_dagster.errors import RivetError
 
 
@@ -128,6 +129,15 @@ def test_a_version_without_that_error_table_removes_its_link(warehouse, lake, na
     assert [messages(lake / link) for link in links] == [["two"]] * len(links)
     publish(warehouse, [3], ["three"])
     assert messages(lake / ERRORS) == ["three"]
+
+
+def test_links_of_other_error_tables_are_not_followed_for_an_expiring_version(warehouse, lake):
+    """Only what is neither a table nor its error table may lead to one; a link that says otherwise is somebody's."""
+    publish(warehouse, [1], ["bad"])
+    assert list_others(lake) == ()
+    (lake / "mine").symlink_to("orders/../errors/orders__errors")
+    (lake / "absent__errors").symlink_to("absent/../errors/absent__errors")
+    assert {path.name for path in list_others(lake)} == {"mine", "absent__errors"}
 
 
 def test_a_link_that_a_killed_run_left_is_removed_by_the_next_sweep(warehouse, lake):

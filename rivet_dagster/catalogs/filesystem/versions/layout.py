@@ -38,7 +38,7 @@ import errno
 import os
 import re
 import secrets
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ClassVar
@@ -109,7 +109,7 @@ class TableLayout:
     folder: Path
     name: str
     others: tuple[Path, ...] | None = field(default=None, compare=False, repr=False, kw_only=True)
-    """What lies in the folder besides tables, if it has been listed for several publications."""
+    """The ``list_others`` of the folder, if they have been listed for several publications."""
 
     def __post_init__(self) -> None:
         if not is_table_name(self.name):
@@ -243,45 +243,6 @@ class TableLayout:
         """Return a name that sorts after those of all existing versions."""
         numbers = [int(version.partition("-")[0]) for version in self.versions()]
         return f"{max(numbers, default=0) + 1:08d}-{secrets.token_hex(4)}"
-
-
-def find_unlinked(table: TableLayout, versions: Sequence[str]) -> list[str]:
-    """Return the ``versions`` without a link below the catalog's folder to or into them. Raises OSError.
-
-    The links of the catalog's other tables, which lead to versions of their own, are not looked at.
-    """
-    if not versions:
-        return []
-    home = Path(os.path.realpath(table.home))
-    others = list_others(table.folder) if table.others is None else table.others
-    targets = (Path(os.path.realpath(link)) for path in (table.link, *others) for link in _links(path))
-    # The folders of a version begin with its name: `00000005-77b0e3d4.with_errors`.
-    linked = {target.relative_to(home).parts[0].partition(".")[0] for target in targets if home in target.parents}
-    return [version for version in versions if version not in linked]
-
-
-def list_others(folder: Path) -> tuple[Path, ...]:
-    """Return what lies in a catalog's folder besides its tables, of which there may be many. Raises OSError."""
-    return tuple(folder / name for name in {*_names(folder)} - {*_names(folder / HOMES)} - {HOMES})
-
-
-def _names(folder: Path) -> list[str]:
-    try:
-        return os.listdir(folder)
-    except FileNotFoundError:
-        return []
-
-
-def _links(path: Path) -> Iterator[Path]:
-    """Yield the path if it is a symbolic link, or else those at any depth below it."""
-    if path.is_symlink():
-        yield path
-    elif path.is_dir():
-        for entry in entries_of(path):
-            if entry.is_symlink():
-                yield Path(entry)
-            elif entry.is_dir(follow_symlinks=False):
-                yield from _links(Path(entry))
 
 
 def entries_of(folder: Path) -> list[os.DirEntry[str]]:

@@ -26,9 +26,9 @@ from rivet_dagster.catalogs.filesystem.versions.layout import (
     MANIFEST,
     MARKED,
     TableLayout,
-    find_unlinked,
     versions_with,
 )
+from rivet_dagster.catalogs.filesystem.versions.linked_versions import find_unlinked
 from rivet_dagster.catalogs.filesystem.versions.manifest_file import read_manifest
 from rivet_dagster.catalogs.manifest import Manifest
 from rivet_dagster.errors import NotWritable, RivetError

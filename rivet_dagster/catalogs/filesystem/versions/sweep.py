@@ -14,10 +14,10 @@ from rivet_dagster.catalogs.filesystem.versions.layout import (
     MARKED,
     UNPUBLISHED,
     TableLayout,
-    find_unlinked,
     versions_in,
     versions_with,
 )
+from rivet_dagster.catalogs.filesystem.versions.linked_versions import find_unlinked
 from rivet_dagster.catalogs.filesystem.versions.manifest_file import read_manifest
 from rivet_dagster.catalogs.filesystem.versions.withheld_mark import is_staged
 from rivet_dagster.catalogs.heartbeat import DEAD_AFTER

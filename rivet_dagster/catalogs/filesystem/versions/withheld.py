@@ -6,7 +6,8 @@ from rivet_dagster.catalogs.filesystem.files.file_status import exists, is_folde
 from rivet_dagster.catalogs.filesystem.files.footers import parquet_files, read_statistics
 from rivet_dagster.catalogs.filesystem.versions import error_tables, lifecycle, publishers
 from rivet_dagster.catalogs.filesystem.versions.heartbeat import FileHeartbeat
-from rivet_dagster.catalogs.filesystem.versions.layout import TableLayout, find_unlinked
+from rivet_dagster.catalogs.filesystem.versions.layout import TableLayout
+from rivet_dagster.catalogs.filesystem.versions.linked_versions import find_unlinked
 from rivet_dagster.catalogs.filesystem.versions.manifest_file import read_manifest
 from rivet_dagster.catalogs.filesystem.versions.withheld_mark import Mark, is_staged, read_mark, write_mark
 from rivet_dagster.catalogs.heartbeat import send_heartbeats

@@ -25,6 +25,7 @@ from rivet_dagster.model.database_limits import exceeded_limit
 if TYPE_CHECKING:
     import psycopg
 
+_WITH_TRANSACTION_TIMEOUT = 170_000
 _LOCKED = "Find the session in pg_stat_activity; or run it again later."
 _NO_SCHEMA = "Have it made (CREATE SCHEMA), with the right to create tables there; or correct `table`."
 _DEPENDENT = "Have the views that use it dropped, or keep the columns: `write_strategy: truncate_insert`."
@@ -149,6 +150,18 @@ def is_direct(connection: Any) -> bool:
     """Return whether a connection is one to the server, not to a pooler, which gives connections numbers of its own."""
     (number,) = connection.execute("SELECT pg_backend_pid()").fetchone()
     return bool(number == connection.info.backend_pid)
+
+
+def unlimited_waits(connection: Any) -> str:
+    """Return the statements by which a transaction stays open as long as an engine needs it.
+
+    They are no query of ``pg_settings``: the JDBC driver would have one described before a snapshot is set, which has
+    to come first.
+    """
+    names = ["idle_in_transaction_session_timeout"]
+    if connection.info.server_version >= _WITH_TRANSACTION_TIMEOUT:
+        names.append("transaction_timeout")
+    return "; ".join(f"SET LOCAL {name} = 0" for name in names)
 
 
 def _driver() -> Any:

@@ -10,7 +10,7 @@ from rivet_dagster.catalogs.capabilities.sources import Snapshot
 from rivet_dagster.catalogs.jdbc.database import Connection, first_line
 from rivet_dagster.catalogs.jdbc.options import FETCHED, SourceOptions
 from rivet_dagster.catalogs.jdbc.postgres.columns import DIALECT, Column, ReadColumn, read_columns, table_columns
-from rivet_dagster.catalogs.jdbc.postgres.connection import PostgresDatabase, is_direct
+from rivet_dagster.catalogs.jdbc.postgres.connection import PostgresDatabase, is_direct, unlimited_waits
 from rivet_dagster.catalogs.jdbc.postgres.open_transactions import open_transactions
 from rivet_dagster.catalogs.jdbc.postgres.sharing import Shares, share_rows
 from rivet_dagster.catalogs.jdbc.postgres.table import Table, find_table, list_tables
@@ -25,16 +25,8 @@ from rivet_dagster.sql.database_trees import Name
 PACKAGE = "org.postgresql:postgresql:42.7.14"
 DRIVER = "org.postgresql.Driver"
 
-_WAITS = (
-    "DO 'BEGIN PERFORM set_config(name, ''0'', true) FROM pg_catalog.pg_settings "
-    "WHERE name IN (''idle_in_transaction_session_timeout'', ''transaction_timeout''); END'"
-)
-"""Has a transaction stay open as long as an engine needs it; servers before 17 have the first setting alone.
-
-A query would not do: the driver has it described before the snapshot is set, which has to be the first of all.
-"""
-_SETTINGS = f"SET LOCAL TimeZone = 'UTC'; SET LOCAL IntervalStyle = 'iso_8601'; {_WAITS}"
-"""Settings of each reader: the text of a range of times, and of an interval, depends on the first two."""
+_SETTINGS = "SET LOCAL TimeZone = 'UTC'; SET LOCAL IntervalStyle = 'iso_8601'; "
+"""Settings of each reader: the text of a range of times, and of an interval, depends on them."""
 _AT_SNAPSHOT = "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY; SET TRANSACTION SNAPSHOT '{}'; "
 _BEGIN = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 _EXPORT = "SELECT pg_export_snapshot(), pg_current_snapshot()::text"
@@ -135,6 +127,7 @@ class PostgresReader(Reader):
     ) -> JdbcTable:
         if self._is_direct is None:
             self._is_direct = is_direct(connection)
+        at_snapshot = _AT_SNAPSHOT.format(snapshot) if snapshot is not None else ""
         return JdbcTable(
             self.database.reading_url(in_binary=self._is_direct),
             query,
@@ -144,7 +137,7 @@ class PostgresReader(Reader):
                 "fetchsize": str(fetch_size),
                 "preferTimestampNTZ": "true",
             },
-            before_reading=(_AT_SNAPSHOT.format(snapshot) if snapshot is not None else "") + _SETTINGS,
+            before_reading=at_snapshot + _SETTINGS + unlimited_waits(connection),
             conditions=shares.conditions,
             hidden=(PART,) if shares.by else (),
             takes_limit=True,
@@ -202,7 +195,7 @@ class PostgresSnapshot(Snapshot):
             try:
                 self._open = open_transactions(self._connection)  # before the snapshot: they may end in between
                 self._connection.execute(_BEGIN)
-                self._connection.execute(_WAITS)
+                self._connection.execute(unlimited_waits(self._connection))
                 row = self._connection.execute(_EXPORT).fetchone()
             except BaseException:
                 self._connection.close()
