@@ -102,7 +102,7 @@ class _Renderer:
         self._renderings = renderings
         self._tables = tables
         self._diagnostics = diagnostics
-        self._errors = 0
+        self._failed = False
         self._used: set[Word] = set()
         self._sink: Joint | None = None
 
@@ -113,7 +113,7 @@ class _Renderer:
         """
         for error in self._cases.errors:
             if error.unknown and broken_macros:
-                self._errors += 1
+                self._failed = True
                 continue
             self._error("RVT-212", f"the template {error.message}", error.place)
         for word in self._cases.words:
@@ -131,14 +131,14 @@ class _Renderer:
 
     def rendered(self, sql: str, possible: tuple[str, ...]) -> Rendered:
         """Return the queries; report RVT-320 for what does not exist in a first run."""
-        if self._errors:
+        if self._failed:
             return Rendered(possible=possible)
         full = self._render(sql, False)
         whole = self._sink is None or self._sink.write_strategy.replaces_all
         later = full if whole else self._render(sql, True)
         self._refuse_quotes(full)
         self._refuse_quotes(later)
-        if self._errors:
+        if self._failed:
             return Rendered(possible=possible)
         differs = later.text != full.text
         sink = self._sink.name if self._sink is not None and differs else None
@@ -212,11 +212,11 @@ class _Renderer:
             message, remedy = f"the template asks for {word.name}, but {several}", _NO_TABLE
         if all_ or sure:
             self._error("RVT-320", message, word.place, remedy)
-        self._errors += 1
+        self._failed = True
         return None
 
     def _error(self, code: str, message: str, place: TextPlace | None, remediation: str | None = None) -> None:
-        self._errors += 1
+        self._failed = True
         self._diagnostics.in_template(self._joint, code, message, place, remediation)
 
 

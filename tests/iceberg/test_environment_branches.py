@@ -374,6 +374,29 @@ def test_columns_that_the_base_got_since_stay(place, adds):
     assert place.table().schema().column_names == ["id", "net", "gdpr_class"]
 
 
+def test_errors_that_an_interrupted_merge_has_published_stay_in_the_environment_until_the_rows_are(place, monkeypatch):
+    """An expiry of the base's error table between the two takes nothing that the next merge needs."""
+    place.run(replace(OLD, errors=["old"]))
+    place.run_there(NEW.having(errors=["new"]))
+    from rivet_dagster.catalogs.iceberg.environments.table_branches.storage import _TableMerge
+
+    def die(*_):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(_TableMerge, "_marks", die)
+        place.catalog.merge(NAME)
+    errors = f"{TABLE}__errors"
+    expiry = place.table(errors).maintenance.expire_snapshots()
+    published = place.table(errors).metadata.current_snapshot_id
+    for snapshot in place.table(errors).metadata.snapshots:
+        if snapshot.snapshot_id not in {published, *(ref.snapshot_id for ref in place.table(errors).refs().values())}:
+            expiry = expiry.by_id(snapshot.snapshot_id)
+    expiry.commit()
+    assert place.catalog.merge(NAME)
+    assert rows(place.table()) == [(3, 2), (4, 2)]
+
+
 def test_a_drop_waits_for_a_merge_and_a_name_must_be_one(place, monkeypatch):
     all_works(place.catalog, place.root)
     from rivet_dagster.catalogs.iceberg.environments.table_branches.storage import BranchEnvironment
@@ -387,6 +410,8 @@ def test_a_drop_waits_for_a_merge_and_a_name_must_be_one(place, monkeypatch):
         patch.setattr(BranchEnvironment, "remove_data", dropped)
         with pytest.raises(KeyboardInterrupt):
             place.catalog.merge(NAME)
+    # The branch ended with the commit that published the table, not by what is done afterwards.
+    assert set(place.table().metadata.refs) == {"main"}
     assert place.catalog.sweep_environments(timedelta(days=1)) == ()
     assert place.catalog.merge(NAME) == ()
     for name in ("Pr-7", "a.b", "", "../x", "a" * 65):

@@ -53,9 +53,13 @@ def join_texts(texts: Iterable[str]) -> str:
 
 
 def trace_change(text: Any, origin: Any) -> Any:
-    """Return what a filter or method has made of another text, with its lines where they can be told.
+    r"""Return what a filter or method has made of another text, with its lines where they can be told.
 
     They can if there are as many as before, or if the text is a part of the other.
+
+    >>> text = TracedText("a\nb\nc", TextPlace(5), advances=True)
+    >>> [[(s.first, s.place.line) for s in lines_of(trace_change(part, text))] for part in ("a\nb", "b\nc", "other")]
+    [[(1, 5)], [(1, 6)], []]
     """
     if not isinstance(text, str) or isinstance(text, TracedText) or not isinstance(origin, TracedText):
         return text

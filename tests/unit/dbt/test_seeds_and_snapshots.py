@@ -43,6 +43,11 @@ def test_types_that_dbt_guesses(cells, kind, written):
     assert (seed.text is None) == (written == cells)
 
 
+def test_the_note_shows_the_first_value_of_each_column_that_is_written_otherwise():
+    seed = read_seed("id,paid,note\n1,TRUE,a\n2,FALSE,null\n3,true,NULL\n")
+    assert seed.notes == ("the values are written as dbt reads them (paid: 'TRUE' is 'true', note: 'null' is NULL)",)
+
+
 def test_column_types_delimiter_and_quotes(tmp_path):
     files = {
         "seeds/ref/s.csv": 'code;note\n01;"a ""b""; c"\n',
