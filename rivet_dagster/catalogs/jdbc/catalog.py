@@ -21,15 +21,26 @@ from rivet_dagster.catalogs.capabilities.targets import (
 )
 from rivet_dagster.catalogs.capabilities.upkeep import Sweeps
 from rivet_dagster.catalogs.environments.catalog import HasEnvironments
-from rivet_dagster.catalogs.jdbc.options import CONNECTIONS, OPTIONS, REPLACE_BY, SWAP, SourceOptions, wrong_options
-from rivet_dagster.catalogs.jdbc.products import product_of
+from rivet_dagster.catalogs.jdbc.mariadb.product import MARIA
+from rivet_dagster.catalogs.jdbc.options import (
+    CONNECTIONS,
+    MARIADB,
+    OPTIONS,
+    POSTGRES,
+    REPLACE_BY,
+    SWAP,
+    SourceOptions,
+    table_name,
+    wrong_options,
+)
+from rivet_dagster.catalogs.jdbc.postgres.product import POSTGRESQL
+from rivet_dagster.catalogs.jdbc.product import Product
 from rivet_dagster.catalogs.jdbc.published.environment_state import schema_of_environment
 from rivet_dagster.catalogs.jdbc.published.environments import DatabaseEnvironments, TablesAtSnapshots
 from rivet_dagster.catalogs.jdbc.published.published_tables import PublishedTables
 from rivet_dagster.catalogs.jdbc.published.records import Records
 from rivet_dagster.catalogs.jdbc.published.stored_version import STAGED, WITHHELD
 from rivet_dagster.catalogs.jdbc.published.transaction import DatabaseTransaction, publish_together
-from rivet_dagster.catalogs.jdbc.table_name import table_name
 from rivet_dagster.engines.contract import EngineSession
 from rivet_dagster.entry_points import is_unexpanded, refuse_wrong_options
 from rivet_dagster.errors import RivetError
@@ -46,6 +57,17 @@ from rivet_dagster.model.write_plan import WritePlan
 from rivet_dagster.model.write_strategy import WriteStrategy
 from rivet_dagster.sql.database_trees import Name
 from rivet_dagster.sql.write_strategies.alignment import plain_columns
+
+_PRODUCTS = {POSTGRES: POSTGRESQL, MARIADB: MARIA}
+
+
+def product_of(url: Any) -> Product:
+    """Return the product of a JDBC URL; PostgreSQL where that cannot be known yet.
+
+    >>> product_of("jdbc:postgresql://db/shop").name
+    'PostgreSQL'
+    """
+    return next((product for prefix, product in _PRODUCTS.items() if str(url).startswith(prefix)), POSTGRESQL)
 
 
 class JdbcCatalog(

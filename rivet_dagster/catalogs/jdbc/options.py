@@ -1,4 +1,4 @@
-"""The options of a catalog of the type ``jdbc``, and those of its sources."""
+"""The options of a catalog of the type ``jdbc``, those of its sources and targets, and the names of their tables."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 from rivet_dagster.catalogs.capabilities.staging import wrong_publish
 from rivet_dagster.entry_points import is_unexpanded
-from rivet_dagster.errors import nearest
+from rivet_dagster.errors import RivetError, nearest
 from rivet_dagster.model.convert import show
 from rivet_dagster.model.plugins import Wrong
 from rivet_dagster.model.step_options import STEP_OPTIONS
@@ -154,3 +154,18 @@ def _names_database(url: str) -> bool:
 def _is_whole(value: Any, least: int) -> bool:
     # An expanded variable is always a text.
     return not isinstance(value, bool) and str(value).isdecimal() and int(value) >= least
+
+
+def table_name(text: str, schema: str) -> tuple[str, str]:
+    """Return schema and name of what a source's ``table`` names, as the database stores them. Raises RVT-204.
+
+    >>> table_name("orders", "public"), table_name("shop.Orders", "public")
+    (('public', 'orders'), ('shop', 'Orders'))
+    """
+    parts = text.split(".")
+    if len(parts) > 2 or not all(parts) or "\0" in text:
+        message = f"no table of a database can be called '{text}'"
+        raise RivetError(
+            "RVT-204", message, remediation="Name it `table` or `schema.table`, as the database stores it."
+        )
+    return (schema, parts[0]) if len(parts) == 1 else (parts[0], parts[1])

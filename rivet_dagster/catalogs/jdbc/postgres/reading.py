@@ -1,23 +1,18 @@
-"""Tables of PostgreSQL as relations that an engine reads, at one snapshot of the database or at that of each query."""
+"""Tables of PostgreSQL as relations that an engine reads, at an exported snapshot or at that of each query."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from rivet_dagster.catalogs.capabilities.sources import Snapshot
-from rivet_dagster.catalogs.jdbc.database import Connection, first_line
+from rivet_dagster.catalogs.jdbc.database import Connection
 from rivet_dagster.catalogs.jdbc.options import FETCHED, SourceOptions
 from rivet_dagster.catalogs.jdbc.postgres.columns import DIALECT, Column, ReadColumn, read_columns, table_columns
 from rivet_dagster.catalogs.jdbc.postgres.connection import PostgresDatabase, is_direct, unlimited_waits
-from rivet_dagster.catalogs.jdbc.postgres.open_transactions import open_transactions
 from rivet_dagster.catalogs.jdbc.postgres.sharing import Shares, share_rows
-from rivet_dagster.catalogs.jdbc.postgres.table import Table, find_table, list_tables
-from rivet_dagster.catalogs.jdbc.postgres.versions import data_version
-from rivet_dagster.catalogs.jdbc.published.reader import Reader
+from rivet_dagster.catalogs.jdbc.postgres.table import Table, data_version, find_table, list_tables
+from rivet_dagster.catalogs.jdbc.product import Reader
 from rivet_dagster.errors import RivetError, nearest
-from rivet_dagster.model.inputs import DatabasePosition, Position
 from rivet_dagster.model.relations import JdbcTable, Unreadable
 from rivet_dagster.sql.database_table import PART, Below, is_true, table_query
 from rivet_dagster.sql.database_trees import Name
@@ -28,8 +23,6 @@ DRIVER = "org.postgresql.Driver"
 _SETTINGS = "SET LOCAL TimeZone = 'UTC'; SET LOCAL IntervalStyle = 'iso_8601'; "
 """Settings of each reader: the text of a range of times, and of an interval, depends on them."""
 _AT_SNAPSHOT = "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY; SET TRANSACTION SNAPSHOT '{}'; "
-_BEGIN = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
-_EXPORT = "SELECT pg_export_snapshot(), pg_current_snapshot()::text"
 _TIME = "Name a column of the type timestamptz that each transaction sets to now(), or a later time, in `changed_at`."
 
 
@@ -176,75 +169,3 @@ def _of_time(table: Table, columns: list[Column], name: str) -> str:
 def _money_digits(connection: Connection) -> int:
     (digits,) = connection.execute("SELECT scale(0::money::numeric)").fetchone() or (2,)
     return int(digits)
-
-
-class PostgresSnapshot(Snapshot):
-    """A transaction that holds a snapshot of the database, which the transactions of the engine's connections share.
-
-    ``tables`` tables are read at it, by at most ``connections`` connections altogether, this one included.
-    """
-
-    def __init__(self, reader: PostgresReader, tables: int, connections: int) -> None:
-        self._reader = reader
-        self._parts = max(1, (connections - 1) // max(1, tables))
-        self._relations: dict[tuple[str, str], JdbcTable] = {}
-        self._end: str | None = None
-        database = reader.database
-        with database.translate_errors("its snapshot"):
-            self._connection = database.open()
-            try:
-                self._open = open_transactions(self._connection)  # before the snapshot: they may end in between
-                self._connection.execute(_BEGIN)
-                self._connection.execute(unlimited_waits(self._connection))
-                row = self._connection.execute(_EXPORT).fetchone()
-            except BaseException:
-                self._connection.close()
-                raise
-        assert row is not None
-        self._exported, self.id = row
-
-    def relation(self, table: str, options: Mapping[str, Any]) -> JdbcTable:
-        """Return the table at the snapshot."""
-        key = (table, repr(sorted(options.items())))
-        if key not in self._relations:
-            with self._reader.database.translate_errors(f"the table {table}"), self._remembered_end():
-                self._relations[key] = self._reader.relation(
-                    self._connection, table, options, self._exported, self._parts, self._before(options)
-                )
-        return self._relations[key]
-
-    def position(self, table: str, options: Mapping[str, Any]) -> Position:
-        """Return the snapshot, and the time from which on changes are left for a later one."""
-        schema, name = self._reader.resolve(table)
-        return DatabasePosition(self._reader.database.catalog, f"{schema}.{name}", self.id, self._before(options))
-
-    def _before(self, options: Mapping[str, Any]) -> str | None:
-        """Return the time before which all changes are in the snapshot, if the source asks for it. Raises RVT-403."""
-        return self._open.all_before() if SourceOptions.of(options).changed_at is not None else None
-
-    def lost(self) -> RivetError | None:
-        """Return RVT-510 if the transaction has ended before it was closed, which says why."""
-        import psycopg
-
-        with suppress(psycopg.Error), self._remembered_end():
-            self._connection.execute("SELECT 1")
-        if self._end is None:
-            return None
-        about = f"the transaction that held the snapshot of {self._reader.database.uri} has ended"
-        return self._reader.database.limited(about, self._end) or RivetError("RVT-510", f"{about}: {self._end}")
-
-    def close(self) -> None:
-        """End the transaction; readers that have begun keep the snapshot."""
-        self._connection.close()
-
-    @contextmanager
-    def _remembered_end(self) -> Iterator[None]:
-        """Remember why the connection ends in the block, if it does: only the first error tells it."""
-        import psycopg
-
-        try:
-            yield
-        except psycopg.Error as error:
-            if self._connection.closed:
-                self._end = self._end or first_line(error)
-            raise

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from rivet_dagster.catalogs.jdbc.published.kind import DatabaseKind
-from rivet_dagster.catalogs.jdbc.published.target import TargetTable
+from rivet_dagster.catalogs.jdbc.product import DatabaseKind, TargetTable
 from rivet_dagster.catalogs.rewriting.version import table_columns
 from rivet_dagster.errors import RivetError
 from rivet_dagster.model.write_plan import WritePlan

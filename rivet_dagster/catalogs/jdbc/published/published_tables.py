@@ -11,12 +11,12 @@ from typing import Any
 from urllib.parse import quote
 
 from rivet_dagster.catalogs.jdbc.database import Connection, Database
+from rivet_dagster.catalogs.jdbc.options import table_name
+from rivet_dagster.catalogs.jdbc.product import DatabaseKind, Reader
 from rivet_dagster.catalogs.jdbc.published.copying import ATTEMPT
 from rivet_dagster.catalogs.jdbc.published.judging import count_violations
-from rivet_dagster.catalogs.jdbc.published.kind import DatabaseKind
 from rivet_dagster.catalogs.jdbc.published.layout import layout_of_batch
 from rivet_dagster.catalogs.jdbc.published.publishing import Publication, publish
-from rivet_dagster.catalogs.jdbc.published.reader import Reader
 from rivet_dagster.catalogs.jdbc.published.records import Records
 from rivet_dagster.catalogs.jdbc.published.stored_version import (
     BUILDING,
@@ -28,7 +28,6 @@ from rivet_dagster.catalogs.jdbc.published.stored_version import (
     name_of,
 )
 from rivet_dagster.catalogs.jdbc.published.writing import Place
-from rivet_dagster.catalogs.jdbc.table_name import table_name
 from rivet_dagster.catalogs.manifest import Manifest
 from rivet_dagster.errors import RivetError
 from rivet_dagster.model.check_plan import CompiledCheck

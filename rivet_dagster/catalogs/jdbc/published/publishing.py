@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from rivet_dagster.catalogs.jdbc.database import Connection, Database
-from rivet_dagster.catalogs.jdbc.published.kind import DatabaseKind
+from rivet_dagster.catalogs.jdbc.product import DatabaseKind
 from rivet_dagster.catalogs.jdbc.published.layout import layout_of, refuse_changes
 from rivet_dagster.catalogs.jdbc.published.records import Records, swept_away
 from rivet_dagster.catalogs.jdbc.published.stored_version import (

@@ -9,12 +9,10 @@ from typing import Any
 
 from rivet_dagster.catalogs.capabilities.transaction import WriteContext
 from rivet_dagster.catalogs.jdbc.database import Connection, Database
+from rivet_dagster.catalogs.jdbc.product import DatabaseKind, Reader, TargetTable
 from rivet_dagster.catalogs.jdbc.published.copying import ATTEMPT, Refusal, Result
-from rivet_dagster.catalogs.jdbc.published.kind import DatabaseKind
 from rivet_dagster.catalogs.jdbc.published.layout import layout_of
-from rivet_dagster.catalogs.jdbc.published.reader import Reader
 from rivet_dagster.catalogs.jdbc.published.records import OURS, Records
-from rivet_dagster.catalogs.jdbc.published.target import TargetTable
 from rivet_dagster.engines.contract import EngineSession, Frame
 from rivet_dagster.errors import RivetError
 from rivet_dagster.model.storage import ColumnStatistics, Statistics, StoredRows

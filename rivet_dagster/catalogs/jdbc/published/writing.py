@@ -10,11 +10,11 @@ from typing import Any
 
 from rivet_dagster.catalogs.capabilities.transaction import WriteContext
 from rivet_dagster.catalogs.jdbc.database import Connection
+from rivet_dagster.catalogs.jdbc.product import TargetTable
 from rivet_dagster.catalogs.jdbc.published.copying import ATTEMPT
 from rivet_dagster.catalogs.jdbc.published.layout import Layout, layout_of_batch
 from rivet_dagster.catalogs.jdbc.published.staging import StagedTable, Staging
 from rivet_dagster.catalogs.jdbc.published.stored_version import PlannedWrite, Statement
-from rivet_dagster.catalogs.jdbc.published.target import TargetTable
 from rivet_dagster.catalogs.rewriting.incoming import (
     incoming_rows,
     no_rows,
