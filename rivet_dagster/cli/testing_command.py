@@ -11,9 +11,8 @@ from pathlib import Path
 
 import click
 
-from rivet_dagster.cli.compiled import compile_for_command
-from rivet_dagster.cli.stdout import stdout_kept_for_the_report
-from rivet_dagster.cli.variables import command_variables
+from rivet_dagster.cli.compiled import command_variables, compile_for_command
+from rivet_dagster.cli.console import stdout_kept_for_the_report
 from rivet_dagster.errors import RivetError, nearest
 from rivet_dagster.project_tests.declared import ERROR, FAILED, PASSED
 from rivet_dagster.project_tests.parsing import read_tests, select_tests

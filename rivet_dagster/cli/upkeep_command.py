@@ -1,17 +1,22 @@
-"""``rivet-dagster upkeep``: keep the files of a project's tables in order."""
+"""``rivet-dagster upkeep`` and ``sweep``: tables kept in order, and the leftovers of dead runs removed."""
 
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from rivet_dagster.catalogs.capabilities.targets import HasTargets
+from rivet_dagster.catalogs.capabilities.upkeep import Sweeps
+from rivet_dagster.catalogs.registry import open_catalog
 from rivet_dagster.cli.compiled import compile_for_command
 from rivet_dagster.compiler.plan import CompiledAssembly
 from rivet_dagster.errors import RivetError, nearest
-from rivet_dagster.execution.clean_up import errors_of, own_tables, upkeep, upkeep_catalogs
+from rivet_dagster.execution.clean_up import errors_of, own_tables, sweep, upkeep, upkeep_catalogs
 from rivet_dagster.execution.runtime import Runtime
+from rivet_dagster.project.load import load_project
 
 _OK, _PARTIAL = 0, 2
 
@@ -49,3 +54,20 @@ def _refuse_unknown(names: Sequence[str], assembly: CompiledAssembly) -> None:
         if name not in known:
             message = f"this project has no table in a catalog '{name}' that wants upkeep{nearest(name, known)}"
             raise RivetError("RVT-110", message)
+
+
+def sweep_catalogs(root: Path, profile: str | None) -> None:
+    """Sweep every catalog, print what was removed, then raise the errors; the joints need not compile.
+
+    Catalogs that are written to and cannot sweep are named.
+    """
+    specs = load_project(root, profile).profile.catalogs
+    catalogs = [open_catalog(spec, root, os.environ) for spec in specs]
+    swept = sweep(catalogs)
+    for catalog in catalogs:
+        if isinstance(catalog, HasTargets) and not isinstance(catalog, Sweeps):
+            print(f"{catalog.name}: not swept: catalogs of the type {catalog.type} cannot", file=sys.stderr)
+    for name in swept.names:
+        print(f"removed {name}")
+    print(f"{len(swept.names)} leftover{'' if len(swept.names) == 1 else 's'} of dead runs removed")
+    swept.raise_errors()

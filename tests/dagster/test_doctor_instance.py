@@ -12,8 +12,17 @@ import pytest
 from support.folders import MANIFEST, PROFILES, sink, source
 
 from rivet_dagster.cli.doctor import instance as looking
-from rivet_dagster.cli.doctor.instance import daemon, freshness, instance, pools, retention, run_monitoring, settings
-from rivet_dagster.cli.doctor.project import Needs, needs_of
+from rivet_dagster.cli.doctor.instance import (
+    Needs,
+    daemon,
+    freshness,
+    instance,
+    needs_of,
+    pools,
+    retention,
+    run_monitoring,
+    settings,
+)
 from rivet_dagster.cli.main import main
 from rivet_dagster.definitions.load import build_definitions
 from rivet_dagster.definitions.project import RivetProject

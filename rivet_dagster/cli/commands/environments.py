@@ -85,6 +85,6 @@ def diff(root: Path, profile: str | None, joints: tuple[str, ...], format: str, 
 
     Of all its tables, or of those of JOINT: columns, rows and verdicts of checks.
     """
-    from rivet_dagster.cli.difference.command import show_difference
+    from rivet_dagster.cli.difference_command import show_difference
 
     return show_difference(root, profile, joints, environment, format)

@@ -132,8 +132,7 @@ def reset_watermark(root: Path, profile: str | None, joint: str, environment: st
 @with_project
 def sweep(root: Path, profile: str | None, upkeep: bool) -> int:
     """Remove the leftovers of dead runs."""
-    from rivet_dagster.cli.sweep_command import sweep_catalogs
-    from rivet_dagster.cli.upkeep_command import upkeep_of
+    from rivet_dagster.cli.upkeep_command import sweep_catalogs, upkeep_of
 
     sweep_catalogs(root, profile)
     return upkeep_of(root, profile) if upkeep else 0
@@ -164,6 +163,6 @@ def adopt(root: Path, profile: str | None, joint: str, undo: bool) -> int:
 
     Its rows are the first version of the joint's table; the table itself is not touched.
     """
-    from rivet_dagster.cli.adopt_command import adopt_table
+    from rivet_dagster.cli.versions_command import adopt_table
 
     return adopt_table(root, profile, joint, undo)

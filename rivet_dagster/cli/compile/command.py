@@ -6,15 +6,26 @@ import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from rivet_dagster.cli.compile.mermaid import plan_mermaid
-from rivet_dagster.cli.compile.outline import plan_text
+from rivet_dagster.cli.compile.outline import ASIDE, KEY_WIDTH, Block, plan_outline, plan_text
 from rivet_dagster.cli.compiled import compile_for_command
-from rivet_dagster.cli.console import has_colors, print_plain, show, show_changes, show_diagnostics, terminal_width
-from rivet_dagster.cli.stdout import stdout_kept_for_the_report
+from rivet_dagster.cli.console import (
+    has_colors,
+    print_plain,
+    show,
+    show_changes,
+    show_diagnostics,
+    stdout_kept_for_the_report,
+    terminal_width,
+)
 from rivet_dagster.compiler.diff import OWN, REMOVED, BrokenColumn, ChangedJoint, PlanDiff
 from rivet_dagster.compiler.plan import CompiledAssembly
 from rivet_dagster.errors import RivetError, nearest
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
 
 _MOST_IN_TREE = 1_000
 """The joints of a plan up to which a tree is drawn: rich needs two seconds for these."""
@@ -55,12 +66,39 @@ def show_plan(assembly: CompiledAssembly, joints: Sequence[str], format: str) ->
 
 def _show_visual(assembly: CompiledAssembly, joints: Sequence[str]) -> None:
     if has_colors(sys.stdout) and len(assembly.joints) <= _MOST_IN_TREE:
-        # Imported only here: rich takes longer to import than a small plan to compile.
-        from rivet_dagster.cli.compile.tree import plan_tree
-
         show(plan_tree(assembly, joints))
     else:
         print_plain(plan_text(assembly, joints, terminal_width(sys.stdout)))
+
+
+def plan_tree(assembly: CompiledAssembly, names: Sequence[str] = ()) -> RenderableType:
+    """Return the plan as trees, one for each wave; with ``names``, only the groups of those joints."""
+    # Imported only here: rich takes longer to import than a small plan to compile.
+    from rich.console import Group
+    from rich.text import Text
+    from rich.tree import Tree
+
+    outline = plan_outline(assembly, names)
+    shown: list[RenderableType] = [Text(outline.head)]
+    for section in outline.sections:
+        tree = Tree(Text(section.title, "bold cyan"), guide_style=ASIDE)
+        for block in section.blocks:
+            tree.add(_block(block))
+        shown += [Text(), tree]
+    return Group(*shown)
+
+
+def _block(block: Block) -> RenderableType:
+    from rich.console import Group
+    from rich.table import Table
+    from rich.text import Text
+
+    lines = Table.grid()
+    lines.add_column(width=KEY_WIDTH, no_wrap=True)
+    lines.add_column(overflow="fold")
+    for line in block.lines:
+        lines.add_row(Text(line.key, ASIDE), Text.assemble(*line.parts))
+    return Group(Text.assemble((block.name, "bold green"), (f"  {block.note}", ASIDE)), lines)
 
 
 def compare_plans(assembly: CompiledAssembly, joints: Sequence[str], format: str, old: str) -> int:

@@ -1,7 +1,4 @@
-"""``rivet-dagster doctor``: run all examinations in order and print a line for each finding.
-
-The Python interpreter and the versions of the packages that rivet_dagster works with.
-"""
+"""``rivet-dagster doctor``: all examinations in order, from the Python interpreter on, and a line for each finding."""
 
 from __future__ import annotations
 
@@ -15,8 +12,8 @@ from pathlib import Path
 
 from packaging.requirements import Requirement
 
+from rivet_dagster.cli.doctor.instance import Needs
 from rivet_dagster.cli.doctor.places import catalogs, engines, variables
-from rivet_dagster.cli.doctor.project import Needs
 from rivet_dagster.errors import RivetError, is_configuration
 from rivet_dagster.model.finding import FAIL, Finding, broken, doubtful, in_order
 from rivet_dagster.project.load import load_project
@@ -56,7 +53,7 @@ def examine(root: Path, profile: str | None, environ: Mapping[str, str]) -> Iter
         yield from catalogs(declared, root, environ)
         yield from engines(declared.profile, root, environ)
         # Imported only here: importing Dagster takes seconds.
-        from rivet_dagster.cli.doctor.project import project
+        from rivet_dagster.cli.doctor.instance import project
 
         findings, needs = project(root, profile)
         yield from findings

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from rivet_dagster.cli.compiled import compile_for_command
+from rivet_dagster.cli.console import stdout_kept_for_the_report
 from rivet_dagster.cli.run.request import RunRequest
 from rivet_dagster.cli.run.selection import joints_of_groups, to_materialize
-from rivet_dagster.cli.stdout import stdout_kept_for_the_report
 from rivet_dagster.compiler.plan import CompiledAssembly, CompiledJoint, FusedGroup
 from rivet_dagster.execution.changed import changed_groups
 from rivet_dagster.execution.environments import refuse_without_environments

@@ -181,7 +181,7 @@ def _pretend(patch: pytest.MonkeyPatch, home: Path) -> None:
     patch.setattr(f"{module}.ensure_server", lambda spec: (record, SimpleNamespace(close=lambda: None)))
     patch.setattr(f"{module}.find_running", lambda files: record)
     patch.setattr(f"{module}.stop_running", lambda files: record)
-    patch.setattr("rivet_dagster.cli.difference.command.environment_difference", lambda *_: DIFFERENCE)
+    patch.setattr("rivet_dagster.cli.difference_command.environment_difference", lambda *_: DIFFERENCE)
     module = "rivet_dagster.cli.spark_command"
     patch.setattr(f"{module}._engines", lambda root, profile: [(SimpleNamespace(name="spark"), ARCHIVED)])
     patch.setattr(f"{module}._made", lambda folder, jvm: SimpleNamespace(size=170_000_000))
