@@ -1,7 +1,4 @@
-"""The ``dagster:`` block of rivet.yaml as schedules and sensors, each made by its public builder.
-
-The sensors that rivet.yaml declares, each made by its public builder.
-"""
+"""The ``dagster:`` block of rivet.yaml as schedules and sensors, each made by its public builder."""
 
 from __future__ import annotations
 

@@ -11,10 +11,10 @@ import dagster as dg
 from rivet_dagster.collector import without_collector
 from rivet_dagster.definitions.assets.rivet_assets import Body, StepSettings, group_body, project_assets
 from rivet_dagster.definitions.block import block_definitions
-from rivet_dagster.definitions.executors.rivet_executor import rivet_executor
 from rivet_dagster.definitions.jobs import jobs_over_everything
 from rivet_dagster.definitions.project import RivetProject
 from rivet_dagster.definitions.resources.io_manager import rivet_resources
+from rivet_dagster.definitions.resources.rivet_executor import rivet_executor
 from rivet_dagster.definitions.specs.translator import DagsterRivetTranslator
 from rivet_dagster.execution.progress import ProgressListener
 from rivet_dagster.model.joint import Joint

@@ -25,8 +25,8 @@ from rivet_dagster import RivetProject, load_definitions, rivet_assets, rivet_re
 from rivet_dagster.catalogs.filesystem.versions import heartbeat
 from rivet_dagster.catalogs.filesystem.writes.transaction import FilesystemTransaction
 from rivet_dagster.cli.main import main
-from rivet_dagster.definitions.executors.rivet_executor import one_process_executor
-from rivet_dagster.definitions.executors.steps_in_threads import execute_here
+from rivet_dagster.definitions.resources.rivet_executor import one_process_executor
+from rivet_dagster.definitions.resources.steps_in_threads import execute_here
 from rivet_dagster.definitions.runs import staged_heartbeats
 from rivet_dagster.errors import RivetError
 

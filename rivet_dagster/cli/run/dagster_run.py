@@ -31,14 +31,14 @@ from rivet_dagster.cli.screen import (
     Verdict,
 )
 from rivet_dagster.compiler.plan import CompiledAssembly, CompiledJoint
-from rivet_dagster.definitions.executors.rivet_executor import one_process_executor
-from rivet_dagster.definitions.executors.steps_in_threads import execute_here
 from rivet_dagster.definitions.jobs import target_of
 from rivet_dagster.definitions.load import build_definitions
-from rivet_dagster.definitions.metadata.materialization_metadata import ROW_COUNT
 from rivet_dagster.definitions.project import RivetProject
+from rivet_dagster.definitions.resources.rivet_executor import one_process_executor
+from rivet_dagster.definitions.resources.steps_in_threads import execute_here
 from rivet_dagster.definitions.runs.failure import was_not_started
 from rivet_dagster.definitions.runs.identity import environment_tags, full_refresh_tags, step_name
+from rivet_dagster.definitions.specs.materialization_metadata import ROW_COUNT
 from rivet_dagster.definitions.specs.translator import DagsterRivetTranslator
 from rivet_dagster.execution.changed import changed_groups
 from rivet_dagster.execution.environments import refuse_without_environments, use_environment

@@ -14,17 +14,7 @@ from typing import Any
 import dagster as dg
 
 from rivet_dagster.compiler.plan import CompiledJoint, FusedGroup
-from rivet_dagster.definitions.checks.source_checks import asset_check_result
-from rivet_dagster.definitions.metadata.error_metadata import error_table_metadata, table_metadata
-from rivet_dagster.definitions.metadata.materialization_metadata import (
-    MOST_COUNTED,
-    PARTITION_ROW_COUNT,
-    ROW_COUNT,
-    divide_metadata,
-    exit_metadata,
-    inner_metadata,
-    partition_counts,
-)
+from rivet_dagster.definitions.check_steps import asset_check_result
 from rivet_dagster.definitions.partitions import run_window
 from rivet_dagster.definitions.project import RivetProject
 from rivet_dagster.definitions.resources.engines import open_runtime
@@ -53,6 +43,16 @@ from rivet_dagster.definitions.runs.identity import (
     step_name,
 )
 from rivet_dagster.definitions.runs.staged_heartbeats import keep_earlier, keep_staged
+from rivet_dagster.definitions.specs.error_metadata import error_table_metadata, table_metadata
+from rivet_dagster.definitions.specs.materialization_metadata import (
+    MOST_COUNTED,
+    PARTITION_ROW_COUNT,
+    ROW_COUNT,
+    divide_metadata,
+    exit_metadata,
+    inner_metadata,
+    partition_counts,
+)
 from rivet_dagster.errors import RivetError
 from rivet_dagster.execution.clean_up import evict
 from rivet_dagster.execution.group_run import run_group

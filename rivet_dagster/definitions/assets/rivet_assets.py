@@ -15,8 +15,7 @@ import dagster as dg
 from rivet_dagster.compiler.joints import SourceJoint
 from rivet_dagster.compiler.plan import CompiledJoint, FusedGroup
 from rivet_dagster.definitions.assets.groups import RivetGroupRun, group_step_name
-from rivet_dagster.definitions.checks.published_checks import publishing_step
-from rivet_dagster.definitions.checks.source_checks import source_checks
+from rivet_dagster.definitions.check_steps import publishing_step, source_checks
 from rivet_dagster.definitions.project import RivetProject
 from rivet_dagster.definitions.resources.engines import ENGINE_TAG, engine_keys, engine_pool
 from rivet_dagster.definitions.runs.failure import failure, rivet_failures
