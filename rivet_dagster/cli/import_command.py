@@ -62,7 +62,7 @@ def _told(entries: Sequence[ReportEntry]) -> Iterator[str]:
         if plain:
             yield f"    {', '.join(plain)}"
         for entry in notes:
-            yield f"    {_name(entry)}  {_shown(str(entry.place))}"
+            yield f"    {_name(entry)}  {_shown(str(entry.location))}"
             yield from (f"      {_shown(reason)}" for reason in entry.reasons)
 
 
