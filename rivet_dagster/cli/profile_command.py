@@ -32,8 +32,8 @@ from rivet_dagster.project.profiles import chosen_profile
 from rivet_dagster.project.settings_file import read_settings
 from rivet_dagster.project.text_file import read_text
 from rivet_dagster.project.yaml_text import YamlError, plain, read_yaml
-from rivet_dagster.secrets.options import mask_secrets
 from rivet_dagster.secrets.redaction import MASK
+from rivet_dagster.secrets.variables import mask_secrets
 
 
 def list_catalogs(root: Path, profile: str | None, as_json: bool) -> int:

@@ -23,8 +23,7 @@ from rivet_dagster.project.settings_file import (
 )
 from rivet_dagster.project.variables import VARS, read_variables
 from rivet_dagster.project.yaml_text import Located, plain
-from rivet_dagster.secrets.options import remember_literals
-from rivet_dagster.secrets.variables import MalformedReferenceError, references
+from rivet_dagster.secrets.variables import MalformedReferenceError, references, remember_literals
 
 VARIABLE = "RIVET_PROFILE"
 DEFAULT = "default"

@@ -10,7 +10,7 @@ from typing import Any
 
 from rivet_dagster.engines.contract import EngineSession
 from rivet_dagster.errors import RivetError
-from rivet_dagster.project_tests.arrow_rows import Table, table_of
+from rivet_dagster.project_tests.values import Table, table_of
 from rivet_dagster.sql.fusion import NUMBER, columns_of, together
 
 MOST_QUERIES = 25

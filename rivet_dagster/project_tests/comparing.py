@@ -12,11 +12,10 @@ from typing import Any, TypeVar
 
 from rivet_dagster.errors import RivetError, nearest
 from rivet_dagster.model.schema import SparkType
-from rivet_dagster.project_tests.arrow_rows import Table
 from rivet_dagster.project_tests.declared import EXACT, SCHEMA_ONLY, GivenRows, ProjectTest
 from rivet_dagster.project_tests.fixtures import read_rows
 from rivet_dagster.project_tests.results import Difference, NearRow, Row, SchemaDifference
-from rivet_dagster.project_tests.values import in_zone
+from rivet_dagster.project_tests.values import Table, in_zone
 
 _ANY = "any"
 """The expected type of a column of which only the name is expected."""

@@ -15,9 +15,9 @@ from rivet_dagster.execution.reading.first_rows import first_rows
 from rivet_dagster.execution.reading.refs import MaterializedRef
 from rivet_dagster.execution.row_error import locate_at_joint, locate_in_query
 from rivet_dagster.execution.writing.joint import call, load_function
-from rivet_dagster.project_tests.arrow_rows import Table
 from rivet_dagster.project_tests.batches import rows_of
 from rivet_dagster.project_tests.prepared import Prepared
+from rivet_dagster.project_tests.values import Table
 from rivet_dagster.sql.fusion import fuse, locate
 from rivet_dagster.sql.literal_rows import rows_query
 from rivet_dagster.sql.parsing.embedding import in_parentheses

@@ -9,9 +9,8 @@ from typing import Any
 
 from rivet_dagster.errors import RivetError, nearest
 from rivet_dagster.model.schema import Schema, SparkType, parse_type
-from rivet_dagster.project_tests.arrow_rows import Table, table_of
 from rivet_dagster.project_tests.declared import GivenRows, LineOfFile
-from rivet_dagster.project_tests.values import infer_type, read_value
+from rivet_dagster.project_tests.values import Table, infer_type, read_value, table_of
 
 
 def fixture(given: GivenRows, what: str, plan: Schema | None, root: Path) -> Table:

@@ -25,10 +25,9 @@ from rivet_dagster.model.partitions import PARTITION_END, PARTITION_KEYS, PARTIT
 from rivet_dagster.model.schema import SparkType, parse_type
 from rivet_dagster.model.watermark import is_watermark_type
 from rivet_dagster.model.write_plan import History, Upsert
-from rivet_dagster.project_tests.arrow_rows import Table
 from rivet_dagster.project_tests.declared import GRAPH, GivenRows, ProjectTest
 from rivet_dagster.project_tests.fixtures import fixture, with_file_rows
-from rivet_dagster.project_tests.values import infer_type, read_value
+from rivet_dagster.project_tests.values import Table, infer_type, read_value
 from rivet_dagster.sql.target import RUN_STARTED_AT, target_view, watermark_of
 
 

@@ -1,4 +1,4 @@
-"""Configuration of nodes: by folder in dbt_project.yml, by ``config(...)`` in files, and how several are put together."""
+"""Configuration of nodes, by folder in dbt_project.yml and by ``config(...)`` in a file; and all of a node as one."""
 
 from __future__ import annotations
 

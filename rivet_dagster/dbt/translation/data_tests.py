@@ -43,8 +43,8 @@ class MovedTest:
 class DataTests:
     """The data tests of a project whose joints are ``drafts``, to be read in their ``order``.
 
-    ``refused`` are the checks that did not compile, by joint and name. ``tests`` are the others, ``disabled`` is what is
-    told of those that are disabled.
+    ``refused`` are the checks that did not compile, by joint and name. ``tests`` are the others, ``disabled`` is what
+    the report has of those that are disabled.
     """
 
     project: DbtProject

@@ -9,11 +9,17 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from rivet_dagster.dbt.declared import DbtLocation, DbtProject, Package
-from rivet_dagster.dbt.environment_text import escape, refer_to_environment, reference
 from rivet_dagster.dbt.reading.project import target_values
 from rivet_dagster.dbt.reading.project_file import PROJECT_FILE
 from rivet_dagster.dbt.report import CHANGED, LEFT_OUT, ReportEntry
-from rivet_dagster.dbt.values import UnknownValueError, render_value, value_context
+from rivet_dagster.dbt.values import (
+    UnknownValueError,
+    escape,
+    refer_to_environment,
+    reference,
+    render_value,
+    value_context,
+)
 from rivet_dagster.dbt.yaml_file import line_of
 from rivet_dagster.secrets.variables import references
 

@@ -13,8 +13,15 @@ from jinja2.utils import Cycler, Namespace
 
 from rivet_dagster.errors import nearest
 from rivet_dagster.model.text_lines import MacroCall, TextPlace
-from rivet_dagster.project.templating.filters import ATTRIBUTES, call_method, format_percent, limit_filters, limit_tests
-from rivet_dagster.project.templating.functions import Functions, WordValue
+from rivet_dagster.project.templating.functions import (
+    ATTRIBUTES,
+    Functions,
+    WordValue,
+    call_method,
+    format_percent,
+    limit_filters,
+    limit_tests,
+)
 from rivet_dagster.project.templating.limits import DEEPEST, LARGEST, OPERATIONS_OF_A_CALL
 from rivet_dagster.project.templating.rendering_state import RenderingState
 from rivet_dagster.project.templating.traced import TracedText, join_texts
