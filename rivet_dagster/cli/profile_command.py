@@ -15,9 +15,9 @@ from rich.text import Text
 
 from rivet_dagster.catalogs.registry import catalog_class, catalog_traits
 from rivet_dagster.cli.console import show
-from rivet_dagster.cli.doctor.command import render_finding
-from rivet_dagster.cli.doctor.places import catalog as examine_catalog
-from rivet_dagster.cli.doctor.places import engine as examine_engine
+from rivet_dagster.cli.doctor_command import catalog as examine_catalog
+from rivet_dagster.cli.doctor_command import engine as examine_engine
+from rivet_dagster.cli.doctor_command import render_finding
 from rivet_dagster.engines.registry import engine_class
 from rivet_dagster.entry_points import refuse_wrong_options
 from rivet_dagster.errors import RivetError, nearest

@@ -49,7 +49,7 @@ def doctor(root: Path, profile: str | None, format: str) -> int:
 
     Tells whether they, and Dagster, are fit for runs.
     """
-    from rivet_dagster.cli.doctor.command import examine_all
+    from rivet_dagster.cli.doctor_command import examine_all
 
     return examine_all(root, profile, as_json=format == "json")
 

@@ -14,7 +14,7 @@ from threading import Thread
 
 from rivet_dagster.cli.compiled import compile_for_command
 from rivet_dagster.cli.console import stdout_kept_for_the_report
-from rivet_dagster.cli.run.request import RunRequest
+from rivet_dagster.cli.run.selection import RunRequest
 from rivet_dagster.cli.screen import screen_on
 from rivet_dagster.compiler.plan import CompiledAssembly
 from rivet_dagster.engines.contract import Engine

@@ -17,8 +17,7 @@ from threading import RLock
 import dagster as dg
 
 from rivet_dagster.cli.run.report import NOTHING_CHANGED, RunReport, read_report, seconds_of_groups, was_canceled
-from rivet_dagster.cli.run.request import RunRequest
-from rivet_dagster.cli.run.selection import Covered, joints_of_groups, selected_partitions, to_materialize
+from rivet_dagster.cli.run.selection import Covered, RunRequest, joints_of_groups, selected_partitions, to_materialize
 from rivet_dagster.cli.screen import (
     AGAIN,
     CANCELED,
