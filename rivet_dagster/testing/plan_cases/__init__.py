@@ -9,8 +9,6 @@ from rivet_dagster.testing.plan_cases import (
     beginnings,
     columns,
     histories,
-    partitions,
-    refreshing,
     replacing,
     upserts,
 )
@@ -22,10 +20,10 @@ CASES: tuple[PlanCase, ...] = (
     *replacing.CASES,
     *appending.CASES,
     *upserts.CASES,
-    *partitions.CASES,
+    *replacing.PARTITION_CASES,
     *columns.CASES,
     *histories.CASES,
-    *refreshing.CASES,
+    *beginnings.REFRESH_CASES,
 )
 
 REFUSALS: tuple[Refusal, ...] = (
@@ -33,7 +31,7 @@ REFUSALS: tuple[Refusal, ...] = (
     *upserts.REFUSALS,
     *columns.REFUSALS,
     *histories.REFUSALS,
-    *refreshing.REFUSALS,
+    *beginnings.REFRESH_REFUSALS,
 )
 
 __all__ = ["CASES", "HISTORIES", "REFUSALS", "PlanCase", "Refusal"]
