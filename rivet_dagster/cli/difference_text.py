@@ -200,7 +200,7 @@ def code(value: str) -> str:
 
 
 def _escaped(value: str) -> str:
-    return _SPECIAL.sub(lambda found: f"&#{ord(found[0])};", value)
+    return _SPECIAL.sub(lambda match: f"&#{ord(match[0])};", value)
 
 
 def _overview(tables: Sequence[TableDifference]) -> str:

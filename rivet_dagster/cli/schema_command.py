@@ -158,7 +158,7 @@ def _catalog() -> JsonSchema:
 
 def _engine(required: tuple[str, ...]) -> JsonSchema:
     traits = engine_traits()
-    own: dict[str, JsonSchema] = {
+    common: dict[str, JsonSchema] = {
         "name": NAME,
         "type": one_of(*sorted(traits)),
         "catalogs": describe(TEXTS, "The catalogs that it reaches."),
@@ -168,8 +168,8 @@ def _engine(required: tuple[str, ...]) -> JsonSchema:
     types = []
     for type_ in sorted(traits):
         known: dict[str, JsonSchema] = {option: {} for option in sorted(traits[type_].options)}
-        types.append(when("type", type_, mapping(known | own, others=traits[type_].other_options)))
-    return {"type": "object", "properties": own, "required": list(required), "allOf": types}
+        types.append(when("type", type_, mapping(known | common, others=traits[type_].other_options)))
+    return {"type": "object", "properties": common, "required": list(required), "allOf": types}
 
 
 def project_test_schema() -> JsonSchema:

@@ -149,7 +149,7 @@ class Terminal(Screen):
         self._total = 0
         self._all = self._bars.add_task("starting", total=None, phase="", work="")
         self._bars.start()
-        self._own = OwnOutput(self._pass_on) if _is_stderr(stream) else None
+        self._output = OwnOutput(self._pass_on) if _is_stderr(stream) else None
 
     def begin(self, groups: Collection[str]) -> None:
         """Show the number of groups in the first bar, that of the run."""
@@ -212,9 +212,9 @@ class Terminal(Screen):
     def close(self) -> None:
         """Remove the bars."""
         with self._lock:
-            own, self._own = self._own, None
-        if own is not None:
-            own.close()
+            output, self._output = self._output, None
+        if output is not None:
+            output.close()
         with self._lock:
             self._bars.stop()
             self._closed = True

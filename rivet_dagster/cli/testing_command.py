@@ -90,7 +90,7 @@ def _below(root: Path, paths: Sequence[str]) -> list[str]:
         candidates = [Path(path), root / path]
         existing = next((candidate.resolve() for candidate in candidates if candidate.exists()), None)
         if existing is None:
-            known = sorted({test.place.file for test in read_tests(root)})
+            known = sorted({test.location.file for test in read_tests(root)})
             raise RivetError("RVT-110", f"there is no {path}{nearest(path, known)}")
         if not existing.is_relative_to(root):
             raise RivetError("RVT-110", f"{path} is not in the project {root}")

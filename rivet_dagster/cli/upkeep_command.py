@@ -30,13 +30,13 @@ def upkeep_of(root: Path, profile: str | None, catalogs: Sequence[str] = (), as_
     assembly = compile_for_command(root, profile).raise_errors()
     _refuse_unknown(catalogs, assembly)
     done = []
-    for kept in upkeep(Runtime(assembly, root), own_tables(assembly, catalogs)):
-        done.append(kept)
+    for outcome in upkeep(Runtime(assembly, root), own_tables(assembly, catalogs)):
+        done.append(outcome)
         if not as_json:
-            print(kept.text(), flush=True)
-    errors, kept_in_order = errors_of(done), [kept for kept in done if not kept.errors]
+            print(outcome.text(), flush=True)
+    errors, kept_in_order = errors_of(done), [outcome for outcome in done if not outcome.errors]
     if as_json:
-        tables = [kept.to_dict() for kept in kept_in_order]
+        tables = [outcome.to_dict() for outcome in kept_in_order]
         print(json.dumps({"success": not errors, "tables": tables, "errors": [e.to_dict() for e in errors]}, indent=2))
     else:
         print(f"{len(kept_in_order)} table{'' if len(kept_in_order) == 1 else 's'} kept in order")

@@ -61,9 +61,9 @@ def block_definitions(project: RivetProject, jobs: Sequence[Job]) -> dg.Definiti
     settings = project.assembly.dagster
     sweeps = [sweep_job(project)] if settings.sensors.sweep or settings.sweeps else []
     upkeeps = [upkeep_job(project)] if settings.upkeeps or upkeep_catalogs(project.assembly) else []
-    own = [*sweeps, *upkeeps]
+    maintenance = [*sweeps, *upkeeps]
     names: dict[str, object] = {}
-    jobs_by_name: dict[str, object] = {job.name: job for job in (*jobs, *own)}
+    jobs_by_name: dict[str, object] = {job.name: job for job in (*jobs, *maintenance)}
     made: list[Trigger] = []
     for entry in _entries(project, sweeps, upkeeps):
         with problems.of(entry.name, entry.origin):
@@ -77,7 +77,7 @@ def block_definitions(project: RivetProject, jobs: Sequence[Job]) -> dg.Definiti
                 made.append(trigger)
     problems.raise_all()
     return dg.Definitions(
-        jobs=own,
+        jobs=maintenance,
         schedules=[trigger for trigger in made if isinstance(trigger, dg.ScheduleDefinition)],
         sensors=[trigger for trigger in made if isinstance(trigger, dg.SensorDefinition)],
     )

@@ -65,13 +65,13 @@ def build_definitions(
     With ``automation`` they include its jobs, and the schedules and sensors of the ``dagster:`` block.
     """
     # First, since it raises all errors of the block.
-    own = _automation(project) if automation else dg.Definitions()
+    triggers = _automation(project) if automation else dg.Definitions()
     steps = dg.Definitions(
         assets=project_assets(project, body, settings, listeners),
         resources=rivet_resources(project),
         executor=rivet_executor(project) if executor is GENERATED else executor,
     )
-    return dg.Definitions.merge(steps, own)
+    return dg.Definitions.merge(steps, triggers)
 
 
 def _automation(project: RivetProject) -> dg.Definitions:

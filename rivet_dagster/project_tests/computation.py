@@ -40,7 +40,7 @@ class Computation:
         except RivetError as error:
             one = not self.prepared.functions and not self.prepared.unions and not self.prepared.written
             query = query_of(self.prepared, self.prepared.target, {}) if one else None
-            raise at_place(error, query, self.prepared, self.assembly) from error.__cause__
+            raise at_location(error, query, self.prepared, self.assembly) from error.__cause__
 
     def frame(self, name: str) -> Frame:
         """Return the rows of a fixture, or of a joint that the test computes, whose Python joints are run now.
@@ -73,7 +73,7 @@ class Computation:
         try:
             return self.session.query(query.sql, parameters)
         except RivetError as error:
-            raise at_place(error, query, self.prepared, self.assembly) from error.__cause__
+            raise at_location(error, query, self.prepared, self.assembly) from error.__cause__
 
     @property
     def _apart(self) -> Set[str]:
@@ -137,7 +137,9 @@ def query_of(prepared: Prepared, name: str, views: Mapping[str, str]) -> FusedQu
     return FusedQuery(name, tuple(ctes), ())
 
 
-def at_place(error: RivetError, query: FusedQuery | None, prepared: Prepared, assembly: CompiledAssembly) -> RivetError:
+def at_location(
+    error: RivetError, query: FusedQuery | None, prepared: Prepared, assembly: CompiledAssembly
+) -> RivetError:
     """Return an error at the joint and line of ``query`` that it is about, else at the target."""
     first = error.diagnostics[0]
     if first.joint is not None:

@@ -160,7 +160,7 @@ def error_result(test: ProjectTest, error: RivetError) -> TestResult:
 
 def _result(test: ProjectTest, status: str, message: str | None, difference: Difference = NO_DIFFERENCE) -> TestResult:
     return TestResult(
-        test.name, test.place.file, test.place.line, test.target, status, difference=difference, message=message
+        test.name, test.location.file, test.location.line, test.target, status, difference=difference, message=message
     )
 
 

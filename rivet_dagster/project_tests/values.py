@@ -114,10 +114,10 @@ def infer_type(values: Iterable[Any]) -> SparkType:
     >>> str(infer_type([1, None, 2.5])), str(infer_type([{"a": [1]}, {"a": []}])), str(infer_type([None]))
     ('double', 'struct<a:array<bigint>>', 'void')
     """
-    found = VOID
+    common = VOID
     for value in values:
-        found = _common(found, _type_of(value))
-    return found
+        common = _common(common, _type_of(value))
+    return common
 
 
 def zone_named(name: str) -> tzinfo:

@@ -99,7 +99,7 @@ class JdbcCatalog(
 
     @classmethod
     def check_table(
-        cls, options: Mapping[str, Any], table: str, own: Mapping[str, Any], is_written: bool
+        cls, options: Mapping[str, Any], table: str, joint_options: Mapping[str, Any], is_written: bool
     ) -> Iterable[Wrong]:
         """Check the table's name, and the options of the joint."""
         product = product_of(options.get("url"))
@@ -107,9 +107,9 @@ class JdbcCatalog(
             try:
                 table_name(table, product.schema(options))
             except RivetError as error:
-                told = error.diagnostics[0]
-                yield Wrong(told.code, "table", told.message, told.remediation)
-        yield from (product.wrong_target if is_written else product.wrong_source)(options, own)
+                diagnostic = error.diagnostics[0]
+                yield Wrong(diagnostic.code, "table", diagnostic.message, diagnostic.remediation)
+        yield from (product.wrong_target if is_written else product.wrong_source)(options, joint_options)
 
     @classmethod
     def refuses_write(cls, options: Mapping[str, Any], strategy: WriteStrategy) -> str | None:
@@ -235,8 +235,8 @@ class JdbcCatalog(
     ) -> DatabaseTransaction:
         """Begin a version, whose rows are staged in tables of its own beside the table."""
         begun = self._published.begin(table)
-        place = replace(begun.place, swaps=options.get(REPLACE_BY) == SWAP)
-        return DatabaseTransaction(self._published, table, replace(begun, place=place), session)
+        destination = replace(begun.destination, swaps=options.get(REPLACE_BY) == SWAP)
+        return DatabaseTransaction(self._published, table, replace(begun, destination=destination), session)
 
     def check_batch(self, table: str, plan: WritePlan, columns: Schema, is_partitioned: bool) -> None:
         """Compare the columns with those of the table, as a run does."""

@@ -188,11 +188,11 @@ def _partitions(partitions: Partitions | None) -> Iterator[Line]:
 
 def _defaults(joints: Sequence[CompiledJoint]) -> list[str]:
     """Return which keys of a group's joints come from rivet.yaml, a text for each place."""
-    found: dict[str, list[str]] = {}
+    locations: dict[str, list[str]] = {}
     for joint in joints:
-        for key, place in joint.defaults.items():
-            found.setdefault(f"{key} from {place}", []).append(joint.name)
-    return [f"{text}: {', '.join(names)}" for text, names in found.items()]
+        for key, location in joint.defaults.items():
+            locations.setdefault(f"{key} from {location}", []).append(joint.name)
+    return [f"{text}: {', '.join(names)}" for text, names in locations.items()]
 
 
 def _incremental(joint: str, later: Incremental) -> str:

@@ -133,8 +133,8 @@ class RivetGroupRun:
             first_try = run_identity(context.run, context.instance, group_step_name(project, self.joints))
             identity = "/".join([first_try, group.name, *([str(window)] if window else [])])
             result = run_group(runtime, group.name, selected, identity, self.given, unjudged, window, full_refresh)
-            if (own := staged_table(group.exit, result)) is not None:
-                keep_staged(context.op_execution_context, runtime, [own])
+            if (exit_table := staged_table(group.exit, result)) is not None:
+                keep_staged(context.op_execution_context, runtime, [exit_table])
         yield from _check_results(context, project, result.checks)
         if not result.gate_failed:
             if group.exit in keys:

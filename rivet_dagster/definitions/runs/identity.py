@@ -127,11 +127,11 @@ def enter_full_refresh(
 def _keys(run: dg.DagsterRun, instance: dg.DagsterInstance) -> Iterator[dg.AssetKey | None]:
     """Yield the assets that the run is to refresh, and those that it has refreshed before, as the run it continues."""
     kind: dg.DagsterEventType = dg.DagsterEventType.ASSET_MATERIALIZATION_PLANNED
-    found: dg.DagsterRun | None = run
-    while found is not None and is_full_refresh(found, instance):
-        records = instance.all_logs(found.run_id, of_type=kind)
+    current: dg.DagsterRun | None = run
+    while current is not None and is_full_refresh(current, instance):
+        records = instance.all_logs(current.run_id, of_type=kind)
         yield from (record.dagster_event.asset_key for record in records if record.dagster_event)
-        kind, found = dg.DagsterEventType.ASSET_MATERIALIZATION, continued_run(found, instance)
+        kind, current = dg.DagsterEventType.ASSET_MATERIALIZATION, continued_run(current, instance)
 
 
 ENVIRONMENT = "rivet/environment"
@@ -150,8 +150,8 @@ def environment_metadata(environment: str | None) -> dict[str, Any]:
 
 def environment_of(materialization: dg.AssetMaterialization) -> str | None:
     """Return the environment in which an asset was materialized; None for the base."""
-    found = materialization.metadata.get(ENVIRONMENT)
-    return None if found is None else str(found.value)
+    environment = materialization.metadata.get(ENVIRONMENT)
+    return None if environment is None else str(environment.value)
 
 
 def mark_run(project: RivetProject, run: dg.DagsterRun, instance: dg.DagsterInstance) -> None:

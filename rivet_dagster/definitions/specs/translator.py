@@ -153,10 +153,10 @@ def _kinds(joint: CompiledJoint, assembly: CompiledAssembly) -> set[str]:
 def _metadata(joint: CompiledJoint, assembly: CompiledAssembly, project_dir: Path) -> Mapping[str, Any]:
     group = assembly.group(joint.group)
     metadata: dict[str, Any] = {"rivet/joint": joint.name, "rivet/fused_group": joint.group}
-    own = _own_sql(joint)
+    texts = _own_sql(joint)
     fused = {"rivet/fused_sql": group.sql, "rivet/fused_sql_incremental": group.sql_incremental}
-    for key, sql in {**own, **fused}.items():
-        if sql is not None and (key in own or len(sql) <= FUSED_SQL_LIMIT or joint.name == group.exit):
+    for key, sql in {**texts, **fused}.items():
+        if sql is not None and (key in texts or len(sql) <= FUSED_SQL_LIMIT or joint.name == group.exit):
             metadata[key] = sql_markdown(sql)
     if joint.schema is not None:
         metadata["dagster/column_schema"] = column_schema(joint.schema, enforced(joint, assembly.target(joint.name)))

@@ -70,23 +70,23 @@ _CHOOSE = (
 _LATE = "MariaDB does not tell which transactions are open, so that rows that are committed late could be missed"
 
 
-def _wrong_source(options: Mapping[str, Any], own: Mapping[str, Any]) -> Iterator[Wrong]:
-    yield from wrong_source(own)
-    yield from wrong_casts(own.get("casts"))
+def _wrong_source(options: Mapping[str, Any], joint_options: Mapping[str, Any]) -> Iterator[Wrong]:
+    yield from wrong_source(joint_options)
+    yield from wrong_casts(joint_options.get("casts"))
     if READS not in options:
         message = "MariaDB shares no snapshot between the queries of a run, and its catalog does not say how it reads"
         yield Wrong("RVT-204", "catalog", message, _CHOOSE)
-    if str(own.get("partitions", 1)) != "1" and not is_unexpanded(own.get("partitions")):
+    if str(joint_options.get("partitions", 1)) != "1" and not is_unexpanded(joint_options.get("partitions")):
         message = f"`partitions` cannot be more than 1: {_ONE}"
         yield Wrong("RVT-204", "options.partitions", message, "Leave `partitions` and `partition_by` out.")
-    if "changed_at" in own:
+    if "changed_at" in joint_options:
         remedy = "Leave it out: then a row may be missed whose transaction takes longer than another."
         yield Wrong("RVT-204", "options.changed_at", f"`changed_at` cannot be used: {_LATE}", remedy)
 
 
-def _wrong_target(options: Mapping[str, Any], own: Mapping[str, Any]) -> Iterator[Wrong]:
-    yield from wrong_target(own)
-    if REPLACE_BY in own:
+def _wrong_target(options: Mapping[str, Any], joint_options: Mapping[str, Any]) -> Iterator[Wrong]:
+    yield from wrong_target(joint_options)
+    if REPLACE_BY in joint_options:
         message = (
             f"`{REPLACE_BY}` cannot be used: MariaDB commits a RENAME TABLE at once, and what the run has published "
             "could not be recorded in the same transaction"

@@ -61,9 +61,9 @@ def lookup_table(connection: Connection, name: Name) -> str | None:
 
 def find_table(connection: Connection, name: Name) -> str:
     """Return what the table or view of that schema and name is. Raises RVT-403 if there is none."""
-    found = lookup_table(connection, name)
-    if found is not None:
-        return found
+    kind = lookup_table(connection, name)
+    if kind is not None:
+        return kind
     schema, table = name
     known = [other for of_schema, other in list_tables(connection) if of_schema == schema]
     hint = nearest(table, known) if known else ": its schema has none that this user may read"
@@ -95,10 +95,10 @@ class MariaReader(Reader):
 
     def table(self, connection: Connection, table: str, options: Mapping[str, Any]) -> JdbcTable:
         """Return the relation of a table. Raises RVT-204, RVT-403."""
-        own, name = SourceOptions.of(options), self.resolve(table)
-        _, readable, unreadable = read_table(connection, name, own)
+        source, name = SourceOptions.of(options), self.resolve(table)
+        _, readable, unreadable = read_table(connection, name, source)
         query = table_query(name, [column.selected for column in readable], DIALECT)
-        return self._relation(query, readable, own.fetch_size, unreadable)
+        return self._relation(query, readable, source.fetch_size, unreadable)
 
     def data_version(self, connection: Connection, name: Name, version_by: str | None) -> str:
         """Return a text that changes when the data of a table changes, or its columns.
@@ -114,13 +114,13 @@ class MariaReader(Reader):
                 message = f"{'.'.join(name)} has no column '{version_by}', which `version_by` names"
                 raise RivetError("RVT-403", message, remediation=_REMEDY)
             query = greatest_value(name, version_by, known[version_by].is_loose, DIALECT)
-            found = connection.execute(query).fetchone() or ()
+            changed = connection.execute(query).fetchone() or ()
         elif kind == VIEW:
             message = f"{'.'.join(name)} is a view: the database does not know when its rows have changed"
             raise RivetError("RVT-403", message, remediation=_REMEDY)
         else:
-            found = connection.execute(_COUNTED, name).fetchone() or ()
-        return "-".join("" if value is None else str(value) for value in (*found, *columns))
+            changed = connection.execute(_COUNTED, name).fetchone() or ()
+        return "-".join("" if value is None else str(value) for value in (*changed, *columns))
 
     def tables(self, connection: Connection) -> list[tuple[str, str]]:
         """Return schema and name of the tables and views that the user may read, in order."""
@@ -164,12 +164,12 @@ class MariaReader(Reader):
 
 
 def read_table(
-    connection: Connection, name: Name, own: SourceOptions
+    connection: Connection, name: Name, source: SourceOptions
 ) -> tuple[list[Column], list[ReadColumn], dict[str, Unreadable]]:
     """Return the columns of a table, how those are read that can be, and why the others cannot. Raises RVT-403."""
     find_table(connection, name)
     columns = table_columns(connection, name)
-    return (columns, *read_columns(columns, own.casts, ".".join(name)))
+    return (columns, *read_columns(columns, source.casts, ".".join(name)))
 
 
 def _escaped(name: str) -> str:

@@ -72,23 +72,23 @@ GROUP BY i.indexrelid
 
 def describe_target(connection: Connection, name: Name) -> TargetTable | None:
     """Return the table; None if there is none. Raises RVT-404 for a view, and what else has no rows of its own."""
-    found = lookup_table(connection, name)
-    if found is None:
+    table = lookup_table(connection, name)
+    if table is None:
         return None
-    if found.kind not in ("r", "p"):
-        raise nothing_is_published_to(found)
-    columns, readable, unreadable = read_table(connection, found, SourceOptions())
+    if table.kind not in ("r", "p"):
+        raise nothing_is_published_to(table)
+    columns, readable, unreadable = read_table(connection, table, SourceOptions())
     types = {column.selected.name: column.spark_type for column in readable}
-    filled = {row[0] for row in connection.execute(_FILLED, {"table": found.number})}
+    filled = {row[0] for row in connection.execute(_FILLED, {"table": table.number})}
     known = {
         column.name: TargetColumn(_written_column(column), types.get(column.name), unreadable.get(column.name))
         for column in columns
         if column.name not in filled
     }
     # Of a table with partitions the database does not tell which rows an upsert has inserted.
-    plain = found.kind == "r"
-    unique = [row[0] for row in connection.execute(_UNIQUE, {"table": found.number})] if plain else []
-    return TargetTable(found.parts, known, frozenset(frozenset(names) for names in unique))
+    plain = table.kind == "r"
+    unique = [row[0] for row in connection.execute(_UNIQUE, {"table": table.number})] if plain else []
+    return TargetTable(table.parts, known, frozenset(frozenset(names) for names in unique))
 
 
 def database_type(spark_type: str) -> str | None:
@@ -166,10 +166,10 @@ def swap_tables(connection: Connection, target: Name, rows: Name) -> None:
 
 def _index_names(connection: Connection, table: str) -> dict[str, list[str]]:
     """Return the names of a table's indexes by their definition."""
-    found: dict[str, list[str]] = {}
+    names_by_definition: dict[str, list[str]] = {}
     for definition, name in connection.execute(_INDEX_NAMES, (table,)):
-        found.setdefault(definition, []).append(name)
-    return found
+        names_by_definition.setdefault(definition, []).append(name)
+    return names_by_definition
 
 
 _LIMIT = f"SET LOCAL lock_timeout = '{LOCK_SECONDS}s'"

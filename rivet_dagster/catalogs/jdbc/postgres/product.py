@@ -121,9 +121,9 @@ def _snapshots(subject: str, database: PostgresDatabase, connection: Connection)
 _SCHEMA = "public"
 
 
-def _wrong_source(options: Mapping[str, Any], own: Mapping[str, Any]) -> Iterator[Wrong]:
-    yield from wrong_source(own)
-    yield from wrong_casts(own.get("casts"))
+def _wrong_source(options: Mapping[str, Any], joint_options: Mapping[str, Any]) -> Iterator[Wrong]:
+    yield from wrong_source(joint_options)
+    yield from wrong_casts(joint_options.get("casts"))
 
 
 POSTGRESQL = Product(
@@ -137,6 +137,6 @@ POSTGRESQL = Product(
     snapshot=lambda reader, tables, connections, _: PostgresSnapshot(reader, tables, connections),  # type: ignore[arg-type]
     examine=examine,  # type: ignore[arg-type]
     wrong_source=_wrong_source,
-    wrong_target=lambda _, own: wrong_target(own),
+    wrong_target=lambda _, joint_options: wrong_target(joint_options),
     refuses=lambda _: None,
 )

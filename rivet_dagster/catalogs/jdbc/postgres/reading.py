@@ -84,9 +84,9 @@ def share_rows(
 
 def _bounds(connection: Connection, table: Table, column: Column, parts: int) -> list[str] | None:
     """Return the values between the parts as texts, fewer where they repeat; None if nothing is known about them."""
-    found = connection.execute(_HISTOGRAM, (table.schema, table.name, column.name)).fetchone()
-    if found is not None:
-        histogram: list[str] = found[0]
+    row = connection.execute(_HISTOGRAM, (table.schema, table.name, column.name)).fetchone()
+    if row is not None:
+        histogram: list[str] = row[0]
         return quantile(histogram, parts)
     kind = _KINDS.get(column.base)
     return None if kind is None else _steps(connection, table, column, kind, parts)
@@ -152,8 +152,8 @@ class PostgresReader(Reader):
     def columns(self, table: str, options: Mapping[str, Any]) -> tuple[Mapping[str, str | None], dict[str, Unreadable]]:
         """Return Spark's types of the columns that can be read, and the others. Raises RVT-403."""
         with self.database.connect(f"the table {table}") as connection:
-            found = find_table(connection, self.resolve(table))
-            _, readable, unreadable = read_table(connection, found, SourceOptions.of(options))
+            described = find_table(connection, self.resolve(table))
+            _, readable, unreadable = read_table(connection, described, SourceOptions.of(options))
         return {column.selected.name: column.spark_type for column in readable}, unreadable
 
     def table(self, connection: Connection, table: str, options: Mapping[str, Any]) -> JdbcTable:
@@ -182,27 +182,27 @@ class PostgresReader(Reader):
         Without a snapshot each query has its own. Rows that were changed at the time ``before`` or later are left out.
         Raises RVT-204, RVT-403.
         """
-        own = SourceOptions.of(options)
-        found = find_table(connection, self.resolve(table))
-        columns, readable, unreadable = read_table(connection, found, own)
-        shares = share_rows(connection, found, columns, own.partition_by, min(own.partitions, parts))
+        source = SourceOptions.of(options)
+        described = find_table(connection, self.resolve(table))
+        columns, readable, unreadable = read_table(connection, described, source)
+        shares = share_rows(connection, described, columns, source.partition_by, min(source.partitions, parts))
         by = shares or _ONE
         selected = [column.selected for column in readable]
         below = None
-        if before is not None and own.changed_at is not None:
-            below = Below(own.changed_at, before, _of_time(found, columns, own.changed_at))
-        query = table_query(found.parts, selected, DIALECT, by.by or None, below)
-        return self._relation(connection, query, by, own.fetch_size, unreadable, snapshot)
+        if before is not None and source.changed_at is not None:
+            below = Below(source.changed_at, before, _of_time(described, columns, source.changed_at))
+        query = table_query(described.parts, selected, DIALECT, by.by or None, below)
+        return self._relation(connection, query, by, source.fetch_size, unreadable, snapshot)
 
     def current_rows(self, connection: Connection, name: Name, check: str, otherwise: str) -> JdbcTable:
         """Return the relation of a table's rows, as long as the one value of the query ``check`` is true.
 
         Afterwards reading raises an error with the text ``otherwise``. Raises RVT-403.
         """
-        found = find_table(connection, name)
-        _, readable, unreadable = read_table(connection, found, SourceOptions())
+        described = find_table(connection, name)
+        _, readable, unreadable = read_table(connection, described, SourceOptions())
         guard = is_true(check, otherwise, "boolean", DIALECT)
-        query = table_query(found.parts, [column.selected for column in readable], DIALECT, only_if=guard)
+        query = table_query(described.parts, [column.selected for column in readable], DIALECT, only_if=guard)
         return self._relation(connection, query, _ONE, FETCHED, unreadable)
 
     def staged_rows(
@@ -212,12 +212,12 @@ class PostgresReader(Reader):
 
         Of a ``query`` with these columns instead, if there is one. The rows must not change. Raises RVT-403.
         """
-        found = find_table(connection, name)
-        _, readable, unreadable = read_table(connection, found, SourceOptions())
+        described = find_table(connection, name)
+        _, readable, unreadable = read_table(connection, described, SourceOptions())
         selected = [column.selected for column in readable if column.selected.name != without]
-        shares = share_rows(connection, found, [], None, parts) if query is None and parts > 1 else None
+        shares = share_rows(connection, described, [], None, parts) if query is None and parts > 1 else None
         by = shares or _ONE
-        rows = table_query(found.parts if query is None else query, selected, DIALECT, by.by or None)
+        rows = table_query(described.parts if query is None else query, selected, DIALECT, by.by or None)
         return self._relation(connection, rows, by, FETCHED, unreadable)
 
     def _relation(
@@ -255,12 +255,12 @@ _ONE = Shares("", ())
 
 
 def read_table(
-    connection: Connection, table: Table, own: SourceOptions
+    connection: Connection, table: Table, source: SourceOptions
 ) -> tuple[list[Column], list[ReadColumn], dict[str, Unreadable]]:
     """Return the columns of a table, how those are read that can be, and why the others cannot. Raises RVT-403."""
     columns = table_columns(connection, table.number)
     digits = _money_digits(connection) if any(column.base == "money" for column in columns) else 0
-    return (columns, *read_columns(columns, own.casts, str(table), digits))
+    return (columns, *read_columns(columns, source.casts, str(table), digits))
 
 
 def _of_time(table: Table, columns: list[Column], name: str) -> str:

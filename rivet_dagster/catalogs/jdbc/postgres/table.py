@@ -57,9 +57,9 @@ def lookup_table(connection: Connection, name: tuple[str, str]) -> Table | None:
 
 def find_table(connection: Connection, name: tuple[str, str]) -> Table:
     """Return the table or view of that schema and name. Raises RVT-403 if there is none."""
-    found = lookup_table(connection, name)
-    if found is not None:
-        return found
+    described = lookup_table(connection, name)
+    if described is not None:
+        return described
     schema, table = name
     known = [other for of_schema, other in list_tables(connection) if of_schema == schema]
     hint = nearest(table, known) if known else ": its schema has none that this user may read"
