@@ -34,8 +34,7 @@ from rivet_dagster.compiler.plan import CompiledAssembly, CompiledJoint
 from rivet_dagster.compiler.plan_json import fingerprint
 from rivet_dagster.definitions.assets.groups import RivetGroupRun
 from rivet_dagster.definitions.assets.rivet_assets import StepSettings
-from rivet_dagster.definitions.block import refuse_problems
-from rivet_dagster.definitions.load import GENERATED, build_definitions
+from rivet_dagster.definitions.load import GENERATED, build_definitions, refuse_problems
 from rivet_dagster.definitions.project import RivetProject
 from rivet_dagster.definitions.specs.translator import DagsterRivetTranslator, TranslationContext
 from rivet_dagster.errors import RivetError

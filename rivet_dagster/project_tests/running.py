@@ -20,9 +20,8 @@ from rivet_dagster.execution.quality.row_errors import errors_result, is_errors_
 from rivet_dagster.execution.quality.verdicts import judge
 from rivet_dagster.execution.results import CheckResult, RowErrorCounts
 from rivet_dagster.model.profile import EngineSpec
-from rivet_dagster.project_tests.batches import SmallQuery, check_interrupt, compute_batches
 from rivet_dagster.project_tests.comparing import compare
-from rivet_dagster.project_tests.computation import Computation, query_of
+from rivet_dagster.project_tests.computation import Computation, SmallQuery, check_interrupt, compute_batches, query_of
 from rivet_dagster.project_tests.declared import ERROR, FAILED, PASSED, WARNED, ProjectTest
 from rivet_dagster.project_tests.prepared import Prepared, prepare
 from rivet_dagster.project_tests.results import NO_DIFFERENCE, Difference, TestResult

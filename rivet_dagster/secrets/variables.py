@@ -10,8 +10,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from rivet_dagster.secrets.names import names_secret
-from rivet_dagster.secrets.redaction import MASK, remember, secrets_in, without_shapes
+from rivet_dagster.secrets.redaction import MASK, names_secret, remember, secrets_in, without_shapes
 
 Path = tuple[str, ...]
 """The keys that lead to a value, beginning with the option's."""

@@ -25,7 +25,7 @@ from rivet_dagster.dbt.translation.annotations import (
 from rivet_dagster.dbt.translation.data_tests import MovedTest
 from rivet_dagster.dbt.translation.macros import DBT, MacroScope
 from rivet_dagster.dbt.translation.translator import Translator
-from rivet_dagster.secrets.names import names_secret
+from rivet_dagster.secrets.redaction import names_secret
 
 FOLDERS = ("sources", "joints", "sinks")
 

@@ -4,30 +4,23 @@
 that it carries out write plans by running ``rivet_dagster.testing.catalog.CatalogConformance``, which covers all cases.
 """
 
-from rivet_dagster.testing.plan_cases import (
-    appending,
-    beginnings,
-    columns,
-    histories,
-    replacing,
-    upserts,
-)
+from rivet_dagster.testing.plan_cases import batches, beginnings, columns, histories, upserts
 from rivet_dagster.testing.plan_cases.case import PlanCase, Refusal
 from rivet_dagster.testing.plan_cases.runs import HISTORIES
 
 CASES: tuple[PlanCase, ...] = (
     *beginnings.CASES,
-    *replacing.CASES,
-    *appending.CASES,
+    *batches.REPLACE_CASES,
+    *batches.APPEND_CASES,
     *upserts.CASES,
-    *replacing.PARTITION_CASES,
+    *batches.PARTITION_CASES,
     *columns.CASES,
     *histories.CASES,
     *beginnings.REFRESH_CASES,
 )
 
 REFUSALS: tuple[Refusal, ...] = (
-    *appending.REFUSALS,
+    *batches.APPEND_REFUSALS,
     *upserts.REFUSALS,
     *columns.REFUSALS,
     *histories.REFUSALS,

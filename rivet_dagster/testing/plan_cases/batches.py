@@ -1,6 +1,7 @@
-"""ReplaceAll, ReplacePartitions and DeleteInsert: the batch replaces all rows, or those with its values.
+"""Plans by which all rows of the batch are in the table after the write: added to others, or in their place.
 
-The counts are the rows of the batch, and of the table before or of those with values that occur in the batch.
+``Append`` adds them, ``AppendNewer`` those with a greater watermark than the table's. ``ReplaceAll`` replaces all rows,
+``ReplacePartitions`` and ``DeleteInsert`` those with values that occur in the batch.
 """
 
 from __future__ import annotations
@@ -8,10 +9,10 @@ from __future__ import annotations
 import math
 from datetime import date
 
-from rivet_dagster.model.write_plan import DeleteInsert, ReplaceAll, ReplacePartitions, WritePlan
-from rivet_dagster.testing.plan_cases.case import BEFORE, PlanCase
+from rivet_dagster.model.write_plan import Append, AppendNewer, DeleteInsert, ReplaceAll, ReplacePartitions, WritePlan
+from rivet_dagster.testing.plan_cases.case import BEFORE, PlanCase, Refusal
 
-CASES = (
+REPLACE_CASES = (
     PlanCase(
         "replace: the table becomes the batch, each row as often as it occurs there",
         ReplaceAll(),
@@ -124,5 +125,76 @@ PARTITION_CASES = (
         batch=[(-0.0, 4), (math.nan, 5)],
         after=[(0.0, 4), (1.5, 2), (math.nan, 5)],
         counts=(2, 0, 2),
+    ),
+)
+
+
+DATED = "id BIGINT, seen_on DATE"
+MONDAY, TUESDAY, FRIDAY = date(2024, 1, 1), date(2024, 1, 2), date(2024, 1, 5)
+
+APPEND_CASES = (
+    PlanCase(
+        "append: all rows are added, equal ones too",
+        Append(),
+        before=BEFORE,
+        batch=[(1, "a", 1), (9, "c", 9), (9, "c", 9)],
+        after=[*BEFORE, (1, "a", 1), (9, "c", 9), (9, "c", 9)],
+        counts=(3, 0, 0),
+    ),
+    PlanCase(
+        "append: columns go by name, in any order and letter case",
+        Append(),
+        before=BEFORE,
+        batch_columns="N BIGINT, Id BIGINT, DAY STRING",
+        batch=[(9, 1, "c")],
+        after=[*BEFORE, (1, "c", 9)],
+        counts=(1, 0, 0),
+    ),
+    PlanCase(
+        "append newer: newer is greater than all of the table, not as great",
+        AppendNewer(column="SEEN_ON"),
+        columns=DATED,
+        before=[(1, MONDAY), (2, TUESDAY), (3, None)],
+        batch=[(4, MONDAY), (5, TUESDAY), (6, FRIDAY), (6, FRIDAY)],
+        after=[(1, MONDAY), (2, TUESDAY), (3, None), (6, FRIDAY), (6, FRIDAY)],
+        counts=(2, 0, 0),
+    ),
+    PlanCase(
+        "append newer: the same batch again adds nothing",
+        AppendNewer(column="n"),
+        before=BEFORE,
+        batch=BEFORE,
+        after=BEFORE,
+        counts=(0, 0, 0),
+    ),
+    PlanCase(
+        "append newer: a table without a watermark takes all rows",
+        AppendNewer(column="seen_on"),
+        columns=DATED,
+        before=[(1, None)],
+        batch=[(2, MONDAY)],
+        after=[(1, None), (2, MONDAY)],
+        counts=(1, 0, 0),
+    ),
+)
+
+APPEND_REFUSALS = (
+    Refusal(
+        "append newer: a row without a watermark",
+        AppendNewer(column="seen_on"),
+        columns=DATED,
+        before=[(1, MONDAY)],
+        batch=[(2, FRIDAY), (3, None)],
+        code="RVT-516",
+        named=("1 rows", "seen_on"),
+    ),
+    Refusal(
+        "append newer: a row without a watermark in the first batch",
+        AppendNewer(column="seen_on"),
+        columns=DATED,
+        before=None,
+        batch=[(2, FRIDAY), (3, None)],
+        code="RVT-516",
+        named=("1 rows", "seen_on"),
     ),
 )
