@@ -1,7 +1,4 @@
-"""The difference of an environment as text for a terminal, with the sentences that Markdown shares.
-
-The difference of an environment as GitHub's Markdown, for a comment on a pull request.
-"""
+"""The difference of an environment as text for a terminal, and as GitHub's Markdown for a comment on a pull request."""
 
 from __future__ import annotations
 

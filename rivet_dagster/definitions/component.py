@@ -1,8 +1,6 @@
-"""RivetProjectComponent: the component with which ``dg`` loads a project's definitions.
+"""RivetProjectComponent: the component with which ``dg`` scaffolds, and loads, a project's definitions.
 
-The scaffolder behind ``dg scaffold defs rivet_dagster.RivetProjectComponent``.
-
-The compiled plan as the state of a component.
+Its state is the compiled plan.
 """
 
 # No `from __future__ import annotations` here: Dagster reads the annotations of the attributes.

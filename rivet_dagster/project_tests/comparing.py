@@ -1,6 +1,6 @@
-"""The comparison of a target's rows with the expected ones.
+"""The comparison of a target's rows with the expected ones, as multisets.
 
-Matching of two multisets of rows, and pairs of a missing and an unexpected row that are nearly the same.
+Of those that differ, pairs of a missing and an unexpected row that are nearly the same are found.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Tests as data: what each document declares, with the mistakes that are in it.
 
-Mappings of YAML that know the file and line of each key, also after one test has taken over keys of another.
+Mappings know the file and line of each key, also after one test has taken over keys of another.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""The documents of the test files of a project, each of them one test.
-
-``extends``: a test takes over the keys of another one.
-"""
+"""The documents of the test files of a project, each of them one test, which may take over the keys of another one."""
 
 from __future__ import annotations
 

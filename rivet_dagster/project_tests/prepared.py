@@ -1,6 +1,6 @@
 """A test and the plan together: what is given, what is computed, and from which text.
 
-What a run binds in a test: its start and partitions, and for ``incremental`` the watermark and the target.
+For that the test binds what a run does: its start and partitions, and for ``incremental`` the watermark and the target.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""The command that materializes: ``run``.
-
-The command that runs the project's tests: ``test``.
-"""
+"""The commands that compute rows: ``run``, ``show`` and ``test``."""
 
 from __future__ import annotations
 

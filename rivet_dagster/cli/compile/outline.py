@@ -1,7 +1,4 @@
-"""The outline of a plan: waves, their groups, and lines about each group, for text and for a tree alike.
-
-Rendering of the plan as plain text, for files, pipes and terminals without colours.
-"""
+"""The outline of a plan: waves, their groups, and lines about each group, for a tree and for plain text alike."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""The Dagster run of ``rivet-dagster run``, in this process.
-
-The events of a Dagster run, shown on a screen as they come.
-"""
+"""The Dagster run of ``rivet-dagster run``, in this process, whose events are shown on a screen as they come."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""The run of a fused group in a Dagster step, which yields the events of the step.
-
-The events of error tables: assets that the step of the table beside them materializes.
-"""
+"""The run of a fused group in a Dagster step, which yields the events of its table and of the error table beside it."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """@rivet_assets: each fused group as a multi-asset whose step runs the user's function, and sources as assets.
 
-The joints of a project as asset specs, for assets that something else materializes.
+For assets that something else materializes there are the joints' specs alone.
 """
 
 # No `from __future__ import annotations` here: Dagster reads the annotation of a step's context as a class.

@@ -1,6 +1,6 @@
-"""The IO manager, by which any Dagster asset can read joints, and joints can read external assets.
+"""The resources of a project for its steps and the readers of its joints: its engines and its IO manager.
 
-The resources of a project for its steps and the readers of its joints: its engines and its IO manager.
+By the IO manager any Dagster asset can read joints, and joints can read external assets.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""What Dagster's event log tells about a stored joint: its data version, and whether it has been read since.
-
-What a run has staged, according to the materializations in Dagster's event log.
-"""
+"""What Dagster's event log tells: the data version of a stored joint, and what a run has staged."""
 
 from __future__ import annotations
 

@@ -1,12 +1,7 @@
-"""The identity under which a step publishes, and the names of steps.
+"""The identity of a run as its steps see it: the names of steps, and the identity under which each publishes.
 
-Runs that continue another one: they execute again what that has not done.
-
-The tag by which a run asks for a full refresh, and the metadata of what it materializes.
-
-The groups of a full refresh, by which a step sees whether that would lose rows.
-
-The environment of a run: its tag, its metadata, and what a step does before it works in one.
+A run may continue another one, whose undone steps it executes. Its tags say whether it is a full refresh, of which each
+step sees the groups, and in which environment it works.
 """
 
 from __future__ import annotations

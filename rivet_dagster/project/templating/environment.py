@@ -23,19 +23,19 @@ from rivet_dagster.project.templating.functions import (
     limit_tests,
 )
 from rivet_dagster.project.templating.limits import DEEPEST, LARGEST, OPERATIONS_OF_A_CALL
-from rivet_dagster.project.templating.rendering_state import RenderingState
-from rivet_dagster.project.templating.traced import TracedText, join_texts
-from rivet_dagster.project.templating.tree import WRITTEN
-from rivet_dagster.project.templating.values import (
+from rivet_dagster.project.templating.rendering_state import (
     Bound,
     Function,
     Hook,
     MacroOfFile,
+    RenderingState,
     Returned,
     describe,
     format_value,
     text_of,
 )
+from rivet_dagster.project.templating.traced import TracedText, join_texts
+from rivet_dagster.project.templating.tree import WRITTEN
 from rivet_dagster.project.templating.words import Meaning, TemplateError
 
 _OF_A_LOOP = ("_loop_vars", "_block_vars")

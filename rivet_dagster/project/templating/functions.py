@@ -18,9 +18,8 @@ from jinja2.runtime import Context
 
 from rivet_dagster.errors import nearest
 from rivet_dagster.project.templating.limits import WIDEST, Limits, check_widths
-from rivet_dagster.project.templating.rendering_state import RenderingState
+from rivet_dagster.project.templating.rendering_state import Bound, Function, RenderingState, Returned, text_of
 from rivet_dagster.project.templating.traced import trace_change
-from rivet_dagster.project.templating.values import Bound, Function, Returned, text_of
 from rivet_dagster.project.templating.words import (
     CONDITIONS,
     OF_A_JOINT,
