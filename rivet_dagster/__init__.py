@@ -13,10 +13,10 @@ if TYPE_CHECKING:
     from rivet_dagster.definitions.assets.rivet_assets import build_rivet_asset_specs, rivet_assets
     from rivet_dagster.definitions.automation import automation_condition
     from rivet_dagster.definitions.component import RivetProjectComponent
-    from rivet_dagster.definitions.executors.rivet_executor import rivet_executor
     from rivet_dagster.definitions.load import load_definitions
     from rivet_dagster.definitions.project import RivetProject
     from rivet_dagster.definitions.resources.io_manager import rivet_resources
+    from rivet_dagster.definitions.resources.rivet_executor import rivet_executor
     from rivet_dagster.definitions.schedules import build_observation_schedule, build_schedule_from_rivet_selection
     from rivet_dagster.definitions.sensors.after_success import build_after_success_sensor
     from rivet_dagster.definitions.sensors.files import build_files_sensor
@@ -50,7 +50,7 @@ _HOMES = {
     "compile_directory": "rivet_dagster.loading",
     "load_definitions": "rivet_dagster.definitions.load",
     "rivet_assets": "rivet_dagster.definitions.assets.rivet_assets",
-    "rivet_executor": "rivet_dagster.definitions.executors.rivet_executor",
+    "rivet_executor": "rivet_dagster.definitions.resources.rivet_executor",
     "rivet_resources": "rivet_dagster.definitions.resources.io_manager",
 }
 

@@ -68,7 +68,7 @@ class _Project:
 
     @property
     def files(self) -> set[str]:
-        return {test.place.file for test in self.tests}
+        return {test.location.file for test in self.tests}
 
     def result(self, test: ProjectTest, alone: bool) -> TestResult:
         """Return the test's result; unless ``alone``, those of all wanted tests are computed with the first one."""
@@ -99,7 +99,7 @@ class _TestFile(pytest.File):
 
     def collect(self) -> Iterable[pytest.Item]:
         for test in self._project.tests:
-            if test.place.file == self._relative:
+            if test.location.file == self._relative:
                 yield ProjectTestItem.from_parent(self, name=test.name, declared=test, project=self._project)
 
 
@@ -129,7 +129,7 @@ class ProjectTestItem(pytest.Item):
 
     def reportinfo(self) -> tuple[Path, int | None, str]:
         """Return where the test stands."""
-        line = self.declared.place.line
+        line = self.declared.location.line
         return self.path, None if line is None else line - 1, f"{self.path.name}: {self.name}"
 
 

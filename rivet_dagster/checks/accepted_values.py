@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 from sqlglot import exp
 
-from rivet_dagster.checks.aggregates import Bound, RowCheck
+from rivet_dagster.checks.contract import Bound, RowCheck
 from rivet_dagster.model import convert
 from rivet_dagster.model.proof import Constant, OneOf
 from rivet_dagster.sql.trees import column, parameter

@@ -14,8 +14,7 @@ from typing import ClassVar
 
 from sqlglot import exp
 
-from rivet_dagster.checks.aggregates import Bound, RowCheck, names_an_aggregate
-from rivet_dagster.checks.contract import Problem, Reading
+from rivet_dagster.checks.contract import Bound, Problem, Reading, RowCheck, names_an_aggregate
 from rivet_dagster.model import convert
 from rivet_dagster.model.proof import Compared, Constant, Every, NoNulls, OneOf, Proof
 from rivet_dagster.model.schema import Schema

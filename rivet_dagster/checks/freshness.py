@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from sqlglot import exp
 
-from rivet_dagster.checks.aggregates import AggregateCheck, Bound
+from rivet_dagster.checks.contract import AggregateCheck, Bound
 from rivet_dagster.model import convert
 from rivet_dagster.model.check_plan import BoundQuery
 from rivet_dagster.model.proof import NewestWithin

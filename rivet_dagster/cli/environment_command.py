@@ -64,14 +64,14 @@ def _runtime(root: Path, profile: str | None, name: str | None) -> Runtime:
     return Runtime(compile_for_command(root, profile).raise_errors(), root, environment=checked)
 
 
-def _list(found: tuple[ProjectEnvironment, ...], as_json: bool) -> None:
+def _list(existing: tuple[ProjectEnvironment, ...], as_json: bool) -> None:
     if as_json:
-        listed = {"success": True, "environments": [environment.to_dict() for environment in found]}
+        listed = {"success": True, "environments": [environment.to_dict() for environment in existing]}
         print(json.dumps(listed, indent=2))
         return
-    if not found:
+    if not existing:
         print("there are no environments")
-    for one in found:
+    for one in existing:
         state = "  being merged" if one.merging else ""
         count = f"{len(one.tables)} table{'' if len(one.tables) == 1 else 's'}"
         print(f"{one.name}  {count}  created {one.created_at}  used {one.used_at}  profile {one.profile}{state}")

@@ -39,7 +39,7 @@ def report_text(report: Report, target: Path) -> Iterator[str]:
     for title, entries in (("models", report.models), ("tests", report.tests), ("others", report.others)):
         if entries:
             yield click.style(f"{title}: {_counted(entries)}", bold=True)
-            yield from _told(entries)
+            yield from _entry_lines(entries)
             yield ""
     where = str(target)
     yield f"next: `rivet-dagster compile -p {where}`, `rivet-dagster run -p {where}`"
@@ -50,7 +50,7 @@ def _counted(entries: Sequence[ReportEntry]) -> str:
     return ", ".join(f"{counts[status]} {title}" for status, (title, _) in _TITLES.items() if counts[status])
 
 
-def _told(entries: Sequence[ReportEntry]) -> Iterator[str]:
+def _entry_lines(entries: Sequence[ReportEntry]) -> Iterator[str]:
     """Yield the entries of each status; of what is unchanged the names alone."""
     for status, (title, color) in _TITLES.items():
         same = [entry for entry in entries if entry.status == status]
@@ -62,7 +62,7 @@ def _told(entries: Sequence[ReportEntry]) -> Iterator[str]:
         if plain:
             yield f"    {', '.join(plain)}"
         for entry in notes:
-            yield f"    {_name(entry)}  {_shown(str(entry.place))}"
+            yield f"    {_name(entry)}  {_shown(str(entry.location))}"
             yield from (f"      {_shown(reason)}" for reason in entry.reasons)
 
 

@@ -10,16 +10,21 @@ from itertools import pairwise
 
 import click
 
-from rivet_dagster.cli.commands.environments import diff, environment
-from rivet_dagster.cli.commands.machine import completion, doctor, spark
+from rivet_dagster.cli.commands.machine import PROGRAM, answer_shell, completion, doctor, spark
 from rivet_dagster.cli.commands.parameters import KnownCommands, project_options
 from rivet_dagster.cli.commands.planning import compile_, import_, init, lineage, schema
 from rivet_dagster.cli.commands.profiles import catalog, engine
 from rivet_dagster.cli.commands.running import run, show, test
-from rivet_dagster.cli.commands.storage import adopt, sweep, upkeep, versions, watermark
-from rivet_dagster.cli.completion import PROGRAM, answer_shell
-from rivet_dagster.cli.console import FAILURE, INTERRUPTED, has_colors, show_diagnostics
-from rivet_dagster.cli.stdout import discard_output, open_closed_streams, readers_are_gone
+from rivet_dagster.cli.commands.storage import adopt, diff, environment, sweep, upkeep, versions, watermark
+from rivet_dagster.cli.console import (
+    FAILURE,
+    INTERRUPTED,
+    discard_output,
+    has_colors,
+    open_closed_streams,
+    readers_are_gone,
+    show_diagnostics,
+)
 from rivet_dagster.errors import RivetError
 from rivet_dagster.secrets.redaction import redacted
 from rivet_dagster.version import __version__

@@ -15,9 +15,9 @@ from rich.text import Text
 
 from rivet_dagster.catalogs.registry import catalog_class, catalog_traits
 from rivet_dagster.cli.console import show
-from rivet_dagster.cli.doctor.command import render_finding
-from rivet_dagster.cli.doctor.places import catalog as examine_catalog
-from rivet_dagster.cli.doctor.places import engine as examine_engine
+from rivet_dagster.cli.doctor_command import catalog as examine_catalog
+from rivet_dagster.cli.doctor_command import engine as examine_engine
+from rivet_dagster.cli.doctor_command import render_finding
 from rivet_dagster.engines.registry import engine_class
 from rivet_dagster.entry_points import refuse_wrong_options
 from rivet_dagster.errors import RivetError, nearest
@@ -32,8 +32,8 @@ from rivet_dagster.project.profiles import chosen_profile
 from rivet_dagster.project.settings_file import read_settings
 from rivet_dagster.project.text_file import read_text
 from rivet_dagster.project.yaml_text import YamlError, plain, read_yaml
-from rivet_dagster.secrets.options import mask_secrets
 from rivet_dagster.secrets.redaction import MASK
+from rivet_dagster.secrets.variables import mask_secrets
 
 
 def list_catalogs(root: Path, profile: str | None, as_json: bool) -> int:

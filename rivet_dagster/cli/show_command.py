@@ -14,8 +14,7 @@ from typing import Any
 from rich.table import Table
 
 from rivet_dagster.cli.compiled import compile_for_command
-from rivet_dagster.cli.console import show
-from rivet_dagster.cli.stdout import stdout_kept_for_the_report
+from rivet_dagster.cli.console import show, stdout_kept_for_the_report
 from rivet_dagster.errors import RivetError, nearest
 from rivet_dagster.execution.runtime import Runtime
 from rivet_dagster.execution.showing import ShownRows, shown_rows

@@ -11,9 +11,8 @@ from pathlib import Path
 
 import click
 
-from rivet_dagster.cli.compiled import compile_for_command
-from rivet_dagster.cli.stdout import stdout_kept_for_the_report
-from rivet_dagster.cli.variables import command_variables
+from rivet_dagster.cli.compiled import command_variables, compile_for_command
+from rivet_dagster.cli.console import stdout_kept_for_the_report
 from rivet_dagster.errors import RivetError, nearest
 from rivet_dagster.project_tests.declared import ERROR, FAILED, PASSED
 from rivet_dagster.project_tests.parsing import read_tests, select_tests
@@ -91,7 +90,7 @@ def _below(root: Path, paths: Sequence[str]) -> list[str]:
         candidates = [Path(path), root / path]
         existing = next((candidate.resolve() for candidate in candidates if candidate.exists()), None)
         if existing is None:
-            known = sorted({test.place.file for test in read_tests(root)})
+            known = sorted({test.location.file for test in read_tests(root)})
             raise RivetError("RVT-110", f"there is no {path}{nearest(path, known)}")
         if not existing.is_relative_to(root):
             raise RivetError("RVT-110", f"{path} is not in the project {root}")

@@ -1,17 +1,22 @@
-"""``rivet-dagster upkeep``: keep the files of a project's tables in order."""
+"""``rivet-dagster upkeep`` and ``sweep``: tables kept in order, and the leftovers of dead runs removed."""
 
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from rivet_dagster.catalogs.capabilities.targets import HasTargets
+from rivet_dagster.catalogs.capabilities.upkeep import Sweeps
+from rivet_dagster.catalogs.registry import open_catalog
 from rivet_dagster.cli.compiled import compile_for_command
 from rivet_dagster.compiler.plan import CompiledAssembly
 from rivet_dagster.errors import RivetError, nearest
-from rivet_dagster.execution.clean_up import errors_of, own_tables, upkeep, upkeep_catalogs
+from rivet_dagster.execution.clean_up import errors_of, own_tables, sweep, upkeep, upkeep_catalogs
 from rivet_dagster.execution.runtime import Runtime
+from rivet_dagster.project.load import load_project
 
 _OK, _PARTIAL = 0, 2
 
@@ -25,13 +30,13 @@ def upkeep_of(root: Path, profile: str | None, catalogs: Sequence[str] = (), as_
     assembly = compile_for_command(root, profile).raise_errors()
     _refuse_unknown(catalogs, assembly)
     done = []
-    for kept in upkeep(Runtime(assembly, root), own_tables(assembly, catalogs)):
-        done.append(kept)
+    for outcome in upkeep(Runtime(assembly, root), own_tables(assembly, catalogs)):
+        done.append(outcome)
         if not as_json:
-            print(kept.text(), flush=True)
-    errors, kept_in_order = errors_of(done), [kept for kept in done if not kept.errors]
+            print(outcome.text(), flush=True)
+    errors, kept_in_order = errors_of(done), [outcome for outcome in done if not outcome.errors]
     if as_json:
-        tables = [kept.to_dict() for kept in kept_in_order]
+        tables = [outcome.to_dict() for outcome in kept_in_order]
         print(json.dumps({"success": not errors, "tables": tables, "errors": [e.to_dict() for e in errors]}, indent=2))
     else:
         print(f"{len(kept_in_order)} table{'' if len(kept_in_order) == 1 else 's'} kept in order")
@@ -49,3 +54,20 @@ def _refuse_unknown(names: Sequence[str], assembly: CompiledAssembly) -> None:
         if name not in known:
             message = f"this project has no table in a catalog '{name}' that wants upkeep{nearest(name, known)}"
             raise RivetError("RVT-110", message)
+
+
+def sweep_catalogs(root: Path, profile: str | None) -> None:
+    """Sweep every catalog, print what was removed, then raise the errors; the joints need not compile.
+
+    Catalogs that are written to and cannot sweep are named.
+    """
+    specs = load_project(root, profile).profile.catalogs
+    catalogs = [open_catalog(spec, root, os.environ) for spec in specs]
+    swept = sweep(catalogs)
+    for catalog in catalogs:
+        if isinstance(catalog, HasTargets) and not isinstance(catalog, Sweeps):
+            print(f"{catalog.name}: not swept: catalogs of the type {catalog.type} cannot", file=sys.stderr)
+    for name in swept.names:
+        print(f"removed {name}")
+    print(f"{len(swept.names)} leftover{'' if len(swept.names) == 1 else 's'} of dead runs removed")
+    swept.raise_errors()

@@ -1,4 +1,4 @@
-"""``rivet-dagster versions``: list a table's versions, and roll back, publish or drop one."""
+"""``rivet-dagster versions`` and ``adopt``: the versions of a table that is stored, or that somebody else has made."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from rivet_dagster.catalogs.capabilities import capable
-from rivet_dagster.catalogs.capabilities.targets import HasVersions, VersionTransaction
+from rivet_dagster.catalogs.capabilities.targets import Adopts, HasVersions, VersionTransaction
 from rivet_dagster.catalogs.capabilities.transaction import TableTransaction
 from rivet_dagster.cli.environment_command import runtime_of
 from rivet_dagster.compiler.plan import CompiledAssembly, CompiledJoint
@@ -134,3 +134,24 @@ def _previous(catalog: HasVersions, joint: CompiledJoint) -> str:
         reason = "no version before this one is kept" if CURRENT in states else "nothing is published"
         raise RivetError("RVT-408", f"{joint.name}: {reason}", remediation=_KEEP_MORE)
     return states[OLDER]
+
+
+def adopt_table(root: Path, profile: str | None, name: str, undo: bool = False) -> int:
+    """Take over the table of a joint, or give it up again; print what was done, and return the exit code.
+
+    Raises RVT-306, RVT-403, RVT-404, RVT-413.
+    """
+    runtime = runtime_of(root, profile, None)
+    joint = stored_joint(name, runtime.assembly)
+    assert joint.catalog is not None and joint.table is not None
+    catalog = capable(runtime.catalog_within_reach(joint.catalog), Adopts)
+    if undo:
+        known = catalog.give_up(joint.table)
+        print(f"{name}: {'its versions are forgotten; the table stays' if known else 'nothing was published'}")
+        return 0
+    published = catalog.adopt(joint.table)
+    if published is None:
+        remedy = "Run the joint: its first run makes the table."
+        raise RivetError("RVT-403", f"there is no table {catalog.uri(joint.table)}", remediation=remedy)
+    print(f"{name}: {published.uri} is version {published.version}, with {published.statistics.rows} rows")
+    return 0

@@ -20,7 +20,7 @@ from rivet_dagster.model.profile import CatalogSpec, EngineSpec, Profile
 from rivet_dagster.model.step_options import step_options
 from rivet_dagster.model.target import PUBLISH
 from rivet_dagster.model.text_lines import Origin
-from rivet_dagster.secrets.options import literal_secrets
+from rivet_dagster.secrets.variables import literal_secrets
 
 
 def resolve_engines(graph: Graph, profile: Profile, plugins: Plugins, diagnostics: Diagnostics) -> dict[str, str]:

@@ -15,7 +15,7 @@ from rivet_dagster.errors import Diagnostic, RivetError
 from rivet_dagster.model.profile import CatalogSpec, EngineSpec
 from rivet_dagster.model.project import DagsterSettings
 from rivet_dagster.model.target import Target
-from rivet_dagster.secrets.options import literal_secrets, mask_secrets
+from rivet_dagster.secrets.variables import literal_secrets, mask_secrets
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -18,7 +18,7 @@ POSTGRES = "postgres"
 
 
 @dataclass(frozen=True)
-class DbtPlace:
+class DbtLocation:
     """A line of a file."""
 
     file: str
@@ -36,7 +36,7 @@ class Config:
     """
 
     values: Mapping[str, Any] = field(default_factory=dict)
-    places: Mapping[str, DbtPlace] = field(default_factory=dict)
+    locations: Mapping[str, DbtLocation] = field(default_factory=dict)
     unknown: Mapping[str, str] = field(default_factory=dict)
 
     def get(self, key: str, default: Any = None) -> Any:
@@ -65,7 +65,7 @@ class DataTest:
     """A generic data test as declared: its macro, the arguments, its configuration, and the column it stands at."""
 
     macro: str
-    place: DbtPlace
+    location: DbtLocation
     arguments: Mapping[str, Any] = field(default_factory=dict)
     config: Mapping[str, Any] = field(default_factory=dict)
     column: str | None = None
@@ -83,7 +83,7 @@ class Properties:
     """
 
     name: str
-    place: DbtPlace
+    location: DbtLocation
     description: str = ""
     columns: tuple[DeclaredColumn, ...] = ()
     tests: tuple[DataTest, ...] = ()
@@ -102,7 +102,7 @@ class ModelVersion:
 
     v: Any
     defined_in: str | None
-    place: DbtPlace
+    location: DbtLocation
     properties: Properties
 
 
@@ -126,12 +126,12 @@ class DbtNode:
     properties: Properties | None = None
     version: Any = None
     is_latest: bool = True
-    problem: tuple[str, DbtPlace] | None = None
+    problem: tuple[str, DbtLocation] | None = None
 
     @property
-    def place(self) -> DbtPlace:
+    def location(self) -> DbtLocation:
         """Where the node is declared."""
-        return DbtPlace(self.file, self.line)
+        return DbtLocation(self.file, self.line)
 
     @property
     def key(self) -> tuple[str, str]:
@@ -154,7 +154,7 @@ class SourceTable:
     identifier: str
     schema: str
     database: str | None
-    place: DbtPlace
+    location: DbtLocation
     description: str = ""
     config: Config = Config()
     columns: tuple[DeclaredColumn, ...] = ()
@@ -176,9 +176,9 @@ class Macro:
     file: str
 
     @property
-    def place(self) -> DbtPlace:
+    def location(self) -> DbtLocation:
         """Where the macro begins."""
-        return DbtPlace(self.file, self.template.line(self.block.start))
+        return DbtLocation(self.file, self.template.line(self.block.start))
 
 
 @dataclass(frozen=True)
@@ -195,7 +195,7 @@ class Other:
 
     kind: str
     name: str
-    place: DbtPlace
+    location: DbtLocation
     reason: str = ""
 
 
@@ -227,7 +227,7 @@ class DbtTarget:
     adapter: str = "spark"
     schema: str = "default"
     method: str = "session"
-    place: DbtPlace | None = None
+    location: DbtLocation | None = None
     values: Mapping[str, Any] = field(default_factory=dict)
 
     @property
@@ -249,7 +249,7 @@ class DbtDatabase:
     name: str
     options: Mapping[str, str]
     password: str | None
-    place: DbtPlace
+    location: DbtLocation
     is_target: bool = False
     notes: tuple[str, ...] = ()
 
@@ -272,8 +272,8 @@ class DbtProject:
     def variable(self, package: str, name: str) -> Any:
         """Return a variable as a node of ``package`` sees it. Raise KeyError."""
         for variables in (self.root.variables, *(p.variables for p in self.packages[1:] if p.name == package)):
-            own = variables.get(package)
-            for scope in (own if isinstance(own, Mapping) else {}, variables):
+            in_package = variables.get(package)
+            for scope in (in_package if isinstance(in_package, Mapping) else {}, variables):
                 if name in scope:
                     return scope[name]
         raise KeyError(name)

@@ -123,10 +123,10 @@ def _refused(refused: Refused, translation: Translation, assembly: CompiledAssem
     checks, macros = dict(refused.checks), dict(refused.macros)
     unplaced: list[Diagnostic] = []
     for error in assembly.errors:
-        place = (error.file or "", error.line or 0)
+        location = (error.file or "", error.line or 0)
         joint = translation.joint_files.get(error.file or "") or error.joint
-        macro = translation.macro_at(*place)
-        check = translation.check_lines.get(place) or translation.check_lines.get((error.file or "", 0))
+        macro = translation.macro_at(*location)
+        check = translation.check_lines.get(location) or translation.check_lines.get((error.file or "", 0))
         reason = f"{error.message} ({error.code})"
         if check is not None:
             checks.setdefault(check, reason)

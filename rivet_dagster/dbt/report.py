@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from rivet_dagster.dbt.declared import DbtPlace
+from rivet_dagster.dbt.declared import DbtLocation
 
 UNCHANGED, CHANGED, COMPILED, LEFT_OUT = "unchanged", "changed", "compiled", "left_out"
 
@@ -22,7 +22,7 @@ class ReportEntry:
     """Result for one model, test or other thing; ``check`` is that of a test, ``kind`` that of another thing."""
 
     name: str
-    place: DbtPlace
+    location: DbtLocation
     status: str
     joint: str | None = None
     reasons: tuple[str, ...] = ()
@@ -31,16 +31,16 @@ class ReportEntry:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the entry as the command line prints it in JSON."""
-        own: dict[str, Any] = {"name": self.name}
+        entry: dict[str, Any] = {"name": self.name}
         if self.kind is not None:
-            own["kind"] = self.kind
-        own |= {"file": self.place.file, "line": self.place.line, "joint": self.joint}
-        return own | {"status": self.status, "reasons": list(self.reasons)}
+            entry["kind"] = self.kind
+        entry |= {"file": self.location.file, "line": self.location.line, "joint": self.joint}
+        return entry | {"status": self.status, "reasons": list(self.reasons)}
 
 
-def disabled_entry(name: str, place: DbtPlace, kind: str) -> ReportEntry:
+def disabled_entry(name: str, location: DbtLocation, kind: str) -> ReportEntry:
     """Return what is told of a node that is disabled."""
-    return ReportEntry(name, place, LEFT_OUT, reasons=(f"the {kind} is disabled",), kind="disabled")
+    return ReportEntry(name, location, LEFT_OUT, reasons=(f"the {kind} is disabled",), kind="disabled")
 
 
 @dataclass(frozen=True)
@@ -103,8 +103,8 @@ class Translation:
         before = [begin for begin in lines if begin <= max(line, 1)]
         return lines[max(before)] if before else next(iter(lines.values()), None)
 
-    def original_line(self, file: str, line: int | None) -> DbtPlace | None:
+    def original_line(self, file: str, line: int | None) -> DbtLocation | None:
         """Return where a line of a joint's file was in the dbt project; None for its annotations."""
         first, source, lines = self.origins.get(file, (0, "", ()))
         position = (line or 0) - first
-        return DbtPlace(source, lines[position]) if line is not None and 0 <= position < len(lines) else None
+        return DbtLocation(source, lines[position]) if line is not None and 0 <= position < len(lines) else None

@@ -1,8 +1,6 @@
-"""RivetProjectComponent: the component with which ``dg`` loads a project's definitions.
+"""RivetProjectComponent: the component with which ``dg`` scaffolds, and loads, a project's definitions.
 
-The scaffolder behind ``dg scaffold defs rivet_dagster.RivetProjectComponent``.
-
-The compiled plan as the state of a component.
+Its state is the compiled plan.
 """
 
 # No `from __future__ import annotations` here: Dagster reads the annotations of the attributes.
@@ -34,8 +32,7 @@ from rivet_dagster.compiler.plan import CompiledAssembly, CompiledJoint
 from rivet_dagster.compiler.plan_json import fingerprint
 from rivet_dagster.definitions.assets.groups import RivetGroupRun
 from rivet_dagster.definitions.assets.rivet_assets import StepSettings
-from rivet_dagster.definitions.block import refuse_problems
-from rivet_dagster.definitions.load import GENERATED, build_definitions
+from rivet_dagster.definitions.load import GENERATED, build_definitions, refuse_problems
 from rivet_dagster.definitions.project import RivetProject
 from rivet_dagster.definitions.specs.translator import DagsterRivetTranslator, TranslationContext
 from rivet_dagster.errors import RivetError

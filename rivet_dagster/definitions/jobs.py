@@ -154,10 +154,10 @@ def upkeep_job(project: RivetProject) -> dg.JobDefinition:
         tables = own_tables(project.assembly, context.op_config.get(_CATALOGS, ()))
         done: list[UpkeptTable] = []
         with rivet_failures():
-            for kept in upkeep(runtime, tables):
-                done.append(kept)
-                context.log.info(kept.text())
-                yield from _observation(project, kept)
+            for outcome in upkeep(runtime, tables):
+                done.append(outcome)
+                context.log.info(outcome.text())
+                yield from _observation(project, outcome)
             errors = errors_of(done)
             if errors:
                 raise RivetError.of(errors)
@@ -175,17 +175,17 @@ def upkeep_config(catalogs: Sequence[str]) -> dict[str, Any]:
     return {"ops": {STEP: {"config": {_CATALOGS: list(catalogs)}}}} if catalogs else {}
 
 
-def _observation(project: RivetProject, kept: UpkeptTable) -> Iterator[dg.AssetObservation]:
+def _observation(project: RivetProject, outcome: UpkeptTable) -> Iterator[dg.AssetObservation]:
     """Yield what was done to a table as an observation of its asset, if that is here."""
-    if kept.report is None or kept.of.joint not in project.selected:
+    if outcome.report is None or outcome.of.joint not in project.selected:
         return
-    key = project.errors_key(kept.of.joint) if kept.of.is_errors else project.key(kept.of.joint)
+    key = project.errors_key(outcome.of.joint) if outcome.of.is_errors else project.key(outcome.of.joint)
     if key is not None:
-        yield dg.AssetObservation(key, metadata={UPKEEP: dg.MetadataValue.json(asdict(kept.report))})
+        yield dg.AssetObservation(key, metadata={UPKEEP: dg.MetadataValue.json(asdict(outcome.report))})
 
 
 def _table(tables: Sequence[UpkeptTable]) -> dg.TableMetadataValue:
-    reports = [asdict(kept.report) for kept in tables if kept.report is not None]
+    reports = [asdict(outcome.report) for outcome in tables if outcome.report is not None]
     columns = [dg.TableColumn(name, kind) for name, kind in _COLUMNS.items()]
     return dg.MetadataValue.table(
         [dg.TableRecord({name: report[name] for name in _COLUMNS}) for report in reports], dg.TableSchema(columns)

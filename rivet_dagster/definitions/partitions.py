@@ -69,8 +69,8 @@ def definition_text(definition: dg.PartitionsDefinition[str]) -> str:
         return json.dumps(["dynamic", definition.name])
     if isinstance(definition, dg.TimeWindowPartitionsDefinition):
         bounds = [str(time) if time else None for time in (definition.start, definition.end)]
-        own = (definition.cron_schedule, definition.fmt, definition.end_offset, definition.exclusions)
-        return json.dumps(["time", definition.timezone, *bounds, *map(str, own)])
+        details = (definition.cron_schedule, definition.fmt, definition.end_offset, definition.exclusions)
+        return json.dumps(["time", definition.timezone, *bounds, *map(str, details)])
     return json.dumps(["static", *definition.get_partition_keys()])
 
 

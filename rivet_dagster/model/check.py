@@ -131,24 +131,24 @@ def distinct_names(names: Iterable[str]) -> tuple[str, ...]:
 def parse_quality(raw: Any, origin: Origin, joint: str | None) -> tuple[tuple[Check, ...], list[Diagnostic]]:
     """Return the checks of a mapping with ``assertions`` and ``audits``, with distinct names, and the errors in it."""
     checks: list[Check] = []
-    found: list[Diagnostic] = []
+    diagnostics: list[Diagnostic] = []
     sections = {"assertions": ASSERTION, "audits": AUDIT}
     if not isinstance(raw, Mapping):
         return (), [origin.diagnostic("RVT-204", "`quality` must be a mapping", joint=joint, key="quality")]
     for section, entries in raw.items():
         if section not in sections:
             message = f"unknown key '{section}' in quality{nearest(str(section), sections)}"
-            found.append(origin.diagnostic("RVT-203", message, joint=joint, key=str(section)))
+            diagnostics.append(origin.diagnostic("RVT-203", message, joint=joint, key=str(section)))
             continue
         if not isinstance(entries, Sequence) or isinstance(entries, str):
             message = f"`{section}` must be a list of checks"
-            found.append(origin.diagnostic("RVT-204", message, joint=joint, key=section))
+            diagnostics.append(origin.diagnostic("RVT-204", message, joint=joint, key=section))
             continue
         for entry in entries:
             check, wrong = parse_check(entry, sections[section], _origin_of(entry, origin), joint)
-            found += wrong
+            diagnostics += wrong
             checks += [check] if check else []
-    return with_distinct_names(tuple(checks)), found
+    return with_distinct_names(tuple(checks)), diagnostics
 
 
 def _origin_of(entry: Any, parent: Origin) -> Origin:

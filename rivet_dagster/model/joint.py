@@ -185,22 +185,22 @@ class Joint:
     def __post_init__(self) -> None:
         if self.origin is None:
             object.__setattr__(self, "origin", Origin())
-        found: list[Diagnostic] = []
+        errors: list[Diagnostic] = []
         given = _given(vars(self))
         for key, value in given.items():
             try:
                 object.__setattr__(self, key, KEYS[key].convert(value))
             except ValueError as error:
                 code = "RVT-203" if isinstance(error, convert.UnknownKeyError) else KEYS[key].code
-                found.append(self._wrong(code, f"`{key}` {error}", _place(key, error)))
+                errors.append(self._wrong(code, f"`{key}` {error}", _key_path(key, error)))
         if isinstance(self.quality, Mapping):
             checks, wrong = parse_quality(self.quality, self.origin, self.name)
             object.__setattr__(self, "quality", checks)
-            found += wrong
-        if not found:
-            found = [*self._wrong_name(), *self._wrong_keys(given.keys()), *self._refused_by_dagster()]
-        if found:
-            raise RivetError.of(found)
+            errors += wrong
+        if not errors:
+            errors = [*self._wrong_name(), *self._wrong_keys(given.keys()), *self._refused_by_dagster()]
+        if errors:
+            raise RivetError.of(errors)
         if self.publishes and self.table is None:
             object.__setattr__(self, "table", self.name)
 
@@ -258,44 +258,44 @@ class Joint:
         return []
 
     def _wrong_keys(self, given: Set[str]) -> list[Diagnostic]:
-        found = []
+        errors = []
         for key in _given({key: getattr(self, key) for key in given}):
             if self.type not in KEYS[key].types:
-                found.append(self._wrong("RVT-206", f"`{key}` has no meaning on a {self.type} joint", key))
+                errors.append(self._wrong("RVT-206", f"`{key}` has no meaning on a {self.type} joint", key))
         if self.type in (SQL, PYTHON) and self.catalog is None:
             for key in sorted(key for key in given if KEYS[key].published_only):
                 message = f"`{key}` has no meaning on a {self.type} joint without a `catalog`"
-                found.append(self._wrong("RVT-206", message, key, _PUBLISH))
+                errors.append(self._wrong("RVT-206", message, key, _PUBLISH))
         for key in required_keys(self.type):
             if getattr(self, key) is None:
-                found.append(self._wrong("RVT-205", f"a {self.type} joint needs `{key}`"))
+                errors.append(self._wrong("RVT-205", f"a {self.type} joint needs `{key}`"))
         if self.type == SOURCE and self.partitions is not None and self.limit is not None:
             message = "a source with `limit` has no partitions: its rows would not be those of a run's window"
             remedy = "Put the limit in a SQL joint that reads the source."
-            found.append(self._wrong("RVT-213", message, "partitions", remedy))
-        found += self._wrong_options()
-        return found
+            errors.append(self._wrong("RVT-213", message, "partitions", remedy))
+        errors += self._wrong_options()
+        return errors
 
     def _wrong_options(self) -> list[Diagnostic]:
         try:
             _, others = step_options(self.options)
             landing = wrong_landing(others, self.type == SOURCE, self.limit)
         except ValueError as error:
-            return [self._wrong("RVT-204", f"`options` {error}", _place("options", error))]
-        found = [self._wrong("RVT-321", sentence, "options") for sentence in landing]
+            return [self._wrong("RVT-204", f"`options` {error}", _key_path("options", error))]
+        errors = [self._wrong("RVT-321", sentence, "options") for sentence in landing]
         if self.type not in (SQL, PYTHON) or self.publishes:
-            return found
+            return errors
         unknown = [key for key in others if key not in LANDING_OPTIONS]
         hints = {key: nearest(key, STEP_OPTIONS) for key in unknown}
-        return found + [
+        return errors + [
             self._wrong("RVT-203", f"unknown option '{key}'{hint}", f"options.{key}") for key, hint in hints.items()
         ]
 
     def _refused_by_dagster(self) -> list[Diagnostic]:
-        found = []
+        errors = []
         for key, value in self.tags.items():
             if not TAG_KEY.fullmatch(key) or not _TAG_VALUE.fullmatch(value):
-                found.append(
+                errors.append(
                     self._wrong(
                         "RVT-204",
                         f"Dagster refuses the tag {key}={value}: letters, digits, '_', '-' and '.', at most 63 of them",
@@ -305,15 +305,15 @@ class Joint:
         for owner in self.owners:
             if not OWNER.fullmatch(owner):
                 message = f"Dagster refuses the owner {convert.show(owner)}: it is neither an e-mail nor team:name"
-                found.append(self._wrong("RVT-204", message, "owners", _OWNERS))
+                errors.append(self._wrong("RVT-204", message, "owners", _OWNERS))
         if self.group is not None and not _ASSET_GROUP.fullmatch(self.group):
-            found.append(
+            errors.append(
                 self._wrong("RVT-204", f"the group '{self.group}' holds more than letters, digits and '_'", "group")
             )
-        return found
+        return errors
 
 
-def _place(key: str, error: ValueError) -> str:
+def _key_path(key: str, error: ValueError) -> str:
     return f"{key}.{error.key}" if isinstance(error, convert.WrongKeyError) else key
 
 

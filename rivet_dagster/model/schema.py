@@ -1,8 +1,6 @@
-"""The columns of a joint's result, as far as they are known.
+"""The columns of a joint's result as far as they are known, and Spark's types as trees.
 
-The columns of sources, as catalogs return them before anything runs.
-
-Spark's types as trees, parsed from the names that schemas print.
+Catalogs return the columns of sources before anything runs; types are parsed from the names that schemas print.
 """
 
 from __future__ import annotations

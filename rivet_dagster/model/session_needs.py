@@ -25,8 +25,8 @@ class SessionNeeds:
     config: Mapping[str, str] = field(default_factory=dict, repr=False)
 
 
-def merge_needs(needs: Iterable[SessionNeeds], own: SessionNeeds | None = None) -> SessionNeeds:
-    """Merge the ``needs`` of catalogs with what the engine itself declares, its ``own``, which wins.
+def merge_needs(needs: Iterable[SessionNeeds], of_engine: SessionNeeds | None = None) -> SessionNeeds:
+    """Merge the ``needs`` of catalogs with what the engine itself declares, its ``of_engine``, which wins.
 
     A package that the engine names itself, in whatever version and also as a jar, is left out; settings that are lists
     are joined. Raise RVT-126 where two catalogs need different values of a setting, or versions of a package.
@@ -40,13 +40,13 @@ def merge_needs(needs: Iterable[SessionNeeds], own: SessionNeeds | None = None) 
     >>> merge_needs([iceberg], SessionNeeds(jars=("/jars/iceberg-4.1_2.13-1.11.jar",), config={"io": "s3"}))
     SessionNeeds(packages=(), jars=('/jars/iceberg-4.1_2.13-1.11.jar',))
     """
-    own = own or SessionNeeds()
-    decided = {*own.config, *map(package_name, own.packages), *map(_jar_name, own.jars)}
-    decided |= {package_name(package).partition(":")[2] for package in own.packages}
+    of_engine = of_engine or SessionNeeds()
+    decided = {*of_engine.config, *map(package_name, of_engine.packages), *map(_jar_name, of_engine.jars)}
+    decided |= {package_name(package).partition(":")[2] for package in of_engine.packages}
     packages: dict[str, str] = {}
-    jars = dict.fromkeys(own.jars)
+    jars = dict.fromkeys(of_engine.jars)
     config: dict[str, str] = {}
-    lists: dict[str, dict[str, None]] = {key: dict.fromkeys(_split(own.config.get(key, ""))) for key in _LISTS}
+    lists: dict[str, dict[str, None]] = {key: dict.fromkeys(_split(of_engine.config.get(key, ""))) for key in _LISTS}
     for need in needs:
         for package in need.packages:
             name = package_name(package)
@@ -59,7 +59,9 @@ def merge_needs(needs: Iterable[SessionNeeds], own: SessionNeeds | None = None) 
             elif key not in decided:
                 _add(config, key, value)
     joined = {key: ",".join(values) for key, values in lists.items() if values}
-    return SessionNeeds((*own.packages, *packages.values()), tuple(jars), {**config, **own.config, **joined})
+    return SessionNeeds(
+        (*of_engine.packages, *packages.values()), tuple(jars), {**config, **of_engine.config, **joined}
+    )
 
 
 def package_name(package: str) -> str:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from rivet_dagster.checks.aggregates import AggregateCheck, Bound, RowCheck
-from rivet_dagster.checks.contract import CheckKind, Problem, QueryCheck, Reading
+from rivet_dagster.checks.contract import AggregateCheck, Bound, CheckKind, Problem, QueryCheck, Reading, RowCheck
 from rivet_dagster.model import convert
 from rivet_dagster.model.check_plan import Constraint
 from rivet_dagster.model.proof import Compared, Constant, Every, NewestWithin, NoNulls, OneOf, Proof, RowsBetween

@@ -72,7 +72,7 @@ def read_freshness(dagster: SettingsSection) -> tuple[FreshnessRule, ...]:
 
 
 def _time_window(rule: SettingsSection) -> TimeWindow | None:
-    section = rule.section("time_window", f"{rule.place}: time_window")
+    section = rule.section("time_window", f"{rule.subject}: time_window")
     if section is None:
         return None
     section.only(("fail_window", "warn_window"))
@@ -86,7 +86,7 @@ def _time_window(rule: SettingsSection) -> TimeWindow | None:
 
 
 def _deadline(rule: SettingsSection) -> Deadline | None:
-    section = rule.section("cron", f"{rule.place}: cron")
+    section = rule.section("cron", f"{rule.subject}: cron")
     if section is None:
         return None
     section.only(("deadline_cron", "lower_bound_delta", "timezone"))

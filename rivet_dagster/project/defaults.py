@@ -35,7 +35,7 @@ class Default:
     line: int | None
 
     @property
-    def place(self) -> str:
+    def location(self) -> str:
         """The file and the line."""
         return f"{MANIFEST}:{self.line}"
 
@@ -52,7 +52,7 @@ class Defaults:
         if not self.by_folder or type_ not in TYPES:
             return draft, {}
         values: dict[str, Any] = {}
-        places: dict[str, str] = {}
+        locations: dict[str, str] = {}
         folders = [self.by_folder.get(folder, {}) for folder in _folders(posixpath.dirname(str(draft.origin.file)))]
         catalogs = [defaults["catalog"].value for defaults in folders if "catalog" in defaults]
         declared = draft.fields.keys() | draft.origin.lines.keys()  # the lines know keys without a value, too
@@ -62,11 +62,11 @@ class Defaults:
             for key, default in defaults.items():
                 value = _for_type(key, default.value, type_, has_table)
                 if value is not None and key not in declared:
-                    values[key], places[key] = value, default.place
+                    values[key], locations[key] = value, default.location
                 elif default.value is None:
                     values.pop(key, None)
-                    places.pop(key, None)
-        return (replace(draft, fields={**draft.fields, **values}, converted=None), places) if values else (draft, {})
+                    locations.pop(key, None)
+        return (replace(draft, fields={**draft.fields, **values}, converted=None), locations) if values else (draft, {})
 
 
 def read_defaults(manifest: SettingsSection, root: Path) -> Defaults:
@@ -115,7 +115,9 @@ def _errors(section: SettingsSection, key: str, value: Any) -> list[Diagnostic]:
         try:
             Joint(**{"name": "x", "type": type_, "origin": origin, **needed, key: part})
         except RivetError as error:
-            return [replace(each, joint=None, message=f"{section.place}: {each.message}") for each in error.diagnostics]
+            return [
+                replace(each, joint=None, message=f"{section.subject}: {each.message}") for each in error.diagnostics
+            ]
     return []
 
 

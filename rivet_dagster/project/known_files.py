@@ -1,6 +1,6 @@
 """Drafts and checks of files, cached by the files' states and text; files with errors are not cached.
 
-A draft: a joint's declaration as read from one file, before the joint is created and validated.
+A draft is a joint's declaration as read from one file, before the joint is created and validated.
 """
 
 from __future__ import annotations

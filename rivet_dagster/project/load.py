@@ -211,18 +211,22 @@ def _functions(sources: PythonSources, joints: Iterable[Joint]) -> tuple[dict[st
         if joint.type != PYTHON or joint.function is None:
             continue
         file = joint.origin.file
-        own = file is not None and file.lower().endswith(".py") and joint.function.rpartition(":")[0] == module_of(file)
+        is_joint_file = (
+            file is not None and file.lower().endswith(".py") and joint.function.rpartition(":")[0] == module_of(file)
+        )
         try:
-            functions.setdefault(joint.name, sources.find(joint.function, file if own else None))
+            functions.setdefault(joint.name, sources.find(joint.function, file if is_joint_file else None))
         except FunctionError as error:
-            errors.append(_wrong_function(joint, error, own))
+            errors.append(_wrong_function(joint, error, is_joint_file))
     return functions, errors
 
 
-def _wrong_function(joint: Joint, error: FunctionError, own: bool) -> Diagnostic:
+def _wrong_function(joint: Joint, error: FunctionError, is_joint_file: bool) -> Diagnostic:
     if error.file is not None:
         return Diagnostic("RVT-210", error.message, joint.name, error.file, error.line)
-    remediation = "Define it; or, where the file is no joint, let its name begin with '_'." if own else _NO_FUNCTION
+    remediation = (
+        "Define it; or, where the file is no joint, let its name begin with '_'." if is_joint_file else _NO_FUNCTION
+    )
     return joint.origin.diagnostic("RVT-210", error.message, joint=joint.name, key="function", remediation=remediation)
 
 

@@ -2,8 +2,7 @@
 
 The place is found in the tree of the YAML, and the entry is put there as one line of text. The result is read again,
 and must be what was there and the entry, so that an alias, say, which stands for several profiles is not written to.
-
-Replacing the content of a file that people edit, in one step: a failed write leaves the old file whole.
+The content is replaced in one step: a failed write leaves the old file whole.
 """
 
 from __future__ import annotations

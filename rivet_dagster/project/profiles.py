@@ -23,8 +23,7 @@ from rivet_dagster.project.settings_file import (
 )
 from rivet_dagster.project.variables import VARS, read_variables
 from rivet_dagster.project.yaml_text import Located, plain
-from rivet_dagster.secrets.options import remember_literals
-from rivet_dagster.secrets.variables import MalformedReferenceError, references
+from rivet_dagster.secrets.variables import MalformedReferenceError, references, remember_literals
 
 VARIABLE = "RIVET_PROFILE"
 DEFAULT = "default"
@@ -139,7 +138,7 @@ def _listed_engines(profile: SettingsSection, entries: list[Any]) -> Iterator[tu
             continue
         section = SettingsSection(entry, f"engine {number}", str(profile.origin.file), profile.errors)
         name = _need(section, "name")
-        section.place = f"engine '{name}'" if name else section.place
+        section.subject = f"engine '{name}'" if name else section.subject
         if name in taken:
             section.wrong("RVT-104", "another engine of this profile has the same name", "name")
         taken.update([name] if name else [])
@@ -201,8 +200,8 @@ def _limit(value: Any) -> int:
     return value
 
 
-def _options(section: SettingsSection, own: tuple[str, ...]) -> dict[str, Any]:
-    options = {key: plain(value) for key, value in section.value.items() if key not in own}
+def _options(section: SettingsSection, known: tuple[str, ...]) -> dict[str, Any]:
+    options = {key: plain(value) for key, value in section.value.items() if key not in known}
     remember_literals(options)
     return options
 
@@ -215,11 +214,11 @@ def _check_references(profile: SettingsSection, environ: Mapping[str, str]) -> N
         try:
             missing = [name for name in references(value) if name not in environ and name not in reported]
         except MalformedReferenceError as error:
-            message = f"{profile.place}: `{key}` {error}"
+            message = f"{profile.subject}: `{key}` {error}"
             profile.errors.append(Diagnostic("RVT-104", message, None, profile.origin.file, line))
             continue
         for variable in dict.fromkeys(missing):
-            message = f"{profile.place}: `{key}` needs the environment variable {variable}, which is not set"
+            message = f"{profile.subject}: `{key}` needs the environment variable {variable}, which is not set"
             profile.errors.append(Diagnostic("RVT-107", message, None, profile.origin.file, line))
         reported.update(missing)
 

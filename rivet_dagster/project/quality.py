@@ -1,6 +1,6 @@
 """Checks in files of their own: next to a joint's file, or in the quality folder, as YAML or SQL.
 
-The short form of a check in annotations: ``kind`` or ``kind(arguments)``.
+In annotations a check has a short form, ``kind`` or ``kind(arguments)``.
 """
 
 from __future__ import annotations

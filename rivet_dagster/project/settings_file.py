@@ -37,18 +37,18 @@ def read_settings(path: Path, file: str) -> Located:
 class SettingsSection:
     """A mapping in such a file, read key by key; errors are added to ``errors``, which all sections share.
 
-    ``place`` names the section in messages, like ``engine 'spark'``; it is empty for the whole file.
+    ``subject`` names the section in messages, like ``engine 'spark'``; it is empty for the whole file.
     """
 
-    def __init__(self, value: Located, place: str, file: str, errors: list[Diagnostic]) -> None:
+    def __init__(self, value: Located, subject: str, file: str, errors: list[Diagnostic]) -> None:
         self.value = value
-        self.place = place
+        self.subject = subject
         self.origin = Origin(file, value.line, value.lines)
         self.errors = errors
 
     def wrong(self, code: str, message: str, key: str | None = None, remediation: str | None = None) -> None:
         """Add an error at the line of ``key``."""
-        text = f"{self.place}: {message}" if self.place else message
+        text = f"{self.subject}: {message}" if self.subject else message
         self.errors.append(self.origin.diagnostic(code, text, key=key, remediation=remediation))
 
     def only(self, known: Iterable[str]) -> None:
@@ -74,10 +74,10 @@ class SettingsSection:
             self.wrong("RVT-105", f"`{key}` is missing", key)
         return self.get(key, convert)
 
-    def section(self, key: str, place: str) -> SettingsSection | None:
+    def section(self, key: str, subject: str) -> SettingsSection | None:
         """Return the mapping below ``key``, None where there is none."""
         value = self.get(key, located_mapping)
-        return None if value is None else SettingsSection(value, place, str(self.origin.file), self.errors)
+        return None if value is None else SettingsSection(value, subject, str(self.origin.file), self.errors)
 
     def sections(self, key: str, kind: str) -> dict[str, SettingsSection]:
         """Return the mappings in the mapping below ``key``, by name; ``kind`` describes them in messages."""
@@ -96,11 +96,11 @@ class SettingsSection:
         """Return the mappings in the list below ``key``; messages call them by ``kind`` and number."""
         sections = []
         for number, entry in enumerate(self.get(key, _listed) or [], start=1):
-            place = f"{kind} {number}"
+            subject = f"{kind} {number}"
             if isinstance(entry, Located):
-                sections.append(SettingsSection(entry, place, str(self.origin.file), self.errors))
+                sections.append(SettingsSection(entry, subject, str(self.origin.file), self.errors))
             else:
-                message = f"{place}: must be a mapping, not {what(entry)}"
+                message = f"{subject}: must be a mapping, not {what(entry)}"
                 self.errors.append(self.origin.diagnostic("RVT-104", message, key=key))
         return sections
 

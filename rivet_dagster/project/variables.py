@@ -20,7 +20,7 @@ def read_variables(settings: SettingsSection) -> dict[str, Any]:
 
     Malformed references in a profile are reported with those in its other keys.
     """
-    section = settings.section(VARS, f"{settings.place}: `{VARS}`" if settings.place else f"`{VARS}`")
+    section = settings.section(VARS, f"{settings.subject}: `{VARS}`" if settings.subject else f"`{VARS}`")
     if section is None:
         return {}
     variables: dict[str, Any] = {}
@@ -28,7 +28,7 @@ def read_variables(settings: SettingsSection) -> dict[str, Any]:
         try:
             problem = _wrong_name(name) or _wrong_value(plain(value))
         except MalformedReferenceError as error:
-            problem = "" if settings.place else str(error)
+            problem = "" if settings.subject else str(error)
         if problem is None:
             variables[name] = plain(value)
         elif problem:

@@ -1,6 +1,6 @@
-"""The comparison of a target's rows with the expected ones.
+"""The comparison of a target's rows with the expected ones, as multisets.
 
-Matching of two multisets of rows, and pairs of a missing and an unexpected row that are nearly the same.
+Of those that differ, pairs of a missing and an unexpected row that are nearly the same are found.
 """
 
 from __future__ import annotations
@@ -12,11 +12,10 @@ from typing import Any, TypeVar
 
 from rivet_dagster.errors import RivetError, nearest
 from rivet_dagster.model.schema import SparkType
-from rivet_dagster.project_tests.arrow_rows import Table
 from rivet_dagster.project_tests.declared import EXACT, SCHEMA_ONLY, GivenRows, ProjectTest
 from rivet_dagster.project_tests.fixtures import read_rows
 from rivet_dagster.project_tests.results import Difference, NearRow, Row, SchemaDifference
-from rivet_dagster.project_tests.values import in_zone
+from rivet_dagster.project_tests.values import Table, in_zone
 
 _ANY = "any"
 """The expected type of a column of which only the name is expected."""
@@ -34,7 +33,7 @@ def compare(test: ProjectTest, expected: GivenRows, actual: Table, zone: Callabl
     names = _names(expected, types, ignored)
     if names is None and test.compare == SCHEMA_ONLY:
         message = "`expected` names no columns: give `schema` or `columns`"
-        raise RivetError.of([expected.place.diagnostic("RVT-205", message)])
+        raise RivetError.of([expected.location.diagnostic("RVT-205", message)])
     if names is None:  # no row is expected, and nothing tells of which columns
         return Difference(unexpected=_as_dicts(actual, actual.rows), rows=len(actual.rows))
     schema = _schema(names, types, actual)
@@ -57,9 +56,9 @@ def _rows_differ(wanted: Table, actual: Table, test: ProjectTest) -> Difference:
         pairs = zip(wanted.rows, actual.rows, strict=True)
         order = next((number for number, (one, other) in enumerate(pairs, 1) if not same.close(one, other)), None)
     lost = _as_dicts(wanted, [wanted.rows[n] for n in missing])
-    found = _as_dicts(actual, [actual.rows[n] for n in unexpected])
+    surplus = _as_dicts(actual, [actual.rows[n] for n in unexpected])
     return Difference(
-        lost, found, near=near_rows(lost, found, same.by_name(actual.names)), order=order, rows=len(actual.rows)
+        lost, surplus, near=near_rows(lost, surplus, same.by_name(actual.names)), order=order, rows=len(actual.rows)
     )
 
 
@@ -140,7 +139,7 @@ def _ignored(test: ProjectTest, expected: GivenRows, actual: Table) -> frozenset
     for name in test.ignored:
         if name.lower() not in lowered:
             message = f"`ignore_columns`: '{test.target}' has no column '{name}'{nearest(name, known)}"
-            raise RivetError.of([test.place_of("options.ignore_columns").diagnostic("RVT-204", message)])
+            raise RivetError.of([test.location_of("options.ignore_columns").diagnostic("RVT-204", message)])
     return frozenset(name.lower() for name in test.ignored)
 
 
@@ -160,11 +159,11 @@ def _names(expected: GivenRows, types: list[tuple[str, SparkType]] | None, ignor
 def _schema(
     names: Sequence[str], types: list[tuple[str, SparkType]] | None, actual: Table
 ) -> tuple[SchemaDifference, ...]:
-    found = {name.lower(): str(type_) for name, type_ in actual.columns}
+    computed = {name.lower(): str(type_) for name, type_ in actual.columns}
     wanted = {name.lower(): str(type_) for name, type_ in types or ()}
     changes = []
     for name in names:
-        type_ = found.get(name.lower())
+        type_ = computed.get(name.lower())
         if type_ is None or wanted.get(name.lower(), type_).lower() != type_.lower():
             changes.append(SchemaDifference(name, wanted.get(name.lower(), _ANY), type_))
     return tuple(changes)
@@ -179,25 +178,25 @@ def _refuse_unnamed(test: ProjectTest, expected: GivenRows, names: Sequence[str]
         missing = [name for name in names if name.lower() not in {n.lower() for n in actual.names}]
         if missing:
             message += f", and names {', '.join(missing)}, which it lacks"
-        raise RivetError.of([expected.place.diagnostic("RVT-217", message)])
+        raise RivetError.of([expected.location.diagnostic("RVT-217", message)])
 
 
 def _expected(
     expected: GivenRows, types: list[tuple[str, SparkType]], ignored: frozenset[str], zone: Callable[[], tzinfo]
 ) -> Table:
-    kept = [n for n, name in enumerate(expected.columns or ()) if name.lower() not in ignored]
+    positions = [n for n, name in enumerate(expected.columns or ()) if name.lower() not in ignored]
     given = GivenRows(
-        expected.place,
-        tuple((expected.columns or ())[n] for n in kept),
-        tuple(tuple(row[n] for n in kept) for row in expected.rows),
+        expected.location,
+        tuple((expected.columns or ())[n] for n in positions),
+        tuple(tuple(row[n] for n in positions) for row in expected.rows),
         expected.lines,
         expected.file,
     )
     table = read_rows(given, "expected", types)
     if not any("timestamp" in str(type_) for _, type_ in types):
         return table
-    own = zone()
-    rows = tuple(tuple(in_zone(v, t, own) for v, (_, t) in zip(row, types, strict=True)) for row in table.rows)
+    session_zone = zone()
+    rows = tuple(tuple(in_zone(v, t, session_zone) for v, (_, t) in zip(row, types, strict=True)) for row in table.rows)
     return Table(table.columns, rows)
 
 
@@ -231,20 +230,20 @@ def match_rows(
             parts.setdefault(exact_part(row), ([], []))[side].append(number)
     missing: list[int] = []
     unexpected: list[int] = []
-    for wanted, found in parts.values():
+    for wanted, numbers in parts.values():
         if approximate:
-            partners = _partners(wanted, found, lambda e, a: close(expected[e], actual[a]))
+            partners = _partners(wanted, numbers, lambda e, a: close(expected[e], actual[a]))
         else:
-            partners = dict(zip(found, wanted, strict=False))
+            partners = dict(zip(numbers, wanted, strict=False))
         taken = set(partners.values())
         missing += [number for number in wanted if number not in taken]
-        unexpected += [number for number in found if number not in partners]
+        unexpected += [number for number in numbers if number not in partners]
     return sorted(missing), sorted(unexpected)
 
 
-def _partners(wanted: Sequence[int], found: Sequence[int], close: Callable[[int, int], bool]) -> dict[int, int]:
-    """Return the partner in ``wanted`` of as many of ``found`` as can have one, by augmenting paths."""
-    candidates = {row: [other for other in found if close(row, other)] for row in wanted}
+def _partners(wanted: Sequence[int], given: Sequence[int], close: Callable[[int, int], bool]) -> dict[int, int]:
+    """Return the partner in ``wanted`` of as many of ``given`` as can have one, by augmenting paths."""
+    candidates = {row: [other for other in given if close(row, other)] for row in wanted}
     partner_of: dict[int, int] = {}
     partners: dict[int, int] = {}
     for start in wanted:
@@ -281,8 +280,8 @@ def near_rows(
     """
     candidates = []
     for m, lost in enumerate(missing[:_COMPARED]):
-        for u, found in enumerate(unexpected[:_COMPARED]):
-            columns = tuple(name for name in lost if not same(name, lost[name], found[name]))
+        for u, row in enumerate(unexpected[:_COMPARED]):
+            columns = tuple(name for name in lost if not same(name, lost[name], row[name]))
             if len(columns) * 2 <= len(lost):
                 candidates.append((len(columns), m, u, columns))
     pairs = []

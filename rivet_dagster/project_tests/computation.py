@@ -1,11 +1,14 @@
-"""The rows of one test's target, as text where one query suffices, else as a frame of a session."""
+"""The rows of the targets of tests: of one as text or as a frame of a session, of several by few queries."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Set
+import threading
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence, Set
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from rivet_dagster.compiler.group_query import FusedQuery
 from rivet_dagster.compiler.plan import CompiledAssembly
@@ -15,12 +18,107 @@ from rivet_dagster.execution.reading.first_rows import first_rows
 from rivet_dagster.execution.reading.refs import MaterializedRef
 from rivet_dagster.execution.row_error import locate_at_joint, locate_in_query
 from rivet_dagster.execution.writing.joint import call, load_function
-from rivet_dagster.project_tests.arrow_rows import Table
-from rivet_dagster.project_tests.batches import rows_of
 from rivet_dagster.project_tests.prepared import Prepared
-from rivet_dagster.sql.fusion import fuse, locate
+from rivet_dagster.project_tests.values import Table, table_of
+from rivet_dagster.sql.fusion import NUMBER, columns_of, fuse, locate, together
 from rivet_dagster.sql.literal_rows import rows_query
 from rivet_dagster.sql.parsing.embedding import in_parentheses
+
+MOST_QUERIES = 25
+"""How many queries are computed as one."""
+
+MOST_SHAPES = 20
+"""How many different shapes may be among them: each is a column that the rows of the others leave empty."""
+
+
+_AT_ONCE = 2
+"""How many batches are computed at once: most of the time goes into planning, which uses one core."""
+
+_thread = threading.local()
+
+
+@dataclass(frozen=True)
+class SmallQuery:
+    """A query with a small result. Two of the same ``shape`` have the same columns, of the same types.
+
+    ``alone`` computes the rows by itself, with errors at their place.
+    """
+
+    shape: Hashable
+    sql: str
+    alone: Callable[[], Table]
+
+
+def compute_batches(session: EngineSession, queries: Sequence[SmallQuery]) -> list[Table | RivetError]:
+    """Return the rows of each query, or the error with which it fails; the engine computes many as one."""
+    given_up = threading.Event()
+    pool = ThreadPoolExecutor(_AT_ONCE, initializer=_begin, initargs=(given_up,))
+    try:
+        found = pool.map(lambda batch: _computed(session, batch), batches(queries))
+        return [rows for results in found for rows in results]
+    except BaseException:
+        given_up.set()
+        raise
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def check_interrupt() -> None:
+    """Raise KeyboardInterrupt in a thread of ``compute_batches`` that has been given up."""
+    given_up = getattr(_thread, "given_up", None)
+    if given_up is not None and given_up.is_set():
+        raise KeyboardInterrupt
+
+
+def _begin(given_up: threading.Event) -> None:
+    _thread.given_up = given_up
+
+
+def batches(queries: Sequence[SmallQuery]) -> Iterator[list[SmallQuery]]:
+    """Yield the queries, in their order, in batches of few shapes."""
+    batch: list[SmallQuery] = []
+    shapes: set[Hashable] = set()
+    for query in queries:
+        if len(batch) == MOST_QUERIES or len(shapes | {query.shape}) > MOST_SHAPES:
+            yield batch
+            batch, shapes = [], set()
+        batch.append(query)
+        shapes.add(query.shape)
+    if batch:
+        yield batch
+
+
+def rows_of(session: EngineSession, frame: Any) -> Table:
+    """Return the rows of a frame."""
+    rows = session.to_arrow(frame)
+    return table_of(rows.schema, rows.columns, rows.num_rows)
+
+
+def _computed(session: EngineSession, batch: Sequence[SmallQuery]) -> list[Table | RivetError]:
+    """Compute a batch; if one query of it fails, its halves, so that it does not fail the others."""
+    if len(batch) == 1:
+        try:
+            return [batch[0].alone()]
+        except RivetError as error:
+            return [error]
+    try:
+        return _in_one_query(session, batch)
+    except RivetError:
+        half = len(batch) // 2
+        return _computed(session, batch[:half]) + _computed(session, batch[half:])
+
+
+def _in_one_query(session: EngineSession, batch: Sequence[SmallQuery]) -> list[Table | RivetError]:
+    import pyarrow.compute as pc
+
+    rows = session.to_arrow(session.query(together([(query.shape, query.sql) for query in batch])))
+    columns = columns_of([query.shape for query in batch])
+    results: list[Table | RivetError] = []
+    for number, query in enumerate(batch):
+        own = rows.filter(pc.equal(rows[NUMBER], number))[columns[query.shape]].combine_chunks().flatten()
+        fields = [own.type.field(index) for index in range(own.type.num_fields)]
+        results.append(table_of(fields, own.flatten(), len(own)))
+    return results
 
 
 @dataclass(frozen=True)
@@ -40,7 +138,7 @@ class Computation:
         except RivetError as error:
             one = not self.prepared.functions and not self.prepared.unions and not self.prepared.written
             query = query_of(self.prepared, self.prepared.target, {}) if one else None
-            raise at_place(error, query, self.prepared, self.assembly) from error.__cause__
+            raise at_location(error, query, self.prepared, self.assembly) from error.__cause__
 
     def frame(self, name: str) -> Frame:
         """Return the rows of a fixture, or of a joint that the test computes, whose Python joints are run now.
@@ -73,7 +171,7 @@ class Computation:
         try:
             return self.session.query(query.sql, parameters)
         except RivetError as error:
-            raise at_place(error, query, self.prepared, self.assembly) from error.__cause__
+            raise at_location(error, query, self.prepared, self.assembly) from error.__cause__
 
     @property
     def _apart(self) -> Set[str]:
@@ -137,7 +235,9 @@ def query_of(prepared: Prepared, name: str, views: Mapping[str, str]) -> FusedQu
     return FusedQuery(name, tuple(ctes), ())
 
 
-def at_place(error: RivetError, query: FusedQuery | None, prepared: Prepared, assembly: CompiledAssembly) -> RivetError:
+def at_location(
+    error: RivetError, query: FusedQuery | None, prepared: Prepared, assembly: CompiledAssembly
+) -> RivetError:
     """Return an error at the joint and line of ``query`` that it is about, else at the target."""
     first = error.diagnostics[0]
     if first.joint is not None:

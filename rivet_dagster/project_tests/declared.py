@@ -1,6 +1,6 @@
 """Tests as data: what each document declares, with the mistakes that are in it.
 
-Mappings of YAML that know the file and line of each key, also after one test has taken over keys of another.
+Mappings know the file and line of each key, also after one test has taken over keys of another.
 """
 
 from __future__ import annotations
@@ -27,23 +27,23 @@ class LineOfFile:
 
 
 class LocatedKeys(dict[str, Any]):
-    """A mapping, its ``place`` and the ``places`` of its keys."""
+    """A mapping, its ``location`` and the ``locations`` of its keys."""
 
-    __slots__ = ("place", "places")
+    __slots__ = ("location", "locations")
 
-    def __init__(self, place: LineOfFile) -> None:
+    def __init__(self, location: LineOfFile) -> None:
         super().__init__()
-        self.place = place
-        self.places: dict[str, LineOfFile] = {}
+        self.location = location
+        self.locations: dict[str, LineOfFile] = {}
 
-    def put(self, key: str, value: Any, place: LineOfFile) -> None:
+    def put(self, key: str, value: Any, location: LineOfFile) -> None:
         """Set a key that stands there."""
         self[key] = value
-        self.places[key] = place
+        self.locations[key] = location
 
 
 def locate_keys(value: Any, file: str) -> Any:
-    """Return a value of YAML with the places of all its mappings' keys."""
+    """Return a value of YAML with the locations of all its mappings' keys."""
     if isinstance(value, Located):
         result = LocatedKeys(LineOfFile(file, value.line))
         for key, item in value.items():
@@ -52,23 +52,23 @@ def locate_keys(value: Any, file: str) -> Any:
     return [locate_keys(item, file) for item in value] if isinstance(value, list) else value
 
 
-def merge_keys(base: LocatedKeys, own: LocatedKeys, path: tuple[str, ...] = ()) -> LocatedKeys:
-    """Return the keys of a test ``base``, overridden by those of ``own``; mappings are merged.
+def merge_keys(base: LocatedKeys, overriding: LocatedKeys, path: tuple[str, ...] = ()) -> LocatedKeys:
+    """Return the keys of a test ``base``, overridden by those of ``overriding``; mappings are merged.
 
-    A key of ``own`` also replaces those that say the same in another way: ``error`` and ``expected``, and ``rows``,
-    ``columns`` and ``file``.
+    A key of ``overriding`` also replaces those that say the same in another way: ``error`` and ``expected``, and
+    ``rows``, ``columns`` and ``file``.
     """
     others = _alternatives(path)
-    replaced = others - own.keys() if others & own.keys() else frozenset()
-    result = LocatedKeys(own.place)
+    replaced = others - overriding.keys() if others & overriding.keys() else frozenset()
+    result = LocatedKeys(overriding.location)
     for key, value in base.items():
         if key not in replaced:
-            result.put(key, value, base.places[key])
-    for key, value in own.items():
+            result.put(key, value, base.locations[key])
+    for key, value in overriding.items():
         before = result.get(key)
         if isinstance(before, LocatedKeys) and isinstance(value, LocatedKeys):
             value = merge_keys(before, value, (*path, key))
-        result.put(key, value, own.places[key])
+        result.put(key, value, overriding.locations[key])
     return result
 
 
@@ -95,7 +95,7 @@ class GivenRows:
     ``types`` are the columns of ``schema``, None without it.
     """
 
-    place: LineOfFile
+    location: LineOfFile
     columns: tuple[str, ...] | None = None
     rows: tuple[tuple[Any, ...], ...] = ()
     lines: tuple[int | None, ...] = ()
@@ -112,7 +112,7 @@ class GivenRows:
 class IncrementalRun:
     """What an incremental run finds: the ``watermark`` (None: NULL) and the rows of the target, ``this``."""
 
-    place: LineOfFile
+    location: LineOfFile
     has_watermark: bool = False
     watermark: Any = None
     this: GivenRows | None = None
@@ -122,11 +122,11 @@ class IncrementalRun:
 class ProjectTest:
     """A test of a project. With ``errors`` it cannot be run, and its other fields may be incomplete.
 
-    ``files`` are the test files that it is made from; ``places`` are those of its keys, joints and checks, by path.
+    ``files`` are the test files that it is made from; ``locations`` are those of its keys, joints and checks, by path.
     """
 
     name: str
-    place: LineOfFile
+    location: LineOfFile
     target: str | None = None
     scope: str = JOINT
     inputs: Mapping[str, GivenRows] = field(default_factory=dict)
@@ -138,12 +138,12 @@ class ProjectTest:
     checks: Mapping[str, str] = field(default_factory=dict)
     error: str | None = None
     files: frozenset[str] = frozenset()
-    places: Mapping[str, LineOfFile] = field(default_factory=dict)
+    locations: Mapping[str, LineOfFile] = field(default_factory=dict)
     errors: tuple[Diagnostic, ...] = ()
 
-    def place_of(self, path: str) -> LineOfFile:
-        """Return where a key stands, such as ``inputs.orders``, else the place of the test."""
-        return self.places.get(path, self.place)
+    def location_of(self, path: str) -> LineOfFile:
+        """Return where a key stands, such as ``inputs.orders``, else the location of the test."""
+        return self.locations.get(path, self.location)
 
     @property
     def given(self) -> tuple[GivenRows, ...]:

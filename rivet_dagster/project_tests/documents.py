@@ -1,7 +1,4 @@
-"""The documents of the test files of a project, each of them one test.
-
-``extends``: a test takes over the keys of another one.
-"""
+"""The documents of the test files of a project, each of them one test, which may take over the keys of another one."""
 
 from __future__ import annotations
 
@@ -24,10 +21,10 @@ _ENDS = re.compile(r"\.\.\.(\s|\Z)")
 
 @dataclass(frozen=True)
 class Document:
-    """One document: its name, its place and its keys; an ``error`` in place of keys that cannot be read."""
+    """One document: its name, its location and its keys; an ``error`` in place of keys that cannot be read."""
 
     name: str
-    place: LineOfFile
+    location: LineOfFile
     keys: LocatedKeys
     error: Diagnostic | None = None
 
@@ -49,19 +46,19 @@ def is_test_file(name: str) -> bool:
 def documents_of(text: str, file: str) -> tuple[Document, ...]:
     r"""Return the documents of a file's text.
 
-    >>> [(d.name, d.place.line) for d in documents_of("name: a\ntarget: x\n---\ntarget: y\n", "tests/b.test.yaml")]
+    >>> [(d.name, d.location.line) for d in documents_of("name: a\ntarget: x\n---\ntarget: y\n", "tests/b.test.yaml")]
     [('a', 1), ('b', 4)]
     """
     stem = re.sub(r"\.test\.ya?ml\Z", "", posixpath.basename(file), flags=re.IGNORECASE)
-    found: list[Document] = []
+    documents: list[Document] = []
     unnamed = 0
     for first_line, part in _parts(text):
         try:
             value = read_yaml(part, first_line)
         except YamlError as error:
-            place = LineOfFile(file, error.line or first_line)
+            location = LineOfFile(file, error.line or first_line)
             unnamed += 1
-            found.append(_broken(_numbered(stem, unnamed), place, "RVT-202", error.message, error.remediation))
+            documents.append(_broken(_numbered(stem, unnamed), location, "RVT-202", error.message, error.remediation))
             continue
         if value is None:
             continue
@@ -69,14 +66,14 @@ def documents_of(text: str, file: str) -> tuple[Document, ...]:
         if not isinstance(keys, LocatedKeys):
             unnamed += 1
             message = "a test must be a mapping with `target`, `inputs` and `expected`"
-            found.append(_broken(_numbered(stem, unnamed), LineOfFile(file, first_line), "RVT-204", message))
+            documents.append(_broken(_numbered(stem, unnamed), LineOfFile(file, first_line), "RVT-204", message))
             continue
         name = keys.get("name")
         if not isinstance(name, str) or not name.strip():
             unnamed += 1
             name = _numbered(stem, unnamed)
-        found.append(Document(name, keys.place, keys))
-    return tuple(found)
+        documents.append(Document(name, keys.location, keys))
+    return tuple(documents)
 
 
 def _documents(root: Path, file: str) -> tuple[Document, ...]:
@@ -91,8 +88,8 @@ def _numbered(stem: str, number: int) -> str:
     return stem if number == 1 else f"{stem}_{number}"
 
 
-def _broken(name: str, place: LineOfFile, code: str, message: str, remediation: str | None = None) -> Document:
-    return Document(name, place, LocatedKeys(place), place.diagnostic(code, message, remediation))
+def _broken(name: str, location: LineOfFile, code: str, message: str, remediation: str | None = None) -> Document:
+    return Document(name, location, LocatedKeys(location), location.diagnostic(code, message, remediation))
 
 
 def _parts(text: str) -> Iterator[tuple[int, str]]:
@@ -147,9 +144,9 @@ def _extended(document: Document, by_name: dict[str, list[Document]]) -> Extende
             chain.append(base)
             errors += [base.error] if base.error is not None else []
     keys = chain[-1].keys
-    for own in reversed(chain[:-1]):
-        keys = merge_keys(keys, own.keys)
-    return Extended(document, keys, frozenset(d.place.file for d in chain), tuple(errors))
+    for document in reversed(chain[:-1]):
+        keys = merge_keys(keys, document.keys)
+    return Extended(document, keys, frozenset(d.location.file for d in chain), tuple(errors))
 
 
 def _base(document: Document, by_name: dict[str, list[Document]]) -> Document | Diagnostic:
@@ -159,14 +156,14 @@ def _base(document: Document, by_name: dict[str, list[Document]]) -> Document | 
     others = by_name.get(name, [])
     if not others:
         return _wrong(document, f"`extends`: no test is named '{name}'{nearest(name, by_name)}")
-    beside = [other for other in others if other.place.file == document.place.file]
+    beside = [other for other in others if other.location.file == document.location.file]
     fitting = beside or others
     if len(fitting) > 1:
-        lines = ", ".join(f"{other.place.file}:{other.place.line}" for other in fitting)
+        lines = ", ".join(f"{other.location.file}:{other.location.line}" for other in fitting)
         return _wrong(document, f"`extends`: several tests are named '{name}': {lines}")
     return fitting[0]
 
 
 def _wrong(document: Document, message: str) -> Diagnostic:
-    place: LineOfFile = document.keys.places["extends"]
-    return place.diagnostic("RVT-214", message)
+    location: LineOfFile = document.keys.locations["extends"]
+    return location.diagnostic("RVT-214", message)

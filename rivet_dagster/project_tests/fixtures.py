@@ -9,9 +9,8 @@ from typing import Any
 
 from rivet_dagster.errors import RivetError, nearest
 from rivet_dagster.model.schema import Schema, SparkType, parse_type
-from rivet_dagster.project_tests.arrow_rows import Table, table_of
 from rivet_dagster.project_tests.declared import GivenRows, LineOfFile
-from rivet_dagster.project_tests.values import infer_type, read_value
+from rivet_dagster.project_tests.values import Table, infer_type, read_value, table_of
 
 
 def fixture(given: GivenRows, what: str, plan: Schema | None, root: Path) -> Table:
@@ -19,10 +18,10 @@ def fixture(given: GivenRows, what: str, plan: Schema | None, root: Path) -> Tab
 
     Columns that the rows leave out are NULL. Raises RVT-204, RVT-108.
     """
-    given, own = _with_file(given, what, root)
-    types = _types(given, what, plan, own)
+    given, declared = _with_file(given, what, root)
+    types = _types(given, what, plan, declared)
     if not types:
-        raise _error(given.place, f"`{what}` has no rows and no columns: give `schema`, or `columns`")
+        raise _error(given.location, f"`{what}` has no rows and no columns: give `schema`, or `columns`")
     return read_rows(given, what, types)
 
 
@@ -32,12 +31,12 @@ def read_rows(given: GivenRows, what: str, types: Sequence[tuple[str, SparkType]
     known = {name.lower() for name, _ in types}
     for name in given.columns or ():
         if name.lower() not in known:
-            raise _error(given.place, f"`{what}` has no column '{name}'{nearest(name, [n for n, _ in types])}")
-    found = [(columns.get(name.lower()), name, type_) for name, type_ in types]
+            raise _error(given.location, f"`{what}` has no column '{name}'{nearest(name, [n for n, _ in types])}")
+    columns_of_types = [(columns.get(name.lower()), name, type_) for name, type_ in types]
     rows = tuple(
         tuple(
             None if number is None else _read(row[number], type_, given, what, name, line)
-            for number, name, type_ in found
+            for number, name, type_ in columns_of_types
         )
         for row, line in zip(given.rows, given.lines, strict=True)
     )
@@ -52,13 +51,13 @@ def with_file_rows(given: GivenRows, what: str, root: Path) -> GivenRows:
 def _with_file(given: GivenRows, what: str, root: Path) -> tuple[GivenRows, Mapping[str, SparkType]]:
     if given.file is None:
         return given, {}
-    read = read_file(root, given.file, given.place, what)
-    lines = (given.place.line,) * len(read.rows)
+    read = read_file(root, given.file, given.location, what)
+    lines = (given.location.line,) * len(read.rows)
     return replace(given, columns=read.columns, rows=read.rows, lines=lines), read.types
 
 
 def _types(
-    given: GivenRows, what: str, plan: Schema | None, own: Mapping[str, SparkType]
+    given: GivenRows, what: str, plan: Schema | None, declared: Mapping[str, SparkType]
 ) -> tuple[tuple[str, SparkType], ...]:
     if given.types is not None:
         return given.types
@@ -70,30 +69,32 @@ def _types(
         written = planned.get(name.lower())
         if written is not None:
             return parse_type(written)
-        if name in own:
-            return own[name]
+        if name in declared:
+            return declared[name]
         numbers = [number for number, column in enumerate(columns) if column.lower() == name.lower()]
         return infer_type(row[numbers[0]] for row in given.rows) if numbers else infer_type(())
 
-    found = []
+    types = []
     for name in names:
         try:
-            found.append((name, type_of(name)))
+            types.append((name, type_of(name)))
         except ValueError as error:
-            raise _error(given.place, f"`{what}`, column {name}: {error}") from None
-    return tuple(found)
+            raise _error(given.location, f"`{what}`, column {name}: {error}") from None
+    return tuple(types)
 
 
 def _read(value: Any, type_: SparkType, given: GivenRows, what: str, column: str, line: int | None) -> Any:
     try:
         return read_value(value, type_)
     except ValueError as error:
-        place = LineOfFile(given.place.file if given.file is None else given.file, line if given.file is None else None)
-        raise _error(place, f"`{what}`, column {column}: {error}") from None
+        location = LineOfFile(
+            given.location.file if given.file is None else given.file, line if given.file is None else None
+        )
+        raise _error(location, f"`{what}`, column {column}: {error}") from None
 
 
-def _error(place: LineOfFile, message: str) -> RivetError:
-    return RivetError.of([place.diagnostic("RVT-204", message)])
+def _error(location: LineOfFile, message: str) -> RivetError:
+    return RivetError.of([location.diagnostic("RVT-204", message)])
 
 
 @dataclass(frozen=True)
@@ -105,25 +106,25 @@ class FileRows:
     types: Mapping[str, SparkType] = field(default_factory=dict)
 
 
-def read_file(root: Path, file: str, place: LineOfFile, what: str) -> FileRows:
-    """Return the rows of a file of the project, which ``place`` names. Raises RVT-108, RVT-204."""
+def read_file(root: Path, file: str, location: LineOfFile, what: str) -> FileRows:
+    """Return the rows of a file of the project, which ``location`` names. Raises RVT-108, RVT-204."""
     path = root / file
     if not path.is_file():
         beside = [entry.name for entry in path.parent.iterdir()] if path.parent.is_dir() else []
         message = f"`{what}`: the file {file} does not exist{nearest(path.name, beside, listed=False)}"
         remedy = "Create it, or correct the path, which is relative to the test's file."
-        raise RivetError.of([place.diagnostic("RVT-108", message, remedy)])
+        raise RivetError.of([location.diagnostic("RVT-108", message, remedy)])
     readers = {".csv": _csv, ".parquet": _parquet}
     reader = readers.get(path.suffix.lower())
     if reader is None:
-        raise _wrong(place, f"`{what}`: {file} is neither a CSV nor a Parquet file, by its name")
+        raise _wrong(location, f"`{what}`: {file} is neither a CSV nor a Parquet file, by its name")
     import pyarrow as pa
 
     try:
         return reader(path)
     except (pa.ArrowException, OSError, UnicodeDecodeError, StopIteration) as error:
         reason = str(error).splitlines()[0] if str(error) else "it is empty"
-        raise _wrong(place, f"`{what}`: {file} cannot be read: {reason}") from None
+        raise _wrong(location, f"`{what}`: {file} cannot be read: {reason}") from None
 
 
 def _csv(path: Path) -> FileRows:
@@ -143,17 +144,17 @@ def _csv(path: Path) -> FileRows:
     )
     parse = arrow_csv.ParseOptions(newlines_in_values=True)
     read = arrow_csv.read_csv(path, parse_options=parse, convert_options=convert)
-    found = table_of(read.schema, read.columns, read.num_rows)
-    return FileRows(found.names, found.rows)
+    table = table_of(read.schema, read.columns, read.num_rows)
+    return FileRows(table.names, table.rows)
 
 
 def _parquet(path: Path) -> FileRows:
     import pyarrow.parquet as pq
 
     read = pq.read_table(path)
-    found = table_of(read.schema, read.columns, read.num_rows)
-    return FileRows(found.names, found.rows, dict(found.columns))
+    table = table_of(read.schema, read.columns, read.num_rows)
+    return FileRows(table.names, table.rows, dict(table.columns))
 
 
-def _wrong(place: LineOfFile, message: str) -> RivetError:
-    return RivetError.of([place.diagnostic("RVT-204", message)])
+def _wrong(location: LineOfFile, message: str) -> RivetError:
+    return RivetError.of([location.diagnostic("RVT-204", message)])

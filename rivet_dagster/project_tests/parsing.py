@@ -1,15 +1,17 @@
-"""The tests of a project, read from their documents; each mistake is collected with its file and line."""
+"""The tests of a project, and the rows that they hold, read from documents; each mistake has its file and line."""
 
 from __future__ import annotations
 
 import math
 import posixpath
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from rivet_dagster.errors import Diagnostic, RivetError, nearest
 from rivet_dagster.model import convert
+from rivet_dagster.model.schema import SparkType, parse_type
 from rivet_dagster.project.manifest import read_manifest
 from rivet_dagster.project_tests.declared import (
     EXACT,
@@ -27,7 +29,118 @@ from rivet_dagster.project_tests.declared import (
     ProjectTest,
 )
 from rivet_dagster.project_tests.documents import Extended, extend_documents, read_documents
-from rivet_dagster.project_tests.given_rows import parse_rows
+from rivet_dagster.sql.columns.type_names import parse_ddl
+
+T = TypeVar("T")
+
+_KEYS_OF_ROWS = ("rows", "columns", "file", "schema")
+
+
+def parse_rows(value: Any, location: LineOfFile, what: str) -> tuple[GivenRows | None, list[Diagnostic]]:
+    """Return the rows that ``value`` declares, None where it has mistakes, and these."""
+    if not isinstance(value, LocatedKeys):
+        message = f"`{what}` must be a mapping with `rows` or `file`, not {convert.show(value)}"
+        return None, [location.diagnostic("RVT-204", message)]
+    errors = [
+        value.locations[key].diagnostic("RVT-203", f"unknown key '{key}' of `{what}`{nearest(key, _KEYS_OF_ROWS)}")
+        for key in value
+        if key not in _KEYS_OF_ROWS
+    ]
+    if not {"rows", "file", "schema"} & value.keys():
+        errors.append(location.diagnostic("RVT-205", f"`{what}` needs `rows`, or a `file` with them"))
+    if "file" in value and {"rows", "columns"} & value.keys():
+        errors.append(value.locations["file"].diagnostic("RVT-204", f"`{what}` has both `file` and `rows`: give one"))
+    types = _converted(value, "schema", _schema, errors)
+    file = _converted(value, "file", convert.text, errors)
+    columns: tuple[str, ...] | None = None
+    rows: tuple[tuple[Any, ...], ...] = ()
+    lines: tuple[int | None, ...] = ()
+    if file is not None:
+        location_of_file = value.locations["file"].file
+        file = posixpath.normpath(posixpath.join(posixpath.dirname(location_of_file), file))
+    if "rows" in value or "columns" in value:
+        try:
+            columns, rows, lines = _parsed_rows(value)
+        except _RowError as error:
+            errors.append(error.location.diagnostic("RVT-204", f"`{what}`: {error}"))
+    if errors:
+        return None, errors
+    return GivenRows(location, columns, rows, lines, file, types), []
+
+
+def _converted(value: LocatedKeys, key: str, read: Callable[[Any], T], errors: list[Diagnostic]) -> T | None:
+    try:
+        return read(value[key]) if key in value else None
+    except ValueError as error:
+        errors.append(value.locations[key].diagnostic("RVT-204", f"`{key}` {error}"))
+        return None
+
+
+class _RowError(ValueError):
+    def __init__(self, message: str, location: LineOfFile) -> None:
+        super().__init__(message)
+        self.location = location
+
+
+def _parsed_rows(
+    value: LocatedKeys,
+) -> tuple[tuple[str, ...] | None, tuple[tuple[Any, ...], ...], tuple[int | None, ...]]:
+    entries = value.get("rows", [])
+    location = value.locations.get("rows", value.location)
+    if not isinstance(entries, list):
+        raise _RowError(f"`rows` must be a list, not {convert.show(entries)}", location)
+    if "columns" in value:
+        return _listed(value, entries, location)
+    names: dict[str, None] = {}
+    for entry in entries:
+        if not isinstance(entry, LocatedKeys):
+            raise _RowError(f"a row must be a mapping of columns, not {convert.show(entry)}", location)
+        names |= dict.fromkeys(entry)
+    columns = tuple(names)
+    _refuse_repeated(columns, location)
+    rows = tuple(tuple(_plain(entry.get(name)) for name in columns) for entry in entries)
+    return columns or None, rows, tuple(entry.location.line for entry in entries)
+
+
+def _listed(
+    value: LocatedKeys, entries: list[Any], location: LineOfFile
+) -> tuple[tuple[str, ...], tuple[tuple[Any, ...], ...], tuple[int | None, ...]]:
+    try:
+        columns = convert.texts(value["columns"])
+    except ValueError as error:
+        raise _RowError(f"`columns` {error}", value.locations["columns"]) from None
+    _refuse_repeated(columns, value.locations["columns"])
+    for number, entry in enumerate(entries, 1):
+        if not isinstance(entry, list):
+            message = f"row {number} must be a list of values, as there are `columns`, not {convert.show(entry)}"
+            raise _RowError(message, location)
+        if len(entry) != len(columns):
+            raise _RowError(f"row {number} has {len(entry)} values for {len(columns)} columns", location)
+    return columns, tuple(tuple(map(_plain, entry)) for entry in entries), (location.line,) * len(entries)
+
+
+def _refuse_repeated(columns: tuple[str, ...], location: LineOfFile) -> None:
+    counted = Counter(name.lower() for name in columns)
+    repeated = [name for name in columns if counted[name.lower()] > 1]
+    if repeated:
+        raise _RowError(f"columns differ in letter case alone: {', '.join(repeated)}", location)
+
+
+def _schema(value: Any) -> tuple[tuple[str, SparkType], ...]:
+    fields = parse_ddl(convert.text(value))
+    if not fields:
+        raise ValueError(f"must be columns as in `id BIGINT, name STRING`, not {convert.show(value)}")
+    untyped = [field.name for field in fields if field.type is None]
+    if untyped:
+        raise ValueError(f"gives {', '.join(untyped)} a type that no value of a test can have")
+    return tuple((field.name, parse_type(str(field.type))) for field in fields)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, LocatedKeys):
+        return {key: _plain(item) for key, item in value.items()}
+    return [_plain(item) for item in value] if isinstance(value, list) else value
+
 
 _KEYS = (
     "name", "target", "scope", "inputs", "incremental", "expected", "compare", "tolerance", "options", "checks",
@@ -41,7 +154,7 @@ def parse_test(extended: Extended) -> ProjectTest:
     if extended.errors:
         target = extended.keys.get("target")
         known = target if isinstance(target, str) else None
-        return ProjectTest(document.name, document.place, known, files=extended.files, errors=extended.errors)
+        return ProjectTest(document.name, document.location, known, files=extended.files, errors=extended.errors)
     return _Parser(extended).test()
 
 
@@ -51,18 +164,18 @@ class _Parser:
         self._keys = extended.keys
         self._files = extended.files
         self._errors: list[Diagnostic] = []
-        self._places: dict[str, LineOfFile] = {}
+        self._locations: dict[str, LineOfFile] = {}
 
     def test(self) -> ProjectTest:
         keys = self._keys
         self._only(keys, _KEYS, "a test")
-        self._places |= {key: keys.places[key] for key in keys}
-        own = self._document.keys
-        if "name" in own:
-            self._read(own, "name", convert.text)
+        self._locations |= {key: keys.locations[key] for key in keys}
+        in_document = self._document.keys
+        if "name" in in_document:
+            self._read(in_document, "name", convert.text)
         target = self._read(keys, "target", convert.text)
         if target is None and "target" not in keys:
-            self._wrong(self._document.place, "RVT-205", "`target` is missing: the joint whose rows are compared")
+            self._wrong(self._document.location, "RVT-205", "`target` is missing: the joint whose rows are compared")
         expected = self._rows(keys, "expected")
         error = self._read(keys, "error", convert.text)
         checks = self._checks()
@@ -70,7 +183,7 @@ class _Parser:
         self._complete(expected, error, checks, compare)
         return ProjectTest(
             name=self._document.name,
-            place=self._document.place,
+            location=self._document.location,
             target=target,
             scope=self._read(keys, "scope", convert.one_of(JOINT, GRAPH)) or JOINT,
             inputs=self._inputs(),
@@ -82,7 +195,7 @@ class _Parser:
             checks=checks,
             error=error,
             files=self._files,
-            places=self._places,
+            locations=self._locations,
             errors=tuple(self._errors),
         )
 
@@ -90,21 +203,21 @@ class _Parser:
         keys = self._keys
         if not {"expected", "error", "checks"} & keys.keys():
             message = "the test expects nothing: give `expected`, `error` or `checks`"
-            self._wrong(self._document.place, "RVT-205", message)
+            self._wrong(self._document.location, "RVT-205", message)
         if "error" in keys and ("expected" in keys or checks):
             other = "expected" if "expected" in keys else "checks"
-            self._wrong(keys.places["error"], "RVT-204", f"`error` stands in place of `{other}`: give one of them")
+            self._wrong(keys.locations["error"], "RVT-204", f"`error` stands in place of `{other}`: give one of them")
         if expected is not None and expected.only_types and compare != SCHEMA_ONLY:
             message = "`expected` has no rows: give `rows` or a `file`, or `compare: schema_only`"
-            self._wrong(keys.places["expected"], "RVT-205", message)
+            self._wrong(keys.locations["expected"], "RVT-205", message)
 
     def _inputs(self) -> dict[str, GivenRows]:
         inputs = self._mapping(self._keys, "inputs")
         if inputs is None:
             return {}
-        self._places |= {f"inputs.{name}": place for name, place in inputs.places.items()}
-        found = {name: self._rows(inputs, name) for name in inputs}
-        return {name: rows for name, rows in found.items() if rows is not None}
+        self._locations |= {f"inputs.{name}": location for name, location in inputs.locations.items()}
+        given = {name: self._rows(inputs, name) for name in inputs}
+        return {name: rows for name, rows in given.items() if rows is not None}
 
     def _incremental(self) -> IncrementalRun | None:
         keys = self._mapping(self._keys, "incremental")
@@ -113,17 +226,17 @@ class _Parser:
         self._only(keys, ("watermark", "this"), "`incremental`")
         watermark = keys.get("watermark")
         if isinstance(watermark, list | LocatedKeys):
-            self._wrong(keys.places["watermark"], "RVT-204", "`watermark` must be one value")
-        place = self._keys.places["incremental"]
-        return IncrementalRun(place, "watermark" in keys, watermark, self._rows(keys, "this"))
+            self._wrong(keys.locations["watermark"], "RVT-204", "`watermark` must be one value")
+        location = self._keys.locations["incremental"]
+        return IncrementalRun(location, "watermark" in keys, watermark, self._rows(keys, "this"))
 
     def _checks(self) -> dict[str, str]:
         checks = self._mapping(self._keys, "checks")
         if checks is None:
             return {}
-        self._places |= {f"checks.{name}": place for name, place in checks.places.items()}
-        found = {name: self._read(checks, name, convert.one_of(PASSED, WARNED, FAILED)) for name in checks}
-        return {name: verdict for name, verdict in found.items() if verdict is not None}
+        self._locations |= {f"checks.{name}": location for name, location in checks.locations.items()}
+        verdicts = {name: self._read(checks, name, convert.one_of(PASSED, WARNED, FAILED)) for name in checks}
+        return {name: verdict for name, verdict in verdicts.items() if verdict is not None}
 
     def _ignored(self) -> tuple[str, ...]:
         options = self._mapping(self._keys, "options")
@@ -131,13 +244,13 @@ class _Parser:
             return ()
         self._only(options, ("ignore_columns",), "`options`")
         if "ignore_columns" in options:
-            self._places["options.ignore_columns"] = options.places["ignore_columns"]
+            self._locations["options.ignore_columns"] = options.locations["ignore_columns"]
         return self._read(options, "ignore_columns", convert.texts) or ()
 
     def _rows(self, keys: LocatedKeys, key: str) -> GivenRows | None:
         if key not in keys:
             return None
-        rows, errors = parse_rows(keys[key], keys.places[key], key)
+        rows, errors = parse_rows(keys[key], keys.locations[key], key)
         self._errors += errors
         return rows
 
@@ -146,7 +259,7 @@ class _Parser:
         if value is None:
             return None
         if not isinstance(value, LocatedKeys):
-            self._wrong(keys.places[key], "RVT-204", f"`{key}` must be a mapping, not {convert.show(value)}")
+            self._wrong(keys.locations[key], "RVT-204", f"`{key}` must be a mapping, not {convert.show(value)}")
             return None
         return value
 
@@ -156,15 +269,15 @@ class _Parser:
         try:
             return read(keys[key])
         except ValueError as error:
-            self._wrong(keys.places[key], "RVT-204", f"`{key}` {error}")
+            self._wrong(keys.locations[key], "RVT-204", f"`{key}` {error}")
             return None
 
     def _only(self, keys: LocatedKeys, known: Iterable[str], of: str) -> None:
         for key in keys.keys() - set(known):
-            self._wrong(keys.places[key], "RVT-203", f"unknown key '{key}' of {of}{nearest(key, known)}")
+            self._wrong(keys.locations[key], "RVT-203", f"unknown key '{key}' of {of}{nearest(key, known)}")
 
-    def _wrong(self, place: LineOfFile, code: str, message: str) -> None:
-        self._errors.append(place.diagnostic(code, message))
+    def _wrong(self, location: LineOfFile, code: str, message: str) -> None:
+        self._errors.append(location.diagnostic(code, message))
 
 
 def _tolerance(value: Any) -> float:
@@ -192,7 +305,8 @@ def select_tests(tests: Sequence[ProjectTest], paths: Sequence[str], text: str |
     return tuple(
         test
         for test in tests
-        if (text is None or text in test.name) and (not paths or any(_below(test.place.file, path) for path in paths))
+        if (text is None or text in test.name)
+        and (not paths or any(_below(test.location.file, path) for path in paths))
     )
 
 

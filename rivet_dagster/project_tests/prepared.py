@@ -1,6 +1,6 @@
 """A test and the plan together: what is given, what is computed, and from which text.
 
-What a run binds in a test: its start and partitions, and for ``incremental`` the watermark and the target.
+For that the test binds what a run does: its start and partitions, and for ``incremental`` the watermark and the target.
 """
 
 from __future__ import annotations
@@ -25,10 +25,9 @@ from rivet_dagster.model.partitions import PARTITION_END, PARTITION_KEYS, PARTIT
 from rivet_dagster.model.schema import SparkType, parse_type
 from rivet_dagster.model.watermark import is_watermark_type
 from rivet_dagster.model.write_plan import History, Upsert
-from rivet_dagster.project_tests.arrow_rows import Table
 from rivet_dagster.project_tests.declared import GRAPH, GivenRows, ProjectTest
 from rivet_dagster.project_tests.fixtures import fixture, with_file_rows
-from rivet_dagster.project_tests.values import infer_type, read_value
+from rivet_dagster.project_tests.values import Table, infer_type, read_value
 from rivet_dagster.sql.target import RUN_STARTED_AT, target_view, watermark_of
 
 
@@ -176,20 +175,20 @@ class _Preparation:
             self._wrong("inputs", "RVT-215", f"the input '{name}' is missing, which a check reads")
 
     def _checks(self, target: str) -> tuple[CompiledCheck, ...]:
-        own = {check.name: check for check in self._known[target].checks}
-        for name in self._test.checks.keys() - own.keys():
-            self._wrong(f"checks.{name}", "RVT-216", f"'{target}' has no check '{name}'{nearest(name, own)}")
-        return tuple(check for name, check in own.items() if name in self._test.checks)
+        checks = {check.name: check for check in self._known[target].checks}
+        for name in self._test.checks.keys() - checks.keys():
+            self._wrong(f"checks.{name}", "RVT-216", f"'{target}' has no check '{name}'{nearest(name, checks)}")
+        return tuple(check for name, check in checks.items() if name in self._test.checks)
 
     def _before(self, target: str) -> set[str]:
-        found: set[str] = set()
+        reached: set[str] = set()
         waiting = list(self._known[target].upstream)
         while waiting:
             name = waiting.pop()
-            if name not in found:
-                found.add(name)
+            if name not in reached:
+                reached.add(name)
                 waiting += self._known[name].upstream
-        return found
+        return reached
 
     def _fixtures(self, later: Later) -> dict[str, Table]:
         fixtures = {}
@@ -237,7 +236,7 @@ class _Preparation:
         return values
 
     def _wrong(self, path: str, code: str, message: str, remediation: str | None = None) -> None:
-        self._errors.append(self._test.place_of(path).diagnostic(code, message, remediation))
+        self._errors.append(self._test.location_of(path).diagnostic(code, message, remediation))
 
     def _raise(self) -> None:
         if self._errors:
@@ -264,17 +263,17 @@ def incremental_run(test: ProjectTest, assembly: CompiledAssembly, target: str, 
     sink = _sink(target, texts)
     if sink is None:
         message = f"'{target}' has no incremental text: nothing in it asks is_incremental()"
-        raise RivetError.of([run.place.diagnostic("RVT-204", message)])
+        raise RivetError.of([run.location.diagnostic("RVT-204", message)])
     variants = {cte.joint: cte.incremental for cte in texts if cte.incremental and cte.incremental.sink == sink}
     watermark = any(variant.watermark for variant in variants.values())
     if watermark and not run.has_watermark:
         message = "`incremental` needs `watermark`, which the text reads; null means everything"
-        raise RivetError.of([run.place.diagnostic("RVT-205", message)])
+        raise RivetError.of([run.location.diagnostic("RVT-205", message)])
     value = _watermark(test, assembly, sink) if watermark and run.watermark is not None else None
     joints = {name for name, variant in variants.items() if value is not None or not variant.watermark}
     if run.this is None and any(variants[name].this for name in joints):
         message = "`incremental` needs `this`, the rows of the target, which the text reads"
-        raise RivetError.of([run.place.diagnostic("RVT-205", message)])
+        raise RivetError.of([run.location.diagnostic("RVT-205", message)])
     return Later(frozenset(joints), sink, run.this, {watermark_of(sink): value} if value is not None else {})
 
 
@@ -302,7 +301,7 @@ def _watermark(test: ProjectTest, assembly: CompiledAssembly, sink: str) -> Type
         type_ = parse_type(name) if name is not None and is_watermark_type(name) else infer_type([run.watermark])
         return Typed(read_value(run.watermark, type_), str(type_))
     except ValueError as error:
-        raise RivetError.of([run.place.diagnostic("RVT-204", f"`watermark`: {error}")]) from None
+        raise RivetError.of([run.location.diagnostic("RVT-204", f"`watermark`: {error}")]) from None
 
 
 _NO_END = "9999-12-31"

@@ -1,8 +1,6 @@
-"""The results of a project's tests, as data.
+"""The results of a project's tests as data, and their values and rows for JSON and for people.
 
-Values and rows of results, for JSON and for people.
-
-What a test that has not passed shows: its message, and its rows as a small table.
+A test that has not passed shows its message, and its rows as a small table.
 """
 
 from __future__ import annotations

@@ -20,14 +20,12 @@ from rivet_dagster.execution.quality.row_errors import errors_result, is_errors_
 from rivet_dagster.execution.quality.verdicts import judge
 from rivet_dagster.execution.results import CheckResult, RowErrorCounts
 from rivet_dagster.model.profile import EngineSpec
-from rivet_dagster.project_tests.arrow_rows import Table
-from rivet_dagster.project_tests.batches import SmallQuery, check_interrupt, compute_batches
 from rivet_dagster.project_tests.comparing import compare
-from rivet_dagster.project_tests.computation import Computation, query_of
+from rivet_dagster.project_tests.computation import Computation, SmallQuery, check_interrupt, compute_batches, query_of
 from rivet_dagster.project_tests.declared import ERROR, FAILED, PASSED, WARNED, ProjectTest
 from rivet_dagster.project_tests.prepared import Prepared, prepare
 from rivet_dagster.project_tests.results import NO_DIFFERENCE, Difference, TestResult
-from rivet_dagster.project_tests.values import zone_named
+from rivet_dagster.project_tests.values import Table, zone_named
 
 
 def offline_engine(assembly: CompiledAssembly, root: Path) -> Engine:
@@ -161,7 +159,7 @@ def error_result(test: ProjectTest, error: RivetError) -> TestResult:
 
 def _result(test: ProjectTest, status: str, message: str | None, difference: Difference = NO_DIFFERENCE) -> TestResult:
     return TestResult(
-        test.name, test.place.file, test.place.line, test.target, status, difference=difference, message=message
+        test.name, test.location.file, test.location.line, test.target, status, difference=difference, message=message
     )
 
 

@@ -197,10 +197,10 @@ def _own_modules(root: Path) -> set[str]:
 
 
 def _key(test: ProjectTest) -> tuple[str, str]:
-    return test.name, test.place.file
+    return test.name, test.location.file
 
 
 def _comparable(prepared: Prepared) -> Prepared:
     """Return what decides a test's result: not the lines on which its keys stand, nor the time of now."""
-    test = replace(prepared.test, places={}, files=frozenset())
+    test = replace(prepared.test, locations={}, files=frozenset())
     return replace(prepared, test=test, parameters={name: str(value) for name, value in prepared.parameters.items()})

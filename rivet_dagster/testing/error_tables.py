@@ -10,7 +10,7 @@ import pytest
 from rivet_dagster.catalogs.capabilities.targets import HasErrorTables, HasTargets, HasVersions, VersionTransaction
 from rivet_dagster.catalogs.parquet_rows import no_errors
 from rivet_dagster.engines.contract import EngineSession
-from rivet_dagster.errors import RivetError
+from rivet_dagster.errors import NotFound, RivetError
 from rivet_dagster.model.relations import Relation
 from rivet_dagster.model.row_errors import ERROR_COLUMNS, ERROR_TYPES, SUFFIX
 from rivet_dagster.model.storage import Published
@@ -210,9 +210,7 @@ def errors_seen(catalog: HasErrorTables, session: EngineSession, name: str = ERR
     """Return the messages that readers of the error table see; None if there is no such table."""
     try:
         return read_errors(session, catalog.relation(name, {}))
-    except RivetError as error:
-        if error.code != "RVT-403":
-            raise
+    except NotFound:
         return None
 
 

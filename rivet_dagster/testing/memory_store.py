@@ -1,7 +1,4 @@
-"""What catalogs in memory store: tables, and environments with tables of their own.
-
-The rows of a version of the catalog in memory, written by an engine or taken from another version.
-"""
+"""What catalogs in memory store: tables with versions, whose rows an engine has written, and environments."""
 
 from __future__ import annotations
 

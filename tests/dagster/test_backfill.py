@@ -18,7 +18,7 @@ from support.folders import PROFILES, ProjectFolder, in_order, sink, source
 from support.spark import QUICK
 from support.torture import at_length
 
-from rivet_dagster.cli.doctor.instance import console_script, daemon_lives
+from rivet_dagster.cli.doctor_instance import console_script, daemon_lives
 
 EXAMPLE = Path(__file__).parents[2] / "docs/dagster.yaml"
 SECONDS = 180

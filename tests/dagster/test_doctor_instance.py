@@ -11,9 +11,18 @@ import dagster as dg
 import pytest
 from support.folders import MANIFEST, PROFILES, sink, source
 
-from rivet_dagster.cli.doctor import instance as looking
-from rivet_dagster.cli.doctor.instance import daemon, freshness, instance, pools, retention, run_monitoring, settings
-from rivet_dagster.cli.doctor.project import Needs, needs_of
+from rivet_dagster.cli import doctor_instance
+from rivet_dagster.cli.doctor_instance import (
+    Needs,
+    daemon,
+    freshness,
+    instance,
+    needs_of,
+    pools,
+    retention,
+    run_monitoring,
+    settings,
+)
 from rivet_dagster.cli.main import main
 from rivet_dagster.definitions.load import build_definitions
 from rivet_dagster.definitions.project import RivetProject
@@ -63,8 +72,8 @@ def test_the_example_of_a_dagster_yaml_meets_all_needs_of_a_project(home):
 
 
 def test_an_empty_dagster_yaml_does_not_meet_the_needs(home, monkeypatch):
-    monkeypatch.setattr(looking, "pool_limits", lambda _: {})
-    monkeypatch.setattr(looking, "daemon_lives", lambda _: False)
+    monkeypatch.setattr(doctor_instance, "pool_limits", lambda _: {})
+    monkeypatch.setattr(doctor_instance, "daemon_lives", lambda _: False)
     (home / "dagster.yaml").touch()
     found = statuses(instance(BUSY, environ(home)))
     assert found == {
@@ -303,8 +312,8 @@ def test_an_unset_variable_is_reported_by_name(folder, doctor):
 
 
 def test_the_instance_of_the_environment_is_examined(folder, home, monkeypatch, capsys):
-    monkeypatch.setattr(looking, "pool_limits", lambda _: {"rivet_spark": 1})
-    monkeypatch.setattr(looking, "daemon_lives", lambda _: True)
+    monkeypatch.setattr(doctor_instance, "pool_limits", lambda _: {"rivet_spark": 1})
+    monkeypatch.setattr(doctor_instance, "daemon_lives", lambda _: True)
     sales = folder(SALES)
     shutil.copy(EXAMPLE, home)
     assert main(["-p", str(sales.root), "doctor"]) == 0

@@ -9,10 +9,10 @@ import uuid
 import dagster as dg
 import pytest
 
-from rivet_dagster.definitions.executors import steps_in_threads
-from rivet_dagster.definitions.executors.rivet_executor import _threads
-from rivet_dagster.definitions.executors.steps_in_threads import execute_here
+from rivet_dagster.definitions.resources import steps_in_threads
 from rivet_dagster.definitions.resources.engines import ENGINE_TAG
+from rivet_dagster.definitions.resources.rivet_executor import _threads
+from rivet_dagster.definitions.resources.steps_in_threads import execute_here
 from rivet_dagster.definitions.runs.failure import raise_if_interrupted
 
 SECONDS = 30.0

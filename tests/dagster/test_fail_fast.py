@@ -13,9 +13,9 @@ from support.torture import some
 from rivet_dagster import load_definitions
 from rivet_dagster.cli.main import main
 from rivet_dagster.cli.run.report import read_report
-from rivet_dagster.definitions.executors.rivet_executor import one_process_executor
-from rivet_dagster.definitions.executors.steps_in_threads import execute_here
 from rivet_dagster.definitions.project import RivetProject
+from rivet_dagster.definitions.resources.rivet_executor import one_process_executor
+from rivet_dagster.definitions.resources.steps_in_threads import execute_here
 
 ENGINE = {"name": "duck", "type": "duckdb", "catalogs": ["lake"]}
 PROFILES = {"default": {"catalogs": {"lake": {"type": "filesystem", "path": "lake"}}, "engines": [ENGINE]}}

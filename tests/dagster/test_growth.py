@@ -16,7 +16,7 @@ from support.folders import ProjectFolder
 from support.plugins import install
 
 from rivet_dagster import Joint, load_definitions
-from rivet_dagster.definitions.metadata.materialization_metadata import partition_counts
+from rivet_dagster.definitions.specs.materialization_metadata import partition_counts
 
 
 @contextmanager

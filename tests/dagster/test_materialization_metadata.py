@@ -16,8 +16,8 @@ import pytest
 from support.folders import PROFILES, WORKSPACE, sink, source
 
 from rivet_dagster import load_definitions
-from rivet_dagster.definitions.metadata import materialization_metadata
-from rivet_dagster.definitions.metadata.materialization_metadata import PLAN_LIMIT
+from rivet_dagster.definitions.specs import materialization_metadata
+from rivet_dagster.definitions.specs.materialization_metadata import PLAN_LIMIT
 from rivet_dagster.engines.pyspark.session import PySparkSession
 from rivet_dagster.errors import RivetError
 

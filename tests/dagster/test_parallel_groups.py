@@ -10,9 +10,9 @@ from support.folders import PROFILES
 from support.slow import sleeping
 
 from rivet_dagster import load_definitions
-from rivet_dagster.definitions.executors.rivet_executor import one_process_executor
-from rivet_dagster.definitions.executors.steps_in_threads import execute_here
 from rivet_dagster.definitions.project import RivetProject
+from rivet_dagster.definitions.resources.rivet_executor import one_process_executor
+from rivet_dagster.definitions.resources.steps_in_threads import execute_here
 
 SLOW = f"SELECT id, {sleeping('1500L + id')} AS slept FROM range(0, 1, 1, 1)"
 SECONDS = 60.0

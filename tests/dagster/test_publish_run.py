@@ -25,8 +25,8 @@ from rivet_dagster import RivetProject, load_definitions, rivet_assets, rivet_re
 from rivet_dagster.catalogs.filesystem.versions import heartbeat
 from rivet_dagster.catalogs.filesystem.writes.transaction import FilesystemTransaction
 from rivet_dagster.cli.main import main
-from rivet_dagster.definitions.executors.rivet_executor import one_process_executor
-from rivet_dagster.definitions.executors.steps_in_threads import execute_here
+from rivet_dagster.definitions.resources.rivet_executor import one_process_executor
+from rivet_dagster.definitions.resources.steps_in_threads import execute_here
 from rivet_dagster.definitions.runs import staged_heartbeats
 from rivet_dagster.errors import RivetError
 
@@ -391,9 +391,9 @@ def test_heartbeats_go_on_until_the_run_has_ended(shop, instance, monkeypatch):
     assert not result.success
     assert staged(shop) == {"orders": 1}
     deadline = time.monotonic() + 10
-    while result.run_id in staged_heartbeats._KEPT and time.monotonic() < deadline:
+    while result.run_id in staged_heartbeats._HEARTBEATS and time.monotonic() < deadline:
         time.sleep(0.05)
-    assert result.run_id not in staged_heartbeats._KEPT
+    assert result.run_id not in staged_heartbeats._HEARTBEATS
     monkeypatch.setattr(heartbeat, "now", lambda table: time.time() + 61)
     assert [name.split("/")[0] for name in shop.runtime.catalog("lake").sweep()] == ["orders"]
 

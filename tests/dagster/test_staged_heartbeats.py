@@ -39,7 +39,7 @@ def test_heartbeats_go_on_after_an_error_of_storage_until_the_run_has_ended(tmp_
     wait(lambda: len(sent) >= 2)
     assert set(sent) == {True}
     run.is_finished = True
-    wait(lambda: "run-1" not in staged_heartbeats._KEPT)
+    wait(lambda: "run-1" not in staged_heartbeats._HEARTBEATS)
 
 
 class Lake(StagesForRuns):
@@ -122,7 +122,7 @@ def test_steps_that_are_processes_do_not_renew_all_earlier_rows_each(monkeypatch
         staged_heartbeats.keep_earlier(context, runtime, lambda n=number: looked.append(n) or list(staged))
         staged.append(StagedTable(f"t{number}", "lake", f"t{number}", "1", "run"))
         staged_heartbeats.keep_staged(context, runtime, staged[-1:])
-        staged_heartbeats._KEPT.pop("run-3")._wakes.set()  # the next step is in another process
+        staged_heartbeats._HEARTBEATS.pop("run-3")._wakes.set()  # the next step is in another process
         now[0] += 100
     assert looked == [0, *range(9, 200, 9)]
     assert len(sent) == 200 + sum(looked)
@@ -147,7 +147,7 @@ def test_a_long_step_renews_earlier_rows_while_it_runs(monkeypatch):
     wait(lambda: "t" in lake.sent)
     assert lake.sent["t"][1] == staged_heartbeats.AHEAD_SECONDS
     run.is_finished = True
-    wait(lambda: "run-4" not in staged_heartbeats._KEPT)
+    wait(lambda: "run-4" not in staged_heartbeats._HEARTBEATS)
 
 
 def wait(is_true) -> None:

@@ -14,7 +14,7 @@ from support.folders import sink
 from support.postgres import Database
 from support.torture import examples
 
-from rivet_dagster.catalogs.jdbc.postgres import open_transactions
+from rivet_dagster.catalogs.jdbc.postgres import snapshot
 from rivet_dagster.errors import RivetError
 
 NEW = "SELECT id, changed, pg FROM events{% if is_incremental() %} WHERE changed > {{ watermark_value }}{% endif %}"
@@ -72,7 +72,7 @@ def runs_while_others_write(folder, database: Database) -> tuple[list, list]:
 
 
 def test_no_row_is_missed_or_read_twice(events, project, monkeypatch):
-    monkeypatch.setattr(open_transactions, "_MARGIN", 0)
+    monkeypatch.setattr(snapshot, "_MARGIN", 0)
     folder = project_of(project, events, changed_at="changed")
     found, expected = runs_while_others_write(folder, events)
     assert found == expected
@@ -86,7 +86,7 @@ def test_without_the_option_rows_are_missed(events, project):
 
 
 def test_the_database_gets_the_watermark_and_rows_are_read_once(events, project, monkeypatch):
-    monkeypatch.setattr(open_transactions, "_MARGIN", 0)
+    monkeypatch.setattr(snapshot, "_MARGIN", 0)
     execute(
         events,
         "INSERT INTO events (changed, pg) SELECT now() - n * interval '1 minute', 1 FROM generate_series(1, 50) n",
@@ -104,7 +104,7 @@ def test_the_database_gets_the_watermark_and_rows_are_read_once(events, project,
 
 
 def test_an_open_transaction_holds_back_what_began_after_it(events, project, monkeypatch):
-    monkeypatch.setattr(open_transactions, "_MARGIN", 0)
+    monkeypatch.setattr(snapshot, "_MARGIN", 0)
     folder = project_of(project, events, changed_at="changed")
     execute(events, "INSERT INTO events (pg) VALUES (0)")
     with psycopg.connect(events.dsn) as late:
@@ -133,7 +133,7 @@ def test_a_column_that_holds_no_times_is_refused(events, project, options, told)
 
 def test_a_prepared_transaction_is_named():
     now = datetime(2024, 1, 31, tzinfo=UTC)
-    known = open_transactions.OpenTransactions(now, hidden=0, prepared=now, on_replica=False)
+    known = snapshot.OpenTransactions(now, hidden=0, prepared=now, on_replica=False)
     with pytest.raises(RivetError) as caught:
         known.all_before()
     assert "one is prepared, since 2024-01-31T00:00:00+00:00, and does not tell when it began" in str(caught.value)

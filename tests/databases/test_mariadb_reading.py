@@ -267,7 +267,7 @@ def test_a_lock_that_is_lost_fails_the_group(moving, project, monkeypatch):
 
 
 def test_a_lock_of_somebody_else_is_waited_for(moving, project, monkeypatch):
-    monkeypatch.setattr("rivet_dagster.catalogs.jdbc.mariadb.locking.LOCK_SECONDS", 1)
+    monkeypatch.setattr("rivet_dagster.catalogs.jdbc.mariadb.reading.LOCK_SECONDS", 1)
     folder = project(reading(moving, "SELECT * FROM one", {"one": source("one")}))
     with moving.connect() as connection, connection.cursor() as cursor:
         connection.autocommit(False)

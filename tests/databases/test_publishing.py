@@ -14,7 +14,8 @@ from support.folders import MANIFEST, Files, ProjectFolder
 from support.postgres import Database
 
 from rivet_dagster import load_definitions
-from rivet_dagster.catalogs.jdbc import JdbcCatalog, idle_connection
+from rivet_dagster.catalogs.jdbc import JdbcCatalog
+from rivet_dagster.catalogs.jdbc import database as connections
 from rivet_dagster.catalogs.jdbc.postgres.connection import PostgresDatabase
 from rivet_dagster.cli.main import main
 from rivet_dagster.errors import RivetError
@@ -79,7 +80,7 @@ def test_a_run_opens_one_connection_beside_those_of_tasks(project, database, mon
         return open_one(self, application)
 
     monkeypatch.setattr(PostgresDatabase, "open", counted)
-    monkeypatch.setattr(idle_connection, "SECONDS", 60.0)
+    monkeypatch.setattr(connections, "IDLE_SECONDS", 60.0)
     runtime = folder.runtime
     for attempt in ("first", "second"):
         run_group(runtime, "orders", runtime.assembly.group("orders").joints, f"{attempt}/orders")

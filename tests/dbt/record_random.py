@@ -84,8 +84,8 @@ if __name__ == "__main__":
     parser.add_argument("--to", type=Path, default=HERE / "recorded" / "random.json")
     given = parser.parse_args()
     path = given.to.absolute()
-    with tempfile.TemporaryDirectory() as place:
-        os.chdir(place)
+    with tempfile.TemporaryDirectory() as location:
+        os.chdir(location)
         versions = {name: version(name) for name in ("dbt-core", "dbt-spark", "pyspark")}
         projects = {}
         for number in given.numbers:

@@ -9,10 +9,10 @@ import dagster as dg
 from rivet_dagster.catalogs.filesystem.writes.transaction import FilesystemTransaction
 from rivet_dagster.catalogs.iceberg.nessie.one_commit import OneCommit
 from rivet_dagster.catalogs.iceberg.writes.transaction import IcebergTransaction
-from rivet_dagster.definitions.executors.rivet_executor import one_process_executor
-from rivet_dagster.definitions.executors.steps_in_threads import execute_here
 from rivet_dagster.definitions.load import load_definitions
 from rivet_dagster.definitions.project import RivetProject
+from rivet_dagster.definitions.resources.rivet_executor import one_process_executor
+from rivet_dagster.definitions.resources.steps_in_threads import execute_here
 
 MOMENTS = {
     "first table": (FilesystemTransaction, "commit", "after"),

@@ -21,15 +21,26 @@ from rivet_dagster.catalogs.capabilities.targets import (
 )
 from rivet_dagster.catalogs.capabilities.upkeep import Sweeps
 from rivet_dagster.catalogs.environments.catalog import HasEnvironments
-from rivet_dagster.catalogs.jdbc.options import CONNECTIONS, OPTIONS, REPLACE_BY, SWAP, SourceOptions, wrong_options
-from rivet_dagster.catalogs.jdbc.products import product_of
+from rivet_dagster.catalogs.jdbc.mariadb.product import MARIA
+from rivet_dagster.catalogs.jdbc.options import (
+    CONNECTIONS,
+    MARIADB,
+    OPTIONS,
+    POSTGRES,
+    REPLACE_BY,
+    SWAP,
+    SourceOptions,
+    table_name,
+    wrong_options,
+)
+from rivet_dagster.catalogs.jdbc.postgres.product import POSTGRESQL
+from rivet_dagster.catalogs.jdbc.product import Product
 from rivet_dagster.catalogs.jdbc.published.environment_state import schema_of_environment
 from rivet_dagster.catalogs.jdbc.published.environments import DatabaseEnvironments, TablesAtSnapshots
 from rivet_dagster.catalogs.jdbc.published.published_tables import PublishedTables
 from rivet_dagster.catalogs.jdbc.published.records import Records
 from rivet_dagster.catalogs.jdbc.published.stored_version import STAGED, WITHHELD
 from rivet_dagster.catalogs.jdbc.published.transaction import DatabaseTransaction, publish_together
-from rivet_dagster.catalogs.jdbc.table_name import table_name
 from rivet_dagster.engines.contract import EngineSession
 from rivet_dagster.entry_points import is_unexpanded, refuse_wrong_options
 from rivet_dagster.errors import RivetError
@@ -46,6 +57,17 @@ from rivet_dagster.model.write_plan import WritePlan
 from rivet_dagster.model.write_strategy import WriteStrategy
 from rivet_dagster.sql.database_trees import Name
 from rivet_dagster.sql.write_strategies.alignment import plain_columns
+
+_PRODUCTS = {POSTGRES: POSTGRESQL, MARIADB: MARIA}
+
+
+def product_of(url: Any) -> Product:
+    """Return the product of a JDBC URL; PostgreSQL where that cannot be known yet.
+
+    >>> product_of("jdbc:postgresql://db/shop").name
+    'PostgreSQL'
+    """
+    return next((product for prefix, product in _PRODUCTS.items() if str(url).startswith(prefix)), POSTGRESQL)
 
 
 class JdbcCatalog(
@@ -77,7 +99,7 @@ class JdbcCatalog(
 
     @classmethod
     def check_table(
-        cls, options: Mapping[str, Any], table: str, own: Mapping[str, Any], is_written: bool
+        cls, options: Mapping[str, Any], table: str, joint_options: Mapping[str, Any], is_written: bool
     ) -> Iterable[Wrong]:
         """Check the table's name, and the options of the joint."""
         product = product_of(options.get("url"))
@@ -85,9 +107,9 @@ class JdbcCatalog(
             try:
                 table_name(table, product.schema(options))
             except RivetError as error:
-                told = error.diagnostics[0]
-                yield Wrong(told.code, "table", told.message, told.remediation)
-        yield from (product.wrong_target if is_written else product.wrong_source)(options, own)
+                diagnostic = error.diagnostics[0]
+                yield Wrong(diagnostic.code, "table", diagnostic.message, diagnostic.remediation)
+        yield from (product.wrong_target if is_written else product.wrong_source)(options, joint_options)
 
     @classmethod
     def refuses_write(cls, options: Mapping[str, Any], strategy: WriteStrategy) -> str | None:
@@ -213,8 +235,8 @@ class JdbcCatalog(
     ) -> DatabaseTransaction:
         """Begin a version, whose rows are staged in tables of its own beside the table."""
         begun = self._published.begin(table)
-        place = replace(begun.place, swaps=options.get(REPLACE_BY) == SWAP)
-        return DatabaseTransaction(self._published, table, replace(begun, place=place), session)
+        destination = replace(begun.destination, swaps=options.get(REPLACE_BY) == SWAP)
+        return DatabaseTransaction(self._published, table, replace(begun, destination=destination), session)
 
     def check_batch(self, table: str, plan: WritePlan, columns: Schema, is_partitioned: bool) -> None:
         """Compare the columns with those of the table, as a run does."""

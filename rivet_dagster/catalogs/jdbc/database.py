@@ -1,10 +1,12 @@
 """The interface of all databases of the catalog: connections of this process, and errors as RivetErrors.
 
-The rows themselves are read and written by engines, through the JDBC driver and in tasks of their own.
+A connection stays open for a moment after its use, since a run asks its database many short questions. The rows
+themselves are read and written by engines, through the JDBC driver and in tasks of their own.
 """
 
 from __future__ import annotations
 
+import threading
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
@@ -13,7 +15,6 @@ from pathlib import Path
 from typing import Any, ClassVar, Protocol, TypeVar
 from urllib.parse import parse_qsl, quote
 
-from rivet_dagster.catalogs.jdbc.idle_connection import IdleConnection
 from rivet_dagster.catalogs.jdbc.options import TLS
 from rivet_dagster.errors import RivetError
 from rivet_dagster.machine import Server, servers_in
@@ -26,6 +27,9 @@ WRITER = "rivet_dagster writer"
 
 SECONDS = 10
 """The seconds that a connection may take."""
+
+IDLE_SECONDS = 2.0
+"""For how long nobody may use an open connection."""
 
 LOCK_SECONDS = 30
 """For how many seconds a publication waits for a lock that another session holds."""
@@ -69,6 +73,42 @@ class Connection(Protocol):
         """Close the connection, which ends its transaction."""
 
 
+class IdleConnection:
+    """At most one open connection that nobody uses; it is closed after ``IDLE_SECONDS``. All threads share it."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._waiting: tuple[Connection, threading.Timer] | None = None
+
+    def take(self) -> Connection | None:
+        """Return the connection, which is the caller's from now on; None without one."""
+        with self._lock:
+            waiting, self._waiting = self._waiting, None
+        if waiting is None:
+            return None
+        connection, timer = waiting
+        timer.cancel()
+        return connection
+
+    def keep(self, connection: Connection) -> None:
+        """Keep a connection that is in no transaction; close it if another one is kept."""
+        timer = threading.Timer(IDLE_SECONDS, self._close, [connection])
+        timer.daemon = True
+        with self._lock:
+            if self._waiting is None:
+                self._waiting = connection, timer
+                timer.start()
+                return
+        connection.close()
+
+    def _close(self, connection: Connection) -> None:
+        with self._lock:
+            if self._waiting is None or self._waiting[0] is not connection:
+                return
+            self._waiting = None
+        connection.close()
+
+
 Self = TypeVar("Self", bound="Database")
 
 
@@ -80,7 +120,7 @@ class Database(ABC):
     url: str
     login: Mapping[str, str] = field(default_factory=dict, repr=False)
     tls: Mapping[str, str] = field(default_factory=dict)
-    _idle: IdleConnection[Connection] = field(init=False, default_factory=IdleConnection, repr=False, compare=False)
+    _idle: IdleConnection = field(init=False, default_factory=IdleConnection, repr=False, compare=False)
 
     prefix: ClassVar[str]
     """The beginning of the URL."""

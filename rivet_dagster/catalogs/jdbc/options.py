@@ -1,4 +1,4 @@
-"""The options of a catalog of the type ``jdbc``, and those of its sources."""
+"""The options of a catalog of the type ``jdbc``, those of its sources and targets, and the names of their tables."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 from rivet_dagster.catalogs.capabilities.staging import wrong_publish
 from rivet_dagster.entry_points import is_unexpanded
-from rivet_dagster.errors import nearest
+from rivet_dagster.errors import RivetError, nearest
 from rivet_dagster.model.convert import show
 from rivet_dagster.model.plugins import Wrong
 from rivet_dagster.model.step_options import STEP_OPTIONS
@@ -40,13 +40,13 @@ REPLACE_BY, SWAP = "replace_by", "swap"
 """The option of a table that is written, and its value with which a new table takes the place of the old one."""
 
 
-def wrong_target(own: Mapping[str, Any]) -> Iterator[Wrong]:
+def wrong_target(options: Mapping[str, Any]) -> Iterator[Wrong]:
     """Yield the errors of the options of a table that is written.
 
     >>> [problem.message for problem in wrong_target({"replace_by": "rename"})]
     ["`replace_by` must be swap, not 'rename'"]
     """
-    for key, value in own.items():
+    for key, value in options.items():
         if key != REPLACE_BY:
             hint = nearest(key, (REPLACE_BY, *STEP_OPTIONS), listed=False) or f"; known: {REPLACE_BY}"
             yield Wrong("RVT-203", f"options.{key}", f"unknown option '{key}'{hint}")
@@ -90,20 +90,20 @@ def wrong_options(options: Mapping[str, Any]) -> dict[str, str]:
     return wrong
 
 
-def wrong_source(own: Mapping[str, Any]) -> Iterator[Wrong]:
+def wrong_source(options: Mapping[str, Any]) -> Iterator[Wrong]:
     """Yield the errors of a source's options.
 
     >>> [problem.message for problem in wrong_source({"partition_by": "id", "casts": {"amount": "numeric(38, 9)"}})]
     ['`partition_by` needs `partitions`: the number of queries among which the rows are shared out']
     """
-    for key, value in own.items():
+    for key, value in options.items():
         if key not in SOURCE_OPTIONS:
             known = (*SOURCE_OPTIONS, *STEP_OPTIONS)
             hint = nearest(key, known, listed=False) or f"; known: {', '.join(SOURCE_OPTIONS)}"
             yield Wrong("RVT-203", f"options.{key}", f"unknown option '{key}'{hint}")
         elif (why := _wrong_value(key, value)) is not None:
             yield Wrong("RVT-204", f"options.{key}", f"`{key}` {why}")
-    if "partition_by" in own and "partitions" not in own:
+    if "partition_by" in options and "partitions" not in options:
         message = "`partition_by` needs `partitions`: the number of queries among which the rows are shared out"
         yield Wrong("RVT-204", "options.partition_by", message)
 
@@ -125,15 +125,15 @@ class SourceOptions:
     changed_at: str | None = None
 
     @classmethod
-    def of(cls, own: Mapping[str, Any]) -> SourceOptions:
+    def of(cls, options: Mapping[str, Any]) -> SourceOptions:
         """Return the options of a joint, which are valid."""
         return cls(
-            own.get("partition_by"),
-            int(own.get("partitions", 1)),
-            own.get("casts", {}),
-            int(own.get("fetch_size", FETCHED)),
-            own.get("version_by", own.get("changed_at")),
-            own.get("changed_at"),
+            options.get("partition_by"),
+            int(options.get("partitions", 1)),
+            options.get("casts", {}),
+            int(options.get("fetch_size", FETCHED)),
+            options.get("version_by", options.get("changed_at")),
+            options.get("changed_at"),
         )
 
 
@@ -154,3 +154,18 @@ def _names_database(url: str) -> bool:
 def _is_whole(value: Any, least: int) -> bool:
     # An expanded variable is always a text.
     return not isinstance(value, bool) and str(value).isdecimal() and int(value) >= least
+
+
+def table_name(text: str, schema: str) -> tuple[str, str]:
+    """Return schema and name of what a source's ``table`` names, as the database stores them. Raises RVT-204.
+
+    >>> table_name("orders", "public"), table_name("shop.Orders", "public")
+    (('public', 'orders'), ('shop', 'Orders'))
+    """
+    parts = text.split(".")
+    if len(parts) > 2 or not all(parts) or "\0" in text:
+        message = f"no table of a database can be called '{text}'"
+        raise RivetError(
+            "RVT-204", message, remediation="Name it `table` or `schema.table`, as the database stores it."
+        )
+    return (schema, parts[0]) if len(parts) == 1 else (parts[0], parts[1])

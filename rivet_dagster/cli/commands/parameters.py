@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from rivet_dagster.cli.variables import VARIABLES
+from rivet_dagster.cli.compiled import VARIABLES
 from rivet_dagster.errors import RivetError, nearest
 
 Command = Callable[..., Any]

@@ -1,7 +1,4 @@
-"""The commands of a project before it runs: ``init``, ``compile``, ``lineage``.
-
-The commands that move projects of other tools over: ``import``.
-"""
+"""The commands of a project before it runs: ``init``, ``compile``, ``lineage``, ``schema`` and ``import``."""
 
 from __future__ import annotations
 

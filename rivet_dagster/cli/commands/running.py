@@ -1,7 +1,4 @@
-"""The command that materializes: ``run``.
-
-The command that runs the project's tests: ``test``.
-"""
+"""The commands that compute rows: ``run``, ``show`` and ``test``."""
 
 from __future__ import annotations
 
@@ -64,7 +61,7 @@ def run(
     """
     if partition is not None and partition_range is not None:
         raise RivetError("RVT-110", "--partition-range is not allowed with --partition")
-    from rivet_dagster.cli.run.request import RunRequest
+    from rivet_dagster.cli.run.selection import RunRequest
 
     request = RunRequest(joints, select, partition, partition_range, changed, no_fail_fast, environment, full_refresh)
     if dry_run:

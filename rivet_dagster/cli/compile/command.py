@@ -1,4 +1,4 @@
-"""``rivet-dagster compile``: print the plan as text, Mermaid or JSON, or its difference from another plan."""
+"""``rivet-dagster compile``: the plan as text, as a Mermaid flowchart or JSON, or its difference from another plan."""
 
 from __future__ import annotations
 
@@ -6,15 +6,29 @@ import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from rivet_dagster.cli.compile.mermaid import plan_mermaid
-from rivet_dagster.cli.compile.outline import plan_text
+from rivet_dagster.cli.compile.outline import ASIDE, KEY_WIDTH, Block, plan_outline, plan_text
+from rivet_dagster.cli.compile.reasons import REASONS
 from rivet_dagster.cli.compiled import compile_for_command
-from rivet_dagster.cli.console import has_colors, print_plain, show, show_changes, show_diagnostics, terminal_width
-from rivet_dagster.cli.stdout import stdout_kept_for_the_report
+from rivet_dagster.cli.console import (
+    has_colors,
+    print_plain,
+    show,
+    show_changes,
+    show_diagnostics,
+    stdout_kept_for_the_report,
+    terminal_width,
+)
 from rivet_dagster.compiler.diff import OWN, REMOVED, BrokenColumn, ChangedJoint, PlanDiff
+from rivet_dagster.compiler.joints import QueryJoint
 from rivet_dagster.compiler.plan import CompiledAssembly
 from rivet_dagster.errors import RivetError, nearest
+from rivet_dagster.model.joint import PYTHON, SOURCE
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
 
 _MOST_IN_TREE = 1_000
 """The joints of a plan up to which a tree is drawn: rich needs two seconds for these."""
@@ -55,12 +69,39 @@ def show_plan(assembly: CompiledAssembly, joints: Sequence[str], format: str) ->
 
 def _show_visual(assembly: CompiledAssembly, joints: Sequence[str]) -> None:
     if has_colors(sys.stdout) and len(assembly.joints) <= _MOST_IN_TREE:
-        # Imported only here: rich takes longer to import than a small plan to compile.
-        from rivet_dagster.cli.compile.tree import plan_tree
-
         show(plan_tree(assembly, joints))
     else:
         print_plain(plan_text(assembly, joints, terminal_width(sys.stdout)))
+
+
+def plan_tree(assembly: CompiledAssembly, names: Sequence[str] = ()) -> RenderableType:
+    """Return the plan as trees, one for each wave; with ``names``, only the groups of those joints."""
+    # Imported only here: rich takes longer to import than a small plan to compile.
+    from rich.console import Group
+    from rich.text import Text
+    from rich.tree import Tree
+
+    outline = plan_outline(assembly, names)
+    shown: list[RenderableType] = [Text(outline.head)]
+    for section in outline.sections:
+        tree = Tree(Text(section.title, "bold cyan"), guide_style=ASIDE)
+        for block in section.blocks:
+            tree.add(_block(block))
+        shown += [Text(), tree]
+    return Group(*shown)
+
+
+def _block(block: Block) -> RenderableType:
+    from rich.console import Group
+    from rich.table import Table
+    from rich.text import Text
+
+    lines = Table.grid()
+    lines.add_column(width=KEY_WIDTH, no_wrap=True)
+    lines.add_column(overflow="fold")
+    for line in block.lines:
+        lines.add_row(Text(line.key, ASIDE), Text.assemble(*line.parts))
+    return Group(Text.assemble((block.name, "bold green"), (f"  {block.note}", ASIDE)), lines)
 
 
 def compare_plans(assembly: CompiledAssembly, joints: Sequence[str], format: str, old: str) -> int:
@@ -125,3 +166,76 @@ def _changed(change: ChangedJoint) -> str:
 def _broken(column: BrokenColumn) -> str:
     change = "is gone" if column.change == REMOVED else f"is {column.after}, was {column.before}"
     return f"! {column.joint}.{column.column} {change}: read by {', '.join(column.readers)}"
+
+
+_SHAPES = {SOURCE: ("[(", ")]"), PYTHON: ("{{", "}}")}
+_PUBLISHED = "[[", "]]"
+_STYLES = (
+    "classDef source fill:#e8f1fb,stroke:#3b76b8,color:#123",
+    "classDef sql fill:#ffffff,stroke:#888888,color:#123",
+    "classDef python fill:#fdf5d8,stroke:#b8922b,color:#123",
+    "classDef sink fill:#e5f5ea,stroke:#2f8a50,color:#123",
+)
+
+
+def plan_mermaid(assembly: CompiledAssembly, names: Sequence[str] = ()) -> str:
+    """Return the flowchart: a box for each fused group, a cylinder for each source, thick arrows for stored joints.
+
+    Dotted arrows lead from joints that only checks read. With ``names``, only the groups of those joints and the joints
+    that these read.
+    """
+    chosen = {assembly.joint(name).group for name in names} or set(assembly.execution_order)
+    groups = [group for group in assembly.fused_groups if group.name in chosen]
+    inside = {name for group in groups for name in group.joints}
+    ids = {joint.name: f"j{number}" for number, joint in enumerate(assembly.joints)}
+    boundary = sorted({name for group in groups for name in group.before} - inside)
+    lines = ["flowchart LR"]
+    lines += [f"  {_node(assembly, name, ids)}" for name in boundary]
+    for number, group in enumerate(groups):
+        if len(group.joints) == 1:
+            lines.append(f"  {_node(assembly, group.exit, ids)}")
+            continue
+        lines.append(f'  subgraph g{number}["{_text(f"{group.name} on {group.engine}")}"]')
+        lines += [f"    {_node(assembly, name, ids)}" for name in group.joints]
+        lines.append("  end")
+    for group in groups:
+        for name in group.joints:
+            lines += [f"  {_edge(assembly, upstream, name, ids)}" for upstream in assembly.joint(name).upstream]
+        lines += [f"  {ids[name]} -.->|checks| {ids[group.exit]}" for name in group.judged_with]
+    return "\n".join([*lines, *(f"  {style}" for style in _STYLES)])
+
+
+def _node(assembly: CompiledAssembly, name: str, ids: dict[str, str]) -> str:
+    joint, target = assembly.joint(name), assembly.target(name)
+    publishes = target is not None and target.declared
+    left, right = _SHAPES.get(joint.type, _PUBLISHED if publishes else ("[", "]"))
+    table = f"{joint.catalog}.{joint.table}" if joint.type == SOURCE or publishes else ""
+    parts = f"{joint.partitions.type} by {joint.partitions.column}" if joint.partitions else ""
+    gate = f"{len(joint.checks)} check{'s' if len(joint.checks) > 1 else ''}" if joint.checks else ""
+    later = "incremental" if isinstance(joint, QueryJoint) and joint.sql_incremental is not None else ""
+    label = "<br/>".join(_text(line) for line in (joint.name, table, parts, later, gate) if line)
+    return f'{ids[joint.name]}{left}"{label}"{right}:::{joint.type}'
+
+
+def _edge(assembly: CompiledAssembly, name: str, reader: str, ids: dict[str, str]) -> str:
+    """Return the arrow to a reader: thick, with the reason, where its group reads the stored rows of another group."""
+    stored = next(
+        (m for m in _stored(assembly, name) if assembly.joint(reader).group != assembly.joint(name).group), ""
+    )
+    arrow = f'==>|"{_text(stored)}"|' if stored else "-->"
+    return f"{ids[name]} {arrow} {ids[reader]}"
+
+
+def _stored(assembly: CompiledAssembly, name: str) -> list[str]:
+    return [f"stored: {REASONS.get(m.reason, m.reason)}" for m in assembly.materializations if m.joint == name]
+
+
+def _text(text: str) -> str:
+    """Escape text for a quoted label: characters that would end or format it become Mermaid's entities.
+
+    >>> _text('a "b" <c> #1')
+    'a #quot;b#quot; #lt;c#gt; #35;1'
+    """
+    for character, entity in (("#", "#35;"), ('"', "#quot;"), ("<", "#lt;"), (">", "#gt;"), ("`", "#96;"), ("\n", " ")):
+        text = text.replace(character, entity)
+    return text

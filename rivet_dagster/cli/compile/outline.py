@@ -1,7 +1,4 @@
-"""The outline of a plan: waves, their groups, and lines about each group, for text and for a tree alike.
-
-Rendering of the plan as plain text, for files, pipes and terminals without colours.
-"""
+"""The outline of a plan: waves, their groups, and lines about each group, for a tree and for plain text alike."""
 
 from __future__ import annotations
 
@@ -188,11 +185,11 @@ def _partitions(partitions: Partitions | None) -> Iterator[Line]:
 
 def _defaults(joints: Sequence[CompiledJoint]) -> list[str]:
     """Return which keys of a group's joints come from rivet.yaml, a text for each place."""
-    found: dict[str, list[str]] = {}
+    locations: dict[str, list[str]] = {}
     for joint in joints:
-        for key, place in joint.defaults.items():
-            found.setdefault(f"{key} from {place}", []).append(joint.name)
-    return [f"{text}: {', '.join(names)}" for text, names in found.items()]
+        for key, location in joint.defaults.items():
+            locations.setdefault(f"{key} from {location}", []).append(joint.name)
+    return [f"{text}: {', '.join(names)}" for text, names in locations.items()]
 
 
 def _incremental(joint: str, later: Incremental) -> str:

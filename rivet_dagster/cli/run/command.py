@@ -1,7 +1,5 @@
 """``rivet-dagster run``: a Dagster run in this process, whose Spark starts while Dagster is imported.
 
-The start of Spark while Dagster is being imported and definitions are being made.
-
 A JVM takes seconds to start, for most of which this process has other work to do.
 """
 
@@ -15,9 +13,9 @@ from pathlib import Path
 from threading import Thread
 
 from rivet_dagster.cli.compiled import compile_for_command
-from rivet_dagster.cli.run.request import RunRequest
-from rivet_dagster.cli.screen.terminal import screen_on
-from rivet_dagster.cli.stdout import stdout_kept_for_the_report
+from rivet_dagster.cli.console import stdout_kept_for_the_report
+from rivet_dagster.cli.run.selection import RunRequest
+from rivet_dagster.cli.screen import screen_on
 from rivet_dagster.compiler.plan import CompiledAssembly
 from rivet_dagster.engines.contract import Engine
 from rivet_dagster.engines.registry import engine_class

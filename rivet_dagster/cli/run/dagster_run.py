@@ -1,7 +1,4 @@
-"""The Dagster run of ``rivet-dagster run``, in this process.
-
-The events of a Dagster run, shown on a screen as they come.
-"""
+"""The Dagster run of ``rivet-dagster run``, in this process, whose events are shown on a screen as they come."""
 
 from __future__ import annotations
 
@@ -17,9 +14,8 @@ from threading import RLock
 import dagster as dg
 
 from rivet_dagster.cli.run.report import NOTHING_CHANGED, RunReport, read_report, seconds_of_groups, was_canceled
-from rivet_dagster.cli.run.request import RunRequest
-from rivet_dagster.cli.run.selection import Covered, joints_of_groups, selected_partitions, to_materialize
-from rivet_dagster.cli.screen.contract import (
+from rivet_dagster.cli.run.selection import Covered, RunRequest, joints_of_groups, selected_partitions, to_materialize
+from rivet_dagster.cli.screen import (
     AGAIN,
     CANCELED,
     DONE,
@@ -31,14 +27,14 @@ from rivet_dagster.cli.screen.contract import (
     Verdict,
 )
 from rivet_dagster.compiler.plan import CompiledAssembly, CompiledJoint
-from rivet_dagster.definitions.executors.rivet_executor import one_process_executor
-from rivet_dagster.definitions.executors.steps_in_threads import execute_here
 from rivet_dagster.definitions.jobs import target_of
 from rivet_dagster.definitions.load import build_definitions
-from rivet_dagster.definitions.metadata.materialization_metadata import ROW_COUNT
 from rivet_dagster.definitions.project import RivetProject
+from rivet_dagster.definitions.resources.rivet_executor import one_process_executor
+from rivet_dagster.definitions.resources.steps_in_threads import execute_here
 from rivet_dagster.definitions.runs.failure import was_not_started
 from rivet_dagster.definitions.runs.identity import environment_tags, full_refresh_tags, step_name
+from rivet_dagster.definitions.specs.materialization_metadata import ROW_COUNT
 from rivet_dagster.definitions.specs.translator import DagsterRivetTranslator
 from rivet_dagster.execution.changed import changed_groups
 from rivet_dagster.execution.environments import refuse_without_environments, use_environment

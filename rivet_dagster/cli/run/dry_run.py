@@ -8,9 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from rivet_dagster.cli.compiled import compile_for_command
-from rivet_dagster.cli.run.request import RunRequest
-from rivet_dagster.cli.run.selection import joints_of_groups, to_materialize
-from rivet_dagster.cli.stdout import stdout_kept_for_the_report
+from rivet_dagster.cli.console import stdout_kept_for_the_report
+from rivet_dagster.cli.run.selection import RunRequest, joints_of_groups, selected_partitions, to_materialize
 from rivet_dagster.compiler.plan import CompiledAssembly, CompiledJoint, FusedGroup
 from rivet_dagster.execution.changed import changed_groups
 from rivet_dagster.execution.environments import refuse_without_environments
@@ -61,8 +60,6 @@ def _joints(request: RunRequest, assembly: CompiledAssembly, root: Path) -> list
         joints = [joint for joint in joints if joint.group in changed]
     has_partitions = any(joint.partitions is not None for joint in joints)
     if joints and (has_partitions or request.partition is not None or request.partition_range is not None):
-        from rivet_dagster.cli.run.selection import selected_partitions
-
         selected_partitions(request.partition, request.partition_range, joints)
     return joints
 

@@ -1,16 +1,35 @@
-"""The joints, and the partitions, that a person asks ``rivet-dagster run`` to materialize."""
+"""The request that a call of ``rivet-dagster run`` makes: the joints, and the partitions, that it materializes."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
-
-import dagster as dg
+from typing import TYPE_CHECKING
 
 from rivet_dagster.compiler.plan import CompiledAssembly, CompiledJoint
-from rivet_dagster.definitions.partitions import partitions_definition
 from rivet_dagster.errors import RivetError, nearest
 from rivet_dagster.model.joint import SOURCE
+
+if TYPE_CHECKING:
+    import dagster as dg
+
+
+@dataclass(frozen=True)
+class RunRequest:
+    """The joints to materialize, each maybe with a leading +, and how.
+
+    ``select`` is a selection in Dagster's syntax; ``environment`` the name of ``--environment``, None without it. With
+    ``full_refresh`` targets are replaced as by a first run.
+    """
+
+    joints: tuple[str, ...] = ()
+    select: str | None = None
+    partition: str | None = None
+    partition_range: str | None = None
+    changed: bool = False
+    no_fail_fast: bool = False
+    environment: str | None = None
+    full_refresh: bool = False
 
 
 def joints_of_groups(names: Iterable[str], assembly: CompiledAssembly) -> set[str]:
@@ -101,6 +120,9 @@ def _definition(joints: Sequence[CompiledJoint]) -> dg.PartitionsDefinition[str]
         raise RivetError("RVT-114", message, remediation="Run those of one kind at a time.")
     (joint,) = by_keys.values()
     assert joint.partitions is not None
+    # Imported only here: a run without partitions starts its engine before it imports Dagster.
+    from rivet_dagster.definitions.partitions import partitions_definition
+
     return partitions_definition(joint.partitions)
 
 

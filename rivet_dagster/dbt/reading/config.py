@@ -1,7 +1,4 @@
-"""Configuration that a file gives itself by ``config(...)``: the calls that dbt reaches when it parses the file.
-
-Configuration of nodes by folder, as dbt_project.yml gives it, and how configurations are put together.
-"""
+"""Configuration of nodes, by folder in dbt_project.yml and by ``config(...)`` in a file; and all of a node as one."""
 
 from __future__ import annotations
 
@@ -14,7 +11,7 @@ from typing import Any
 
 from jinja2 import nodes
 
-from rivet_dagster.dbt.declared import Config, DbtPlace, Other
+from rivet_dagster.dbt.declared import Config, DbtLocation, Other
 from rivet_dagster.dbt.template import DbtTemplate
 from rivet_dagster.dbt.values import UnknownValueError, evaluate_statements, render_value
 from rivet_dagster.dbt.yaml_file import line_of, read_file
@@ -60,7 +57,7 @@ def located_config(values: Mapping[str, tuple[Any, int]], file: str) -> Config:
     named = {_SPELLINGS.get(key, key): entry for key, entry in values.items()}
     return Config(
         {key: value for key, (value, _) in named.items()},
-        {key: DbtPlace(file, line) for key, (_, line) in named.items()},
+        {key: DbtLocation(file, line) for key, (_, line) in named.items()},
     )
 
 
@@ -89,11 +86,11 @@ def rendered_config(config: Config, context: Mapping[str, Any]) -> tuple[Config,
             values[key] = value if key in _HOOKS else render_value(value, context)
         except UnknownValueError as error:
             if is_used(key):
-                unknown.append(Other("config", key, config.places[key], str(error)))
+                unknown.append(Other("config", key, config.locations[key], str(error)))
                 reasons[key] = str(error)
             else:
                 values[key] = value
-    return Config(values, config.places, reasons), unknown
+    return Config(values, config.locations, reasons), unknown
 
 
 def merge_configs(configs: Iterable[Config]) -> Config:
@@ -103,7 +100,7 @@ def merge_configs(configs: Iterable[Config]) -> Config:
     {'tags': ['a', 'b'], 'enabled': False}
     """
     values: dict[str, Any] = {}
-    places: dict[str, DbtPlace] = {}
+    locations: dict[str, DbtLocation] = {}
     unknown: dict[str, str] = {}
     for config in configs:
         unknown = {key: reason for key, reason in unknown.items() if key not in config.values} | dict(config.unknown)
@@ -114,8 +111,8 @@ def merge_configs(configs: Iterable[Config]) -> Config:
                 values[key] = {**values[key], **value}
             else:
                 values[key] = value
-        places |= config.places
-    return Config(values, places, unknown)
+        locations |= config.locations
+    return Config(values, locations, unknown)
 
 
 def _hashable(value: Any) -> list[Any]:
@@ -197,11 +194,11 @@ class _Reader:
 
     def configs(self, key: str | None) -> list[Config]:
         """Return the configurations that are reached: all of each, or only the argument ``key``."""
-        found: list[Config] = []
+        configs: list[Config] = []
 
         def capture(index: int, *args: Any, **kwargs: Any) -> str:
             values = {str(name): item for arg in args if isinstance(arg, Mapping) for name, item in arg.items()}
-            found.append(self._located(self.calls[index], {**values, **kwargs}))
+            configs.append(self._located(self.calls[index], {**values, **kwargs}))
             return ""
 
         def within(*args: Any, **kwargs: Any) -> str:
@@ -212,13 +209,13 @@ class _Reader:
         self.calls.clear()
         needed: set[str] = set()
         while True:
-            statements = list(self._kept(self.body, key, needed))
+            statements = list(self._relevant_nodes(self.body, key, needed))
             names = {name.name for node in statements for name in node.find_all(nodes.Name) if name.ctx == "load"}
             if names <= needed:
                 break
             needed |= names
         evaluate_statements(statements, {**self.context, _CAPTURE: capture, "config": within})
-        return found
+        return configs
 
     def _located(self, call: nodes.Call, values: Mapping[str, Any]) -> Config:
         assert isinstance(call.node, nodes.Name)
@@ -226,19 +223,24 @@ class _Reader:
         lines = {pair.key: self.template.line(pair.lineno) for pair in call.kwargs}
         return located_config({key: (value, lines.get(key, line)) for key, value in values.items()}, self.file)
 
-    def _kept(self, body: Iterable[nodes.Node], key: str | None, needed: set[str]) -> Iterator[nodes.Node]:
+    def _relevant_nodes(self, body: Iterable[nodes.Node], key: str | None, needed: set[str]) -> Iterator[nodes.Node]:
         for node in body:
             if not any(map(_is_config, node.find_all(nodes.Call))) and not _sets(node, needed):
                 continue
             if isinstance(node, nodes.If):
-                elifs = [nodes.If(e.test, list(self._kept(e.body, key, needed)), [], [], lineno=1) for e in node.elif_]
-                inner, others = (list(self._kept(part, key, needed)) for part in (node.body, node.else_))
+                elifs = [
+                    nodes.If(e.test, list(self._relevant_nodes(e.body, key, needed)), [], [], lineno=1)
+                    for e in node.elif_
+                ]
+                inner, others = (list(self._relevant_nodes(part, key, needed)) for part in (node.body, node.else_))
                 yield nodes.If(node.test, inner, elifs, others, lineno=1)
             elif isinstance(node, nodes.For):
-                inner, others = (list(self._kept(part, key, needed)) for part in (node.body, node.else_))
+                inner, others = (list(self._relevant_nodes(part, key, needed)) for part in (node.body, node.else_))
                 yield nodes.For(node.target, node.iter, inner, others, node.test, node.recursive, lineno=1)
             elif isinstance(node, nodes.With):
-                yield nodes.With(node.targets, node.values, list(self._kept(node.body, key, needed)), lineno=1)
+                yield nodes.With(
+                    node.targets, node.values, list(self._relevant_nodes(node.body, key, needed)), lineno=1
+                )
             elif isinstance(node, nodes.Output):
                 for child in node.nodes:
                     if _is_config(child):

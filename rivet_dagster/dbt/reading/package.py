@@ -13,8 +13,8 @@ from rivet_dagster.dbt.declared import (
     SNAPSHOT,
     TEST,
     Config,
+    DbtLocation,
     DbtNode,
-    DbtPlace,
     Macro,
     Other,
     Package,
@@ -45,20 +45,26 @@ _HOOKS = {"pre-hook": "pre_hook", "post-hook": "post_hook"}
 class PackageReader:
     """Reads the package of a project file; ``outer`` is that of the whole project, None for the project itself."""
 
-    def __init__(self, root: Path, own: ProjectFile, outer: ProjectFile | None, context: Mapping[str, Any]) -> None:
-        self._root, self._own, self._outer, self._context = root, own, outer, context
+    def __init__(
+        self, root: Path, project_file: ProjectFile, outer: ProjectFile | None, context: Mapping[str, Any]
+    ) -> None:
+        self._root, self._file, self._outer, self._context = root, project_file, outer, context
         self._problems: list[Other] = []
         try:
-            is_ignored = read_ignored(root / own.folder)
+            is_ignored = read_ignored(root / project_file.folder)
         except TextError as error:
-            place = DbtPlace(os.path.join(own.folder, IGNORE_FILE), error.line or 1)
-            self._problems.append(Other("file", IGNORE_FILE, place, f"{error.message}; all files are read"))
+            location = DbtLocation(os.path.join(project_file.folder, IGNORE_FILE), error.line or 1)
+            self._problems.append(Other("file", IGNORE_FILE, location, f"{error.message}; all files are read"))
             is_ignored = ignore_matching("")
-        self._found = PackageFiles(root, own.folder, is_ignored)
+        self._folder = PackageFiles(root, project_file.folder, is_ignored)
         self._others: list[Other] = [
-            Other("hook", name, DbtPlace(own.file, line), "hooks have no counterpart") for name, line in own.hooks
+            Other("hook", name, DbtLocation(project_file.file, line), "hooks have no counterpart")
+            for name, line in project_file.hooks
         ]
-        self._others += [Other("setting", key, DbtPlace(own.file, line), reason) for key, line, reason in own.unused]
+        self._others += [
+            Other("setting", key, DbtLocation(project_file.file, line), reason)
+            for key, line, reason in project_file.unused
+        ]
 
     def package(self) -> Package:
         """Return all that the package declares."""
@@ -66,54 +72,54 @@ class PackageReader:
         properties = self._properties(docs)
         read = properties.read
         macros = tuple(self._macros())
-        found = [*self._models(read), *self._seeds(read), *self._snapshots(read), *self._tests(read)]
+        nodes = [*self._models(read), *self._seeds(read), *self._snapshots(read), *self._tests(read)]
         self._others += [
-            Other("analysis", PurePosixPath(below).stem, DbtPlace(file), "analyses have no counterpart")
+            Other("analysis", PurePosixPath(below).stem, DbtLocation(file), "analyses have no counterpart")
             for file, below in self._files("analyses", (".sql",))
         ]
-        self._others += [other for node in found for other in _hooks(node)]
+        self._others += [other for node in nodes for other in _hooks(node)]
         self._others += [
-            Other("link", link, DbtPlace(link), "is a link to a folder, and dbt does not follow it either")
-            for link in dict.fromkeys(self._found.links(self._own.all_paths))
+            Other("link", link, DbtLocation(link), "is a link to a folder, and dbt does not follow it either")
+            for link in dict.fromkeys(self._folder.links(self._file.all_paths))
         ]
-        described = {(node.kind, node.properties.name) for node in found if node.properties is not None}
-        described |= {(MODEL, node.name) for node in found if node.version is not None}
+        described = {(node.kind, node.properties.name) for node in nodes if node.properties is not None}
+        described |= {(MODEL, node.name) for node in nodes if node.version is not None}
         for (kind, name), patch in read.patches.items():
             if kind in (MODEL, SEED, SNAPSHOT) and (kind, name) not in described and patch.relation is None:
                 reason = f"there is no {kind} of that name, so its description and tests have no place"
-                self._problems.append(Other("properties", name, patch.place, reason))
+                self._problems.append(Other("properties", name, patch.location, reason))
         return Package(
-            name=self._own.name,
-            folder=self._own.folder,
-            variables=self._own.variables,
-            nodes=tuple(found),
+            name=self._file.name,
+            folder=self._file.folder,
+            variables=self._file.variables,
+            nodes=tuple(nodes),
             sources=tuple(read.sources),
             macros=macros,
             groups=read.groups,
-            tests=self._own.trees["tests"],
+            tests=self._file.trees["tests"],
             others=(*self._others, *read.others),
             problems=(*self._problems, *read.problems),
         )
 
     def _files(self, kind: str, extensions: tuple[str, ...]) -> Iterator[tuple[str, str]]:
-        return self._found.below(self._own.paths[kind], extensions)
+        return self._folder.below(self._file.paths[kind], extensions)
 
     def _trees(self, kind: str) -> list[tuple[str, Any]]:
         """Return the configuration trees that concern the package's nodes, those of the whole project last."""
-        own: tuple[str, Any] = (self._own.file, self._own.trees.get(kind, {}))
-        return [own] if self._outer is None else [own, (self._outer.file, self._outer.trees.get(kind, {}))]
+        tree: tuple[str, Any] = (self._file.file, self._file.trees.get(kind, {}))
+        return [tree] if self._outer is None else [tree, (self._outer.file, self._outer.trees.get(kind, {}))]
 
     def _docs(self) -> dict[str, str]:
-        found: dict[str, str] = {}
-        for file, _ in self._found.below(self._own.docs_paths, (".md",)):
+        texts: dict[str, str] = {}
+        for file, _ in self._folder.below(self._file.docs_paths, (".md",)):
             template, wrong = template_of(self._root, file)
             if template is None:
                 if wrong is not None:
-                    self._problems.append(Other("docs", file, DbtPlace(file, wrong[1]), wrong[0]))
+                    self._problems.append(Other("docs", file, DbtLocation(file, wrong[1]), wrong[0]))
                 continue
             blocks = (block for block in template.blocks() if block.kind == DOCS)
-            found |= {block.name: template.text[slice(*block.inner)].strip() for block in blocks}
-        return found
+            texts |= {block.name: template.text[slice(*block.inner)].strip() for block in blocks}
+        return texts
 
     def _properties(self, docs: Mapping[str, str]) -> PropertiesReader:
         def doc(name: str) -> str:
@@ -121,13 +127,13 @@ class PackageReader:
                 raise UnknownValueError(f"there is no docs block '{name}'")
             return docs[name]
 
-        reader = PropertiesReader(self._own.name, self._context, doc, self._trees("sources"))
-        for file, below in self._found.below(self._own.all_paths, _YAML):
+        reader = PropertiesReader(self._file.name, self._context, doc, self._trees("sources"))
+        for file, below in self._folder.below(self._file.all_paths, _YAML):
             try:
                 value = read_yaml_file(self._root / file)
             except TextError as error:
                 message = f"{error.message}; nothing of the file is used"
-                self._problems.append(Other("properties", file, DbtPlace(file, error.line or 1), message))
+                self._problems.append(Other("properties", file, DbtLocation(file, error.line or 1), message))
                 continue
             reader.add(value, file, PurePosixPath(below).parent.parts)
         return reader
@@ -141,18 +147,18 @@ class PackageReader:
             name, version, latest = versions.get(stem, (stem, None, None))
             patch = read.patches.get((MODEL, name)) if version is None else version.properties
             v = None if version is None else version.v
-            fqn = (self._own.name, *folders, name, *(() if v is None else (f"v{v}",)))
+            fqn = (self._file.name, *folders, name, *(() if v is None else (f"v{v}",)))
             if below.endswith(".py"):
-                problem = ("is a Python model: its `dbt` and `session` have no counterpart", DbtPlace(file))
-                own = python_config(self._root / file, file)
-                config = self._config("models", fqn, patch, None, file, own=own)
-                yield DbtNode(MODEL, self._own.name, name, file, fqn, 1, None, None, config, patch, v, problem=problem)
+                problem = ("is a Python model: its `dbt` and `session` have no counterpart", DbtLocation(file))
+                in_python = python_config(self._root / file, file)
+                config = self._config("models", fqn, patch, None, file, in_python=in_python)
+                yield DbtNode(MODEL, self._file.name, name, file, fqn, 1, None, None, config, patch, v, problem=problem)
                 continue
             template, wrong = template_of(self._root, file)
             config = self._config("models", fqn, patch, template, file)
             yield DbtNode(
                 kind=MODEL,
-                package=self._own.name,
+                package=self._file.name,
                 name=name,
                 file=file,
                 fqn=fqn,
@@ -162,49 +168,49 @@ class PackageReader:
                 properties=patch,
                 version=v,
                 is_latest=version is None or str(v) == str(latest),
-                problem=None if wrong is None else (wrong[0], DbtPlace(file, wrong[1])),
+                problem=None if wrong is None else (wrong[0], DbtLocation(file, wrong[1])),
             )
 
     def _seeds(self, read: FileProperties) -> Iterator[DbtNode]:
         for file, below in self._files("seeds", (".csv",)):
             path = PurePosixPath(below)
-            fqn = (self._own.name, *path.parent.parts, path.stem)
+            fqn = (self._file.name, *path.parent.parts, path.stem)
             patch = read.patches.get((SEED, path.stem))
             config = self._config("seeds", fqn, patch, None, file)
-            yield DbtNode(SEED, self._own.name, path.stem, file, fqn, config=config, properties=patch)
+            yield DbtNode(SEED, self._file.name, path.stem, file, fqn, config=config, properties=patch)
 
     def _snapshots(self, read: FileProperties) -> Iterator[DbtNode]:
         seen = set()
-        paths = dict.fromkeys((*self._own.paths["snapshots"], *self._own.paths["models"]))
-        for file, below in self._found.below(paths, (".sql",)):
+        paths = dict.fromkeys((*self._file.paths["snapshots"], *self._file.paths["models"]))
+        for file, below in self._folder.below(paths, (".sql",)):
             template, wrong = template_of(self._root, file)
             folders = (*PurePosixPath(below).parent.parts, PurePosixPath(below).stem)
             if template is None:
                 if wrong is not None and file.startswith(self._below_own("snapshots")):
-                    problem = (wrong[0], DbtPlace(file, wrong[1]))
+                    problem = (wrong[0], DbtLocation(file, wrong[1]))
                     name = PurePosixPath(below).stem
-                    yield DbtNode(SNAPSHOT, self._own.name, name, file, (self._own.name, *folders), problem=problem)
+                    yield DbtNode(SNAPSHOT, self._file.name, name, file, (self._file.name, *folders), problem=problem)
                 continue
             for block in template.blocks():
                 if block.kind != SNAPSHOT:
                     continue
                 seen.add(block.name)
-                fqn = (self._own.name, *folders, block.name)
+                fqn = (self._file.name, *folders, block.name)
                 patch = read.patches.get((SNAPSHOT, block.name))
                 config = self._config("snapshots", fqn, patch, template, file, block.inner)
                 line = template.line(block.start)
                 yield DbtNode(
-                    SNAPSHOT, self._own.name, block.name, file, fqn, line, template, block.inner, config, patch
+                    SNAPSHOT, self._file.name, block.name, file, fqn, line, template, block.inner, config, patch
                 )
         for (kind, name), patch in read.patches.items():
             if kind == SNAPSHOT and patch.relation is not None and name not in seen:
-                fqn = (self._own.name, *patch.folder, name)
-                config = self._config("snapshots", fqn, patch, None, patch.place.file)
-                file, line = patch.place.file, patch.place.line
-                yield DbtNode(SNAPSHOT, self._own.name, name, file, fqn, line, config=config, properties=patch)
+                fqn = (self._file.name, *patch.folder, name)
+                config = self._config("snapshots", fqn, patch, None, patch.location.file)
+                file, line = patch.location.file, patch.location.line
+                yield DbtNode(SNAPSHOT, self._file.name, name, file, fqn, line, config=config, properties=patch)
 
     def _below_own(self, kind: str) -> tuple[str, ...]:
-        return tuple(os.path.join(self._own.folder, path, "") for path in self._own.paths[kind])
+        return tuple(os.path.join(self._file.folder, path, "") for path in self._file.paths[kind])
 
     def _tests(self, read: FileProperties) -> Iterator[DbtNode]:
         for file, below in self._files("tests", (".sql",)):
@@ -212,14 +218,14 @@ class PackageReader:
             if path.parts[0] in ("generic", "fixtures"):
                 continue
             template, wrong = template_of(self._root, file)
-            fqn = (self._own.name, *path.parent.parts, path.stem)
+            fqn = (self._file.name, *path.parent.parts, path.stem)
             patch = read.patches.get((TEST, path.stem))
             config = self._config("tests", fqn, patch, template, file)
-            problem = None if wrong is None else (wrong[0], DbtPlace(file, wrong[1]))
+            problem = None if wrong is None else (wrong[0], DbtLocation(file, wrong[1]))
             inner = None if template is None else (0, len(template.text))
             yield DbtNode(
                 TEST,
-                self._own.name,
+                self._file.name,
                 path.stem,
                 file,
                 fqn,
@@ -231,22 +237,22 @@ class PackageReader:
             )
 
     def _macros(self) -> Iterator[Macro]:
-        generic = [f"{path}/generic" for path in self._own.paths["tests"]]
-        paths = (*self._own.paths["macros"], *generic)
-        for file, _ in self._found.below(paths, (".sql",)):
+        generic = [f"{path}/generic" for path in self._file.paths["tests"]]
+        paths = (*self._file.paths["macros"], *generic)
+        for file, _ in self._folder.below(paths, (".sql",)):
             template, wrong = template_of(self._root, file)
             if template is None:
                 if wrong is not None:
                     message = f"{wrong[0]}; none of its macros is known"
-                    self._problems.append(Other("macro", file, DbtPlace(file, wrong[1]), message))
+                    self._problems.append(Other("macro", file, DbtLocation(file, wrong[1]), message))
                 continue
             for block in template.blocks():
                 if block.kind in ("macro", "test"):
-                    yield Macro(self._own.name, block.name, template, block, file)
+                    yield Macro(self._file.name, block.name, template, block, file)
                 elif block.kind == MATERIALIZATION:
-                    place = DbtPlace(file, template.line(block.start))
+                    location = DbtLocation(file, template.line(block.start))
                     reason = "materializations of one's own have no counterpart"
-                    self._others.append(Other("materialization", block.name, place, reason))
+                    self._others.append(Other("materialization", block.name, location, reason))
 
     def _config(
         self,
@@ -256,7 +262,7 @@ class PackageReader:
         template: DbtTemplate | None,
         file: str,
         within: tuple[int, int] | None = None,
-        own: Config | None = None,
+        in_python: Config | None = None,
     ) -> Config:
         """Return the configuration of a node: its folders', its properties', its own, and last the whole project's."""
         fqn = tuple(fqn)
@@ -265,8 +271,8 @@ class PackageReader:
         levels = list(trees[0])
         if patch is not None:
             levels.append(patch.config)
-        if own is not None:
-            levels.append(own)
+        if in_python is not None:
+            levels.append(in_python)
         if template is not None:
             levels += self._in_file(template, file, within)
         return merge_configs([*levels, *(config for tree in trees[1:] for config in tree)])
@@ -280,23 +286,23 @@ class PackageReader:
         return known
 
     def _in_file(self, template: DbtTemplate, file: str, within: tuple[int, int] | None) -> Iterator[Config]:
-        found = file_config(template, within or (0, len(template.text)), file, self._context)
-        for unknown in found.unknown:
+        nodes = file_config(template, within or (0, len(template.text)), file, self._context)
+        for unknown in nodes.unknown:
             key = "config()" if unknown.key is None else unknown.key
-            place = DbtPlace(file, unknown.line)
+            location = DbtLocation(file, unknown.line)
             if is_used(key):
-                self._problems.append(Other("config", key, place, unknown.reason))
-                yield Config({}, {key: place}, {key: unknown.reason})
+                self._problems.append(Other("config", key, location, unknown.reason))
+                yield Config({}, {key: location}, {key: unknown.reason})
             else:
                 yield located_config({key: (unknown.reason, unknown.line)}, file)
-        yield from found.configs
+        yield from nodes.configs
 
 
 def _hooks(node: DbtNode) -> Iterator[Other]:
     for key in _HOOKS:
         if node.config.get(key):
-            place = node.config.places.get(key, node.place)
-            yield Other("hook", f"{node.versioned_name}: {key}", place, "hooks have no counterpart")
+            location = node.config.locations.get(key, node.location)
+            yield Other("hook", f"{node.versioned_name}: {key}", location, "hooks have no counterpart")
     if node.config.get("grants"):
-        place = node.config.places.get("grants", node.place)
-        yield Other("grants", node.versioned_name, place, "grants are given in the catalog, not by a run")
+        location = node.config.locations.get("grants", node.location)
+        yield Other("grants", node.versioned_name, location, "grants are given in the catalog, not by a run")

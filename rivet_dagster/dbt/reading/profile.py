@@ -1,18 +1,32 @@
-"""The profile of a dbt project: its target, and the outputs that are PostgreSQL databases."""
+"""The profile of a dbt project: its target, and the outputs that are PostgreSQL databases.
+
+An output of the type ``postgres`` is read with the options of a catalog of the type ``jdbc``.
+"""
 
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rivet_dagster.dbt.declared import POSTGRES, DbtDatabase, DbtPlace, DbtTarget, Other
-from rivet_dagster.dbt.reading.postgres_output import read_postgres
-from rivet_dagster.dbt.values import UnknownValueError, render_value, value_context
+from rivet_dagster.catalogs.jdbc.options import POSTGRES as URL
+from rivet_dagster.catalogs.jdbc.options import wrong_options
+from rivet_dagster.dbt.declared import POSTGRES, DbtDatabase, DbtLocation, DbtTarget, Other
+from rivet_dagster.dbt.values import (
+    UnknownValueError,
+    convert_setting,
+    escape,
+    name_only_variable,
+    refer_to_environment,
+    render_value,
+    value_context,
+)
 from rivet_dagster.dbt.yaml_file import line_of, read_file, read_yaml_file
+from rivet_dagster.errors import nearest
 from rivet_dagster.project.text_file import TextError
 
 PROFILES_FILE = "profiles.yml"
@@ -43,18 +57,18 @@ def read_profile(root: Path, profile: str | None, target_path: str = "target") -
     try:
         value = read_yaml_file(path)
     except TextError as error:
-        problem = Other("profile", PROFILES_FILE, DbtPlace(PROFILES_FILE, error.line or 1), error.message)
+        problem = Other("profile", PROFILES_FILE, DbtLocation(PROFILES_FILE, error.line or 1), error.message)
         return DbtProfile(DbtTarget(), (), (problem,))
     name = profile if profile is not None else "default"
-    own = value.get(name)
-    outputs = own.get("outputs") if isinstance(own, Mapping) else None
-    if not isinstance(own, Mapping) or not isinstance(outputs, Mapping):
+    declared = value.get(name)
+    outputs = declared.get("outputs") if isinstance(declared, Mapping) else None
+    if not isinstance(declared, Mapping) or not isinstance(outputs, Mapping):
         wrong = f"there is no profile '{name}' with `outputs`"
-        problem = Other("profile", name, DbtPlace(PROFILES_FILE, line_of(value, name)), wrong)
+        problem = Other("profile", name, DbtLocation(PROFILES_FILE, line_of(value, name)), wrong)
         return DbtProfile(DbtTarget(profile=name), (), (problem,))
-    target, problems = _read_target(name, own, outputs)
+    target, problems = _read_target(name, declared, outputs)
     databases = (
-        read_postgres(key, output, DbtPlace(PROFILES_FILE, line_of(outputs, key)), key == target.name)
+        read_postgres(key, output, DbtLocation(PROFILES_FILE, line_of(outputs, key)), key == target.name)
         for key, output in outputs.items()
         if isinstance(output, Mapping) and output.get("type") == POSTGRES
     )
@@ -70,14 +84,14 @@ def _without_file(root: Path, profile: str | None, target_path: str) -> DbtProfi
     metadata = read.get("metadata") if isinstance(read, Mapping) else None
     if not isinstance(metadata, Mapping) or metadata.get("adapter_type") != POSTGRES:
         return DbtProfile(DbtTarget(profile=name))
-    place = DbtPlace(manifest)
-    target = DbtTarget(profile=name, adapter=POSTGRES, schema=_SCHEMAS[POSTGRES], method="", place=place)
-    database = read_postgres(target.name, {"password": "{{ env_var('PGPASSWORD') }}"}, place, True)
+    location = DbtLocation(manifest)
+    target = DbtTarget(profile=name, adapter=POSTGRES, schema=_SCHEMAS[POSTGRES], method="", location=location)
+    database = read_postgres(target.name, {"password": "{{ env_var('PGPASSWORD') }}"}, location, True)
     why = f"there is no {PROFILES_FILE} in the project, which dbt has compiled for postgres: the catalog has variables"
-    return DbtProfile(target, (database,), (Other("profile", name, place, why),))
+    return DbtProfile(target, (database,), (Other("profile", name, location, why),))
 
 
-def _read_target(name: str, own: Mapping[str, Any], outputs: Mapping[str, Any]) -> tuple[DbtTarget, list[Other]]:
+def _read_target(name: str, declared: Mapping[str, Any], outputs: Mapping[str, Any]) -> tuple[DbtTarget, list[Other]]:
     context = value_context(dict[str, Any]().__getitem__, {})
     wrong_values: list[Other] = []
 
@@ -87,18 +101,18 @@ def _read_target(name: str, own: Mapping[str, Any], outputs: Mapping[str, Any]) 
         except UnknownValueError as error:
             if key in _ONLY_SHOWN:
                 return default
-            place = DbtPlace(PROFILES_FILE, line_of(holder, key))
-            wrong_values.append(Other("profile", key, place, f"`{key}` is left out: {error}"))
+            location = DbtLocation(PROFILES_FILE, line_of(holder, key))
+            wrong_values.append(Other("profile", key, location, f"`{key}` is left out: {error}"))
             return default
 
-    target = str(known("target", own, "default"))
+    target = str(known("target", declared, "default"))
     if target not in outputs:
         target = next(iter(outputs), target)
     output = outputs.get(target)
     if not isinstance(output, Mapping):
         wrong = f"the target '{target}' of the profile '{name}' is no mapping"
         return DbtTarget(target, name), [
-            Other("profile", name, DbtPlace(PROFILES_FILE, line_of(outputs, target)), wrong)
+            Other("profile", name, DbtLocation(PROFILES_FILE, line_of(outputs, target)), wrong)
         ]
     is_postgres = output.get("type") == POSTGRES
     values = {key: known(key, output, None) for key in (_OF_POSTGRES if is_postgres else _USED) if key in output}
@@ -106,7 +120,7 @@ def _read_target(name: str, own: Mapping[str, Any], outputs: Mapping[str, Any]) 
     schema = str(values.get("schema") or default)
     if not re.fullmatch(r"\w+", schema, re.ASCII):
         message = f"the schema '{schema}' is no name of letters, digits and '_': `{default}` is taken"
-        wrong_values.append(Other("profile", "schema", DbtPlace(PROFILES_FILE, line_of(output, "schema")), message))
+        wrong_values.append(Other("profile", "schema", DbtLocation(PROFILES_FILE, line_of(output, "schema")), message))
         schema = default
     if is_postgres:
         database = values.get("dbname") or values.get("database")
@@ -118,8 +132,144 @@ def _read_target(name: str, own: Mapping[str, Any], outputs: Mapping[str, Any]) 
             adapter=str(values.get("type") or "spark"),
             schema=schema,
             method=str(values.get("method") or ""),
-            place=DbtPlace(PROFILES_FILE, line_of(outputs, target)),
+            location=DbtLocation(PROFILES_FILE, line_of(outputs, target)),
             values={key: value for key, value in values.items() if value is not None and key != "schema"},
         ),
         wrong_values,
     )
+
+
+_PORT = "5432"
+_UNKNOWN = {"host": "${PGHOST}", "port": "${PGPORT}", "user": "${PGUSER}", "dbname": "${PGDATABASE}"}
+"""The variables, as PostgreSQL's own programs name them, of what the profile does not say."""
+
+_ALIASES = {"dbname": "database", "password": "pass"}
+_USED_BY_CATALOGS = frozenset("type host port user dbname database password pass schema sslmode sslrootcert".split())
+_WITHOUT = {
+    "threads": "is not used: `connections` of the catalog says how many connections a run of a group has",
+    "connect_timeout": "is not used: the catalog gives a connection 10 seconds",
+    "keepalives_idle": "is not used: the catalog has its own",
+    "retries": "is not used: joints have `options: {retries: 3}`",
+    "search_path": "has no counterpart: tables are named with their schemas",
+    "role": "has no counterpart: the user itself needs the rights",
+    "sslcert": "has no counterpart: the catalog does not log in by a certificate",
+    "sslkey": "has no counterpart: the catalog does not log in by a certificate",
+}
+_IPV6 = re.compile(r"[0-9A-Fa-f:.]*:[0-9A-Fa-f:.]*:[\w:.%]*")
+_NO_NAME = re.compile(r"[/?#%&+\s\"'\\]")
+"""What a database's name in a URL cannot hold as it is."""
+
+
+def read_postgres(name: str, output: Mapping[str, Any], location: DbtLocation, is_target: bool = False) -> DbtDatabase:
+    """Return the database that an output is. No password is in it.
+
+    >>> output = {"host": "::1", "user": "reader", "pass": "{{ env_var('PW') }}", "dbname": "shop", "threads": 4}
+    >>> database = read_postgres("dev", output, DbtLocation("profiles.yml"))
+    >>> database.options["url"], database.password, len(database.notes)
+    ('jdbc:postgresql://[::1]:5432/shop', 'PW', 1)
+    """
+    reader = _OutputReader(output)
+    host, port, database = reader.hosts(), reader.port(), reader.database()
+    options = {"url": f"{URL}//{','.join(f'{each}:{port}' for each in host)}/{database}"}
+    user = reader.text("user", _UNKNOWN["user"])
+    options |= {"user": user if user is not None else _UNKNOWN["user"]}
+    for key in ("schema", "sslmode", "sslrootcert"):
+        value = reader.text(key, None)
+        if value is not None:
+            options[key] = value
+    reader.check(options)
+    reader.tell_unused()
+    return DbtDatabase(name, database, options, reader.password(), location, is_target, tuple(reader.notes))
+
+
+class _OutputReader:
+    """Reads the keys of an output; ``notes`` are what is told of them."""
+
+    def __init__(self, output: Mapping[str, Any]) -> None:
+        self._output = {key: value for key, value in output.items() if value not in (None, "")}
+        self.notes: list[str] = []
+
+    def _given(self, key: str) -> Any:
+        return self._output.get(key, self._output.get(_ALIASES.get(key, key)))
+
+    def text(self, key: str, otherwise: str | None) -> str | None:
+        """Return the text of a key; ``otherwise`` for one whose value nobody knows, None for one that is absent."""
+        value = self._given(key)
+        if value is None:
+            return None
+        if isinstance(value, bool) or not isinstance(value, str | int):
+            return self._unknown(key, "it is no text", otherwise)
+        if isinstance(value, int) or "{" not in value:
+            return escape(str(value))
+        text = convert_setting(value)
+        if text is None:
+            return self._unknown(key, "it is computed", otherwise)
+        if refer_to_environment(value) is None and "env_var" in value and "${" not in text.replace("$${", ""):
+            self.notes.append(f"`{key}` is '{text}', the default of its env_var")
+        return text
+
+    def _unknown(self, key: str, why: str, otherwise: str | None) -> str | None:
+        self.notes.append(f"`{key}` is {otherwise}: {why}" if otherwise else f"`{key}` is left out: {why}")
+        return otherwise
+
+    def hosts(self) -> list[str]:
+        """Return the hosts as a URL has them: IPv6 addresses in brackets."""
+        text = self.text("host", _UNKNOWN["host"]) or _UNKNOWN["host"]
+        if text.startswith(("/", "@")):
+            self.notes.append(f"`host` is localhost: '{text}' is a socket, and the JDBC driver knows TCP alone")
+            return ["localhost"]
+        hosts = [host.strip() for host in text.split(",")]
+        return [
+            f"[{host}]" if re.fullmatch(r"[0-9A-Fa-f:.]*:[0-9A-Fa-f:.]*:[\w:.%]*", host) else host for host in hosts
+        ]
+
+    def port(self) -> str:
+        """Return the port, or the variable that has it."""
+        text = self.text("port", _UNKNOWN["port"])
+        if text is None:
+            return _PORT
+        if text.isdecimal() or "${" in text:
+            return text
+        self.notes.append(f"`port` is {_PORT}: '{text}' is no number")
+        return _PORT
+
+    def database(self) -> str:
+        """Return the name of the database, or the variable that has it."""
+        text = self.text("dbname", _UNKNOWN["dbname"])
+        if text is not None and _NO_NAME.search(text):
+            self.notes.append(f"`dbname` is {_UNKNOWN['dbname']}: a URL cannot hold '{text}' as it is")
+            text = None
+        return text or _UNKNOWN["dbname"]
+
+    def password(self) -> str | None:
+        """Return the variable that has the password, an empty text where the profile has it; see ``DbtDatabase``."""
+        value = self._given("password")
+        if value is None:
+            return None
+        name = name_only_variable(value) if isinstance(value, str) else None
+        if (
+            name is not None
+            and refer_to_environment(str(value)) is None
+            and convert_setting(str(value)) != f"${{{name}}}"
+        ):
+            self.notes.append(f"`password` is ${{{name}}}: its default is a secret, and is not copied")
+        return name or ""
+
+    def check(self, options: dict[str, str]) -> None:
+        """Take out of ``options`` what a catalog does not take."""
+        for key, why in wrong_options(options).items():
+            self.notes.append(f"`{key}` is left out: it {why}")
+            del options[key]
+        certificate = options.get("sslrootcert")
+        if certificate == "system":
+            self.notes.append("`sslrootcert` is left out: name the file of the certificates instead of `system`")
+            del options["sslrootcert"]
+        elif certificate is not None and not os.path.isabs(certificate) and "${" not in certificate:
+            self.notes.append(f"`sslrootcert` is relative to the new project: put '{certificate}' there")
+
+    def tell_unused(self) -> None:
+        """Add what is told of the keys that are not used."""
+        for key in self._output:
+            if key not in _USED_BY_CATALOGS:
+                hint = nearest(key, (*_USED_BY_CATALOGS, *_WITHOUT), listed=False)
+                self.notes.append(f"`{key}` {_WITHOUT.get(key) or f'is not known{hint}'}")

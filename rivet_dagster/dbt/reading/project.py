@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from rivet_dagster.dbt.declared import DbtPlace, DbtProject, DbtTarget, Other
+from rivet_dagster.dbt.declared import DbtLocation, DbtProject, DbtTarget, Other
 from rivet_dagster.dbt.reading.package import PackageReader
 from rivet_dagster.dbt.reading.profile import read_profile
 from rivet_dagster.dbt.reading.project_file import PROJECT_FILE, ProjectFile, read_project_file
@@ -21,34 +21,36 @@ _LISTS = ("packages.yml", "dependencies.yml")
 
 def read_dbt_project(root: Path) -> DbtProject:
     """Return all that the project in ``root`` declares. Raise RVT-141 or RVT-142 without a usable dbt_project.yml."""
-    own = read_project_file(root)
-    profile = read_profile(root, own.profile, own.target_path)
+    project_file = read_project_file(root)
+    profile = read_profile(root, project_file.profile, project_file.target_path)
     target = profile.target
-    installed, wrong = _installed(root, own)
-    packages = [_read(root, own, None, target)]
-    packages += [_read(root, package, own, target) for package in installed]
-    others = [Other("selector", SELECTORS, DbtPlace(SELECTORS), "selectors have no counterpart: name joints by tags")]
+    installed, wrong = _installed(root, project_file)
+    packages = [_read(root, project_file, None, target)]
+    packages += [_read(root, package, project_file, target) for package in installed]
+    others = [
+        Other("selector", SELECTORS, DbtLocation(SELECTORS), "selectors have no counterpart: name joints by tags")
+    ]
     packages[0] = replace(
         packages[0],
         problems=(*packages[0].problems, *profile.problems, *wrong),
         others=(*packages[0].others, *(others if (root / SELECTORS).is_file() else ())),
     )
-    return DbtProject(tuple(packages), target, own.dispatch, own.target_path, profile.databases)
+    return DbtProject(tuple(packages), target, project_file.dispatch, project_file.target_path, profile.databases)
 
 
-def _read(root: Path, own: ProjectFile, outer: ProjectFile | None, target: DbtTarget) -> Any:
-    scopes = [own.variables] if outer is None else [outer.variables, own.variables]
+def _read(root: Path, project_file: ProjectFile, outer: ProjectFile | None, target: DbtTarget) -> Any:
+    scopes = [project_file.variables] if outer is None else [outer.variables, project_file.variables]
 
     def variable(name: str) -> Any:
         for variables in scopes:
-            nested = variables.get(own.name)
+            nested = variables.get(project_file.name)
             for scope in (nested if isinstance(nested, dict) else {}, variables):
                 if name in scope:
                     return scope[name]
         raise KeyError(name)
 
     context = value_context(variable, target_values(target))
-    return PackageReader(root, own, outer, context).package()
+    return PackageReader(root, project_file, outer, context).package()
 
 
 def target_values(target: DbtTarget) -> dict[str, Any]:
@@ -57,32 +59,32 @@ def target_values(target: DbtTarget) -> dict[str, Any]:
     return {**{key: value for key, value in target.values.items() if value is not None}, **values}
 
 
-def _installed(root: Path, own: ProjectFile) -> tuple[list[ProjectFile], list[Other]]:
+def _installed(root: Path, project_file: ProjectFile) -> tuple[list[ProjectFile], list[Other]]:
     """Return the packages that are installed, in order, and those that are asked for but are not."""
-    folder = root / own.packages_path
-    found: list[ProjectFile] = []
+    folder = root / project_file.packages_path
+    installed: list[ProjectFile] = []
     problems: list[Other] = []
     for path in sorted(folder.iterdir()) if folder.is_dir() else ():
         if not (path / PROJECT_FILE).is_file():
             continue
         try:
-            found.append(read_project_file(root, f"{own.packages_path}/{path.name}"))
+            installed.append(read_project_file(root, f"{project_file.packages_path}/{path.name}"))
         except RivetError as error:
             first = error.diagnostics[0]
-            place = DbtPlace(first.file or path.name, first.line or 1)
-            problems.append(Other("package", path.name, place, first.message))
-    if found:
-        return found, problems
+            location = DbtLocation(first.file or path.name, first.line or 1)
+            problems.append(Other("package", path.name, location, first.message))
+    if installed:
+        return installed, problems
     for file in _LISTS:
         if not (root / file).is_file():
             continue
         try:
             value = read_yaml_file(root / file)
         except TextError as error:
-            problems.append(Other("package", file, DbtPlace(file, error.line or 1), error.message))
+            problems.append(Other("package", file, DbtLocation(file, error.line or 1), error.message))
             continue
         if value.get("packages"):
-            place = DbtPlace(file, line_of(value, "packages"))
-            reason = f"its packages are not installed in {own.packages_path}: run `dbt deps` first"
-            problems.append(Other("package", file, place, reason))
-    return found, problems
+            location = DbtLocation(file, line_of(value, "packages"))
+            reason = f"its packages are not installed in {project_file.packages_path}: run `dbt deps` first"
+            problems.append(Other("package", file, location, reason))
+    return installed, problems

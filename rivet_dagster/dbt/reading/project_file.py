@@ -1,6 +1,6 @@
 """dbt_project.yml: the name of a project, its folders, and the configuration of its nodes.
 
-The keys of YAML files that a project of joints has no use for, so that none is passed over in silence.
+Keys that a project of joints has no use for are listed, so that none is passed over in silence.
 """
 
 from __future__ import annotations
@@ -126,11 +126,11 @@ def _tree(value: Located, file: str, key: str, other: str) -> Located:
 
 def _dispatch(value: Located) -> dict[str, tuple[str, ...]]:
     entries = value.get("dispatch")
-    found = {}
+    orders = {}
     for entry in entries if isinstance(entries, list) else ():
         if isinstance(entry, Mapping) and isinstance(entry.get("search_order"), list):
-            found[str(entry.get("macro_namespace"))] = tuple(map(str, entry["search_order"]))
-    return found
+            orders[str(entry.get("macro_namespace"))] = tuple(map(str, entry["search_order"]))
+    return orders
 
 
 def _neighbour(folder: Path) -> str:

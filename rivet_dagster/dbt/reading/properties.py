@@ -1,6 +1,6 @@
-"""Properties files: what YAML says of models, seeds, snapshots, sources, macros, groups, exposures and the rest.
+"""Properties files: what YAML says of models, seeds, snapshots, sources, macros, groups and exposures.
 
-Generic data tests as properties files list them.
+Generic data tests are listed there, too.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 from rivet_dagster.dbt.declared import (
     Config,
     DataTest,
-    DbtPlace,
+    DbtLocation,
     DeclaredColumn,
     ModelVersion,
     Other,
@@ -21,11 +21,10 @@ from rivet_dagster.dbt.declared import (
     Properties,
     SourceTable,
 )
-from rivet_dagster.dbt.environment_text import convert_setting
 from rivet_dagster.dbt.reading.config import config_of, folder_configs, located_config, merge_configs, rendered_config
 from rivet_dagster.dbt.reading.project_file import notes_of
 from rivet_dagster.dbt.reading.versions import whole_version, wrong_rules
-from rivet_dagster.dbt.values import UnknownValueError, project_file_context, render_value
+from rivet_dagster.dbt.values import UnknownValueError, convert_setting, project_file_context, render_value
 from rivet_dagster.dbt.yaml_file import line_of
 from rivet_dagster.project.yaml_text import Located
 
@@ -86,16 +85,16 @@ class PropertiesReader:
         for entry in self._entries(value, "macros"):
             if entry.get("description") or entry.get("arguments"):
                 reason = "the description of a macro has no counterpart: write it as a comment of the macro"
-                self.read.others.append(Other("macro_description", str(entry["name"]), self._place(entry), reason))
+                self.read.others.append(Other("macro_description", str(entry["name"]), self._location(entry), reason))
         for section in ("data_tests", "tests"):
             for entry in self._entries(value, section):
                 self._patch("test", entry)
         for section, kind in _OTHERS.items():
             for entry in self._entries(value, section):
-                self.read.others.append(Other(kind, str(entry["name"]), self._place(entry)))
+                self.read.others.append(Other(kind, str(entry["name"]), self._location(entry)))
         for entry in self._entries(value, "groups"):
             for note in notes_of("group", entry):
-                self.read.others.append(Other("group", str(entry["name"]), self._place(entry), note))
+                self.read.others.append(Other("group", str(entry["name"]), self._location(entry), note))
             owner = entry.get("owner")
             owner = owner if isinstance(owner, Mapping) else {}
             self.read.groups[str(entry["name"])] = Owner(_text(owner.get("name")), _emails(owner.get("email")))
@@ -115,7 +114,7 @@ class PropertiesReader:
         properties = self._properties(kind, entry, str(entry["name"]))
         first = self.read.patches.setdefault((kind, properties.name), properties)
         if first is not properties:
-            message = f"'{properties.name}' is described twice, first at {first.place}; this is not used"
+            message = f"'{properties.name}' is described twice, first at {first.location}; this is not used"
             self._problem("properties", properties.name, entry.line, message)
 
     def _properties(self, kind: str, entry: Located, name: str) -> Properties:
@@ -123,12 +122,12 @@ class PropertiesReader:
         config = config_of(entry.get("config"), self._file)
         # These may stand beside `config`, too.
         beside = {key: entry[key] for key in _BESIDE_CONFIG if entry.get(key) is not None}
-        places = {key: DbtPlace(self._file, line_of(entry, key)) for key in beside}
-        config = merge_configs([Config(beside, places), config])
+        locations = {key: DbtLocation(self._file, line_of(entry, key)) for key in beside}
+        config = merge_configs([Config(beside, locations), config])
         versions = entry.get("versions")
         return Properties(
             name=name,
-            place=self._place(entry),
+            location=self._location(entry),
             description=self._described(entry),
             columns=tuple(self._columns(columns)),
             tests=tuple(self._tests(entry)),
@@ -150,7 +149,7 @@ class PropertiesReader:
             for key, line in wrong_rules(each):
                 self._problem("properties", name, line, f"`{key}` of the columns must be a list")
             properties = self._properties("model", whole_version(entry, each), f"{name}_v{each['v']}")
-            yield ModelVersion(each["v"], _text(each.get("defined_in")), self._place(each), properties)
+            yield ModelVersion(each["v"], _text(each.get("defined_in")), self._location(each), properties)
 
     def _columns(self, value: Any) -> Iterator[DeclaredColumn]:
         for entry in value if isinstance(value, list) else ():
@@ -176,7 +175,7 @@ class PropertiesReader:
                 continue
             for item in declared or ():
                 line = item.line if isinstance(item, Located) else line_of(entry, key)
-                test = data_test(item, DbtPlace(self._file, line), column, quote, self._described)
+                test = data_test(item, DbtLocation(self._file, line), column, quote, self._described)
                 if test is None:
                     self._problem("test", str(entry["name"]), line, "a test is neither a name nor a mapping")
                 else:
@@ -204,7 +203,7 @@ class PropertiesReader:
                 identifier=str(self._value(table.get("identifier", name))),
                 schema=str(schema),
                 database=database,
-                place=self._place(table),
+                location=self._location(table),
                 description=self._described(table) or self._described(entry),
                 config=config,
                 columns=tuple(self._columns(table.get("columns"))),
@@ -224,12 +223,14 @@ class PropertiesReader:
         inner, *outer = (
             [self._values(c, context) for c in folder_configs(tree, fqn, file)] for file, tree in self._trees
         )
-        own = merge_configs(self._values(self._own_config(level), self._context) for level in (entry, table))
+        config_of_table = merge_configs(
+            self._values(self._own_config(level), self._context) for level in (entry, table)
+        )
         last = [config for configs in outer for config in configs]
-        config = merge_configs([*inner, own, *last])
-        tags: Any = next((c.values["tags"] for c in (*reversed(last), own) if "tags" in c.values), [])
+        config = merge_configs([*inner, config_of_table, *last])
+        tags: Any = next((c.values["tags"] for c in (*reversed(last), config_of_table) if "tags" in c.values), [])
         return Config(
-            {**config.values, "tags": tags if isinstance(tags, list) else [tags]}, config.places, config.unknown
+            {**config.values, "tags": tags if isinstance(tags, list) else [tags]}, config.locations, config.unknown
         )
 
     def _own_config(self, entry: Located) -> Config:
@@ -278,11 +279,11 @@ class PropertiesReader:
         text = convert_setting(value) if isinstance(value, str) and "env_var" in value else None
         return text if text is not None else _text(self._value(value))
 
-    def _place(self, entry: Located) -> DbtPlace:
-        return DbtPlace(self._file, entry.line)
+    def _location(self, entry: Located) -> DbtLocation:
+        return DbtLocation(self._file, entry.line)
 
     def _problem(self, kind: str, name: str, line: int, reason: str) -> None:
-        self.read.problems.append(Other(kind, name, DbtPlace(self._file, line), reason))
+        self.read.problems.append(Other(kind, name, DbtLocation(self._file, line), reason))
 
 
 def _text(value: Any) -> str | None:
@@ -302,11 +303,11 @@ _TEST_CONFIG = _TEST_CONFIG | {"store_failures_as", "alias", "schema", "database
 
 
 def data_test(
-    item: Any, place: DbtPlace, column: str | None, quote: bool, described: Callable[[Mapping[str, Any]], str]
+    item: Any, location: DbtLocation, column: str | None, quote: bool, described: Callable[[Mapping[str, Any]], str]
 ) -> DataTest | None:
     """Return a test as it is listed at a node or a column; None for what is neither a name nor a mapping."""
     if isinstance(item, str):
-        return DataTest(item, place, column=column, quote=quote)
+        return DataTest(item, location, column=column, quote=quote)
     if not isinstance(item, Located) or not item:
         return None
     beside: Mapping[str, Any] = {}
@@ -331,7 +332,7 @@ def data_test(
     tags = config.pop("tags", given.get("tags")) or []
     return DataTest(
         macro=macro,
-        place=place,
+        location=location,
         arguments=arguments,
         config=config,
         column=column,

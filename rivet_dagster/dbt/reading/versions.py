@@ -68,19 +68,21 @@ def wrong_rules(version: Located) -> Iterator[tuple[str, int]]:
                 yield key, line_of(ruled, key)
 
 
-def _columns_of_version(own: list[Any], whole: Any) -> list[Any]:
+def _columns_of_version(entries: list[Any], whole: Any) -> list[Any]:
     """Return the columns of a version: its own, and those of the model that ``include`` and ``exclude`` leave."""
     columns = [entry for entry in whole if isinstance(entry, Mapping)] if isinstance(whole, list) else []
-    listed = [entry for entry in own if isinstance(entry, Mapping)]
+    listed = [entry for entry in entries if isinstance(entry, Mapping)]
     ruled = next((entry for entry in listed if "include" in entry or "exclude" in entry), None)
     named = [entry for entry in listed if "name" in entry]
-    kept: list[Any] = []
+    inherited: list[Any] = []
     if ruled is not None:
         include, exclude = ruled.get("include", "all"), _names(ruled.get("exclude"))
         everything = include in ("all", "*")
-        kept = [e for e in columns if (everything or e.get("name") in _names(include)) and e.get("name") not in exclude]
+        inherited = [
+            e for e in columns if (everything or e.get("name") in _names(include)) and e.get("name") not in exclude
+        ]
     replaced = [entry["name"] for entry in named]
-    return [*(entry for entry in kept if entry.get("name") not in replaced), *named]
+    return [*(entry for entry in inherited if entry.get("name") not in replaced), *named]
 
 
 def _names(value: Any) -> list[Any]:

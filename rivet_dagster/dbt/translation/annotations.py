@@ -1,7 +1,4 @@
-"""Texts of joint files: annotations, and YAML for settings, sources and seeds.
-
-A joint of the new project, before it is written: its file, keys and text.
-"""
+"""A joint of the new project before it is written, and the text of its file: annotations, or YAML."""
 
 from __future__ import annotations
 
@@ -11,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from rivet_dagster.dbt.declared import DbtNode, DbtPlace, SourceTable
+from rivet_dagster.dbt.declared import DbtLocation, DbtNode, SourceTable
 from rivet_dagster.project.yaml_text import yaml_scalar
 
 _BARE = re.compile(r"[A-Za-z_][A-Za-z0-9_./-]*(?: [A-Za-z0-9_./-]+)*")
@@ -78,7 +75,7 @@ class JointDraft:
     node: DbtNode | SourceTable
     joint: str
     path: str
-    place: DbtPlace
+    location: DbtLocation
     keys: dict[str, Any] = field(default_factory=dict)
     body: str | None = None
     refs: tuple[str, ...] = ()
@@ -87,6 +84,6 @@ class JointDraft:
     left_out: list[str] = field(default_factory=list)
     phase: str = "assertion"
     copied: tuple[str, str | None] | None = None
-    problem_place: DbtPlace | None = None
+    problem_location: DbtLocation | None = None
     lines: list[int] = field(default_factory=list)
     freshness: dict[str, Any] | None = None

@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from rivet_dagster.dbt.declared import Config, DataTest, DbtNode, DbtPlace, Macro
-from rivet_dagster.dbt.macros.scope import DBT, CheckRenderer, MacroScope, literal
+from rivet_dagster.dbt.declared import Config, DataTest, DbtLocation, DbtNode, Macro
 from rivet_dagster.dbt.template import apply_edits
 from rivet_dagster.dbt.translation.annotations import scalar
+from rivet_dagster.dbt.translation.macros import DBT, CheckRenderer, MacroScope, literal
 from rivet_dagster.dbt.translation.names import Names
 from rivet_dagster.dbt.translation.strategy import LeftOutError
 from rivet_dagster.dbt.translation.translator import Translator
@@ -95,7 +95,7 @@ class CheckTranslator:
         variables: DbtVariables,
         translator: Translator,
         context: Mapping[str, Any],
-        folder_config: Callable[[DbtPlace, str, bool], Mapping[str, Any]],
+        folder_config: Callable[[DbtLocation, str, bool], Mapping[str, Any]],
     ) -> None:
         self._names, self._scope, self._variables = names, scope, variables
         self._translator, self._context, self._folder_config = translator, context, folder_config
@@ -106,8 +106,8 @@ class CheckTranslator:
         if macro is None:
             raise LeftOutError(f"there is no generic test '{test.macro}'{nearest(test.macro, _BUILT_IN, listed=False)}")
         name = test.name or self._default_name(test)
-        found = self._translator.of_macro(macro)
-        macros = [macro, *self._translator.reached(found)]
+        findings = self._translator.of_macro(macro)
+        macros = [macro, *self._translator.reached(findings)]
         rules = self._rules(self._config(test, macros) | ({"tags": test.tags} if test.tags else {}))
         arguments, reads = self._arguments(test.arguments, package)
         if test.column is not None and "column_name" not in arguments:
@@ -122,7 +122,7 @@ class CheckTranslator:
         model = _THIS if rules.where is None else f"(select * from {_THIS} where {rules.where}) dbt_subquery"
         given = ", ".join(f"{key}={literal(value)}" for key, value in {"model": model, **arguments}.items())
         self._refuse_silent(macros)
-        sql = self._rendered(f"{{{{ {self._scope.name_of(macro)}({given}) }}}}", macros, found.problems)
+        sql = self._rendered(f"{{{{ {self._scope.name_of(macro)}({given}) }}}}", macros, findings.problems)
         refs = [ref for each in macros for ref in self._translator.of_macro(each).refs]
         return replace(check, sql=_with_condition(sql, rules), reads=tuple(dict.fromkeys([*reads, *refs])))
 
@@ -138,7 +138,7 @@ class CheckTranslator:
         """Return the configuration of a generic test: its package's, its macros', its own, and the whole project's."""
         of_macros = [self._translator.of_macro(macro).test_config for macro in macros]
         name = test.name or self._default_name(test)
-        folders = (self._folder_config(test.place, name, last) for last in (False, True))
+        folders = (self._folder_config(test.location, name, last) for last in (False, True))
         config = dict(next(folders))
         for given in (*of_macros, test.config, next(folders)):
             config |= given
@@ -148,13 +148,13 @@ class CheckTranslator:
         """Return the check of a singular test; its own joint is among ``reads``. Raise LeftOutError."""
         assert node.template is not None
         rules = self._rules(node.config.values)
-        found = self._translator.of_node(node, False, node.name)
-        if found.problems:
-            raise LeftOutError("; ".join(map(str, found.problems)))
-        macros = self._translator.reached(found)
+        findings = self._translator.of_node(node, False, node.name)
+        if findings.problems:
+            raise LeftOutError("; ".join(map(str, findings.problems)))
+        macros = self._translator.reached(findings)
         self._refuse_silent(macros)
-        refs = [*found.refs, *(ref for macro in macros for ref in self._translator.of_macro(macro).refs)]
-        sql = self._rendered(_edited(node, found.edits), macros, [])
+        refs = [*findings.refs, *(ref for macro in macros for ref in self._translator.of_macro(macro).refs)]
+        sql = self._rendered(_edited(node, findings.edits), macros, [])
         description = node.properties.description if node.properties is not None else ""
         return TranslatedCheck(
             _clean(node.name),
@@ -176,7 +176,7 @@ class CheckTranslator:
             return CheckRenderer(texts, self._variables.literal()).render(text)
         except UnknownValueError as error:
             wrong = [*problems, *(p for macro in macros for p in self._translator.of_macro(macro).problems)]
-            wrong += self._variables.bound_in([text, *(own for _, own in texts)])
+            wrong += self._variables.bound_in([text, *(each for _, each in texts)])
             raise LeftOutError(str(wrong[0]) if wrong else f"its template cannot be rendered: {error}") from None
 
     def _arguments(self, given: Mapping[str, Any], package: str) -> tuple[dict[str, Any], list[str]]:

@@ -1,6 +1,6 @@
 """Queries that dbt has compiled, in ``target/``, with the names of joints in place of those of tables.
 
-Queries that cannot be moved: a CTE that hides a reference, a variable of the environment in place of a name.
+One that cannot be moved has a CTE that hides a reference, or a variable of the environment in place of a name.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class CompiledTexts:
 
     def text(self, node: DbtNode) -> CompiledText | None:
         """Return the compiled query of a model; None where there is none, or one that reads its own table."""
-        file = f"{self._project.target_path}/compiled/{node.package}/{self._own(node)}"
+        file = f"{self._project.target_path}/compiled/{node.package}/{self._file_in_package(node)}"
         try:
             sql = read_file(self._root / file).strip()
         except TextError:
@@ -56,13 +56,13 @@ class CompiledTexts:
             replaced = _replaced(sql, self._known(), refs, self._quote)
         except SqlError:
             return None
-        own = self._names.joints.get(node.key)
-        if own in refs:
+        joint = self._names.joints.get(node.key)
+        if joint in refs:
             return None
         text = f"{{% raw %}}{replaced}{{% endraw %}}" if _MARKED.search(replaced) else replaced
         return CompiledText(text, tuple(dict.fromkeys(refs)), file)
 
-    def _own(self, node: DbtNode) -> str:
+    def _file_in_package(self, node: DbtNode) -> str:
         folder = next(package.folder for package in self._project.packages if package.name == node.package)
         return node.file.removeprefix(f"{folder}/") if folder else node.file
 
@@ -76,8 +76,12 @@ class CompiledTexts:
         target = self._project.target.schema
         for key, node in self._names.nodes.items():
             alias = str(node.config.get("alias") or node.versioned_name)
-            own = node.config.get("schema")
-            for schema in (target, f"{target}_{own}" if own else target, str(node.config.get("target_schema", target))):
+            declared = node.config.get("schema")
+            for schema in (
+                target,
+                f"{target}_{declared}" if declared else target,
+                str(node.config.get("target_schema", target)),
+            ):
                 yield f"{schema}.{alias}".lower(), self._names.joints[key]
         for table, joint in self._names.sources.values():
             yield f"{table.schema}.{table.identifier}".lower(), joint
@@ -97,8 +101,8 @@ class CompiledTexts:
     def _joint(self, entry: Mapping[str, Any]) -> str | None:
         package, name, version = entry.get("package_name"), entry.get("name"), entry.get("version")
         if entry.get("resource_type") == "source":
-            found = self._names.sources.get((str(entry.get("source_name")), str(name)))
-            return found[1] if found is not None else None
+            declared = self._names.sources.get((str(entry.get("source_name")), str(name)))
+            return declared[1] if declared is not None else None
         return self._names.joints.get((str(package), str(name) if version is None else f"{name}_v{version}"))
 
 
@@ -149,8 +153,8 @@ def hidden_refs(body: str, refs: Iterable[str], render: Callable[[str, str, bool
 
     ``render`` returns the text of a template with a prefix before each joint, in a first or an incremental run.
     """
-    own = [ref for ref in refs if re.search(rf"\b{ref}\s*(?:\([^)]*\))?\s+as\s*\(", body, re.IGNORECASE)]
-    if not own:
+    ctes = [ref for ref in refs if re.search(rf"\b{ref}\s*(?:\([^)]*\))?\s+as\s*\(", body, re.IGNORECASE)]
+    if not ctes:
         return []
     cache = CompileCache()
     hidden = []
@@ -160,7 +164,7 @@ def hidden_refs(body: str, refs: Iterable[str], render: Callable[[str, str, bool
             marked = know_query(render(body, MARK, incremental), cache).reads
         except (SqlError, UnknownValueError):
             continue
-        hidden += [ref for ref in own if plain.get(ref, 0) != marked.get(f"{MARK}{ref}", 0)]
+        hidden += [ref for ref in ctes if plain.get(ref, 0) != marked.get(f"{MARK}{ref}", 0)]
     return list(dict.fromkeys(hidden))
 
 

@@ -1,6 +1,6 @@
 """Data tests as checks of joints: generic ones of their node, singular ones of the last joint that they read.
 
-The order of joints: what each one reads comes before it.
+For that joints are put in an order in which what each one reads comes before it.
 """
 
 from __future__ import annotations
@@ -11,15 +11,15 @@ from dataclasses import dataclass, field
 from graphlib import CycleError, TopologicalSorter
 from typing import Any
 
-from rivet_dagster.dbt.declared import TEST, DataTest, DbtNode, DbtPlace, DbtProject, SourceTable
-from rivet_dagster.dbt.macros.scope import MacroScope
+from rivet_dagster.dbt.declared import TEST, DataTest, DbtLocation, DbtNode, DbtProject, SourceTable
 from rivet_dagster.dbt.reading.config import folder_configs, merge_configs, rendered_config
 from rivet_dagster.dbt.reading.project import target_values
 from rivet_dagster.dbt.report import CHANGED, LEFT_OUT, ReportEntry, disabled_entry
 from rivet_dagster.dbt.translation.annotations import JointDraft
 from rivet_dagster.dbt.translation.checks import CheckTranslator, TranslatedCheck
+from rivet_dagster.dbt.translation.macros import MacroScope
 from rivet_dagster.dbt.translation.names import Names
-from rivet_dagster.dbt.translation.other_sql import refuse_other_sql
+from rivet_dagster.dbt.translation.postgres import refuse_other_sql
 from rivet_dagster.dbt.translation.strategy import LeftOutError
 from rivet_dagster.dbt.translation.translator import Translator
 from rivet_dagster.dbt.translation.variables import DbtVariables
@@ -32,7 +32,7 @@ class MovedTest:
     """A data test, where it is declared, and what became of it."""
 
     name: str
-    place: DbtPlace
+    location: DbtLocation
     check: TranslatedCheck | None = None
     joint: str | None = None
     final: str = ""
@@ -43,8 +43,8 @@ class MovedTest:
 class DataTests:
     """The data tests of a project whose joints are ``drafts``, to be read in their ``order``.
 
-    ``refused`` are the checks that did not compile, by joint and name. ``found`` are the tests, ``disabled`` is what is
-    told of those that are disabled.
+    ``refused`` are the checks that did not compile, by joint and name. ``tests`` are the others, ``disabled`` is what
+    the report has of those that are disabled.
     """
 
     project: DbtProject
@@ -55,7 +55,7 @@ class DataTests:
     drafts: Mapping[str, JointDraft]
     order: Mapping[str, int]
     refused: Mapping[tuple[str, str], str]
-    found: list[MovedTest] = field(default_factory=list)
+    tests: list[MovedTest] = field(default_factory=list)
     disabled: list[ReportEntry] = field(default_factory=list)
 
     def translate(self) -> None:
@@ -78,17 +78,17 @@ class DataTests:
 
     def of(self, joint: str) -> list[MovedTest]:
         """Return the tests that are checks of a joint."""
-        return [test for test in self.found if test.joint == joint and test.check is not None]
+        return [test for test in self.tests if test.joint == joint and test.check is not None]
 
     def _checks(self, package: str) -> CheckTranslator:
         folders = {p.name: f"{p.folder}/" for p in self.project.packages if p.folder}
-        own = next(each for each in self.project.packages if each.name == package)
+        inner = next(each for each in self.project.packages if each.name == package)
         outer = self.project.root if package != self.project.root.name else None
 
-        def folder_config(place: DbtPlace, name: str, of_project: bool) -> Mapping[str, Any]:
-            holder = outer if of_project else own
+        def folder_config(location: DbtLocation, name: str, of_project: bool) -> Mapping[str, Any]:
+            holder = outer if of_project else inner
             # dbt takes off the first part alone, also where a folder of models has several.
-            parts = place.file.removeprefix(folders.get(package, "")).split("/")[1:-1]
+            parts = location.file.removeprefix(folders.get(package, "")).split("/")[1:-1]
             tree = holder.tests if holder is not None else {}
             values = merge_configs(folder_configs(tree, (package, *parts, name), ""))
             known, _ = rendered_config(values, project_file_context(context))
@@ -104,17 +104,17 @@ class DataTests:
         self, tests: Iterable[DataTest], joint: str, package: str, translator: CheckTranslator, is_refused: bool
     ) -> None:
         for declared in tests:
-            test = MovedTest(_shown(declared, joint), declared.place, joint=joint)
+            test = MovedTest(_shown(declared, joint), declared.location, joint=joint)
             try:
                 is_enabled = translator.is_enabled(declared)
             except LeftOutError as error:
                 test.left_out = (str(error),)
-                self.found.append(test)
+                self.tests.append(test)
                 continue
             if not is_enabled:
-                self.disabled.append(disabled_entry(test.name, test.place, "test"))
+                self.disabled.append(disabled_entry(test.name, test.location, "test"))
                 continue
-            self.found.append(test)
+            self.tests.append(test)
             if joint not in self.drafts or is_refused:
                 test.left_out = (f"'{joint}' is left out",)
                 continue
@@ -126,13 +126,13 @@ class DataTests:
                 test.check, test.left_out = None, (str(error),)
 
     def _singular(self, node: DbtNode, translator: CheckTranslator) -> None:
-        test = MovedTest(node.name, node.place)
+        test = MovedTest(node.name, node.location)
         if not node.config.is_enabled:
-            self.disabled.append(disabled_entry(node.name, node.place, "test"))
+            self.disabled.append(disabled_entry(node.name, node.location, "test"))
             return
-        self.found.append(test)
+        self.tests.append(test)
         if node.problem is not None or node.template is None:
-            message, test.place = node.problem or ("cannot be read", node.place)
+            message, test.location = node.problem or ("cannot be read", node.location)
             test.left_out = (message,)
             return
         try:
@@ -166,7 +166,7 @@ class DataTests:
     def _name_checks(self) -> None:
         """Give the checks of a joint distinct names: those in its own file come first."""
         by_joint: dict[str, list[MovedTest]] = {}
-        for test in self.found:
+        for test in self.tests:
             if test.check is not None and test.joint is not None:
                 by_joint.setdefault(test.joint, []).append(test)
         for joint, tests in by_joint.items():
@@ -199,11 +199,11 @@ def with_freshness(draft: JointDraft, table: SourceTable) -> ReportEntry:
     try:
         draft.freshness = _check(table)
     except LeftOutError as error:
-        return ReportEntry(name, table.place, LEFT_OUT, reasons=(str(error),), kind="freshness")
+        return ReportEntry(name, table.location, LEFT_OUT, reasons=(str(error),), kind="freshness")
     reasons = [f"it is a check that warns when the newest row is older than {draft.freshness['max_age']}"]
     if table.freshness.get("warn_after") and table.freshness.get("error_after"):
         reasons.append("error_after is not used: a check has one age")
-    return ReportEntry(name, table.place, CHANGED, draft.joint, tuple(reasons), kind="freshness")
+    return ReportEntry(name, table.location, CHANGED, draft.joint, tuple(reasons), kind="freshness")
 
 
 def _check(table: SourceTable) -> dict[str, Any]:
@@ -235,11 +235,11 @@ def in_order(refs: Mapping[str, Iterable[str]]) -> tuple[list[str], dict[str, li
             sorter.prepare()
             break
         except CycleError as error:
-            found: list[str] = error.args[1]
-            start = min(found)
-            at = found.index(start)
-            cycle = [*found[at:-1], *found[:at], start][::-1]
-            for name in set(found):
+            steps: list[str] = error.args[1]
+            start = min(steps)
+            at = steps.index(start)
+            cycle = [*steps[at:-1], *steps[:at], start][::-1]
+            for name in set(steps):
                 cycles[name] = cycle
                 del left[name]
             left = {name: [ref for ref in read if ref in left] for name, read in left.items()}

@@ -12,9 +12,8 @@ from rivet_dagster.dbt.declared import Config, DbtNode, DbtProject, DeclaredColu
 from rivet_dagster.dbt.template import apply_edits, lines_of
 from rivet_dagster.dbt.translation.annotations import SEEDS, SESSION, WAREHOUSE, JointDraft
 from rivet_dagster.dbt.translation.compiled_text import CompiledTexts
-from rivet_dagster.dbt.translation.databases import DatabaseCatalogs
 from rivet_dagster.dbt.translation.names import Names
-from rivet_dagster.dbt.translation.other_sql import spark_type
+from rivet_dagster.dbt.translation.postgres import DatabaseCatalogs, spark_type
 from rivet_dagster.dbt.translation.seeds import SeedFile, read_seed
 from rivet_dagster.dbt.translation.strategy import LeftOutError, Strategy, history_of, strategy_of, unknown_keys
 from rivet_dagster.dbt.translation.template_text import TemplateProblem
@@ -76,7 +75,7 @@ class JointTranslator:
     def model(self, node: DbtNode) -> JointDraft:
         """Return the joint of a model."""
         joint = self._names.joints.get(node.key, node.versioned_name)
-        draft = JointDraft(node, joint, self._path("joints", node, f"{joint}.sql"), node.place)
+        draft = JointDraft(node, joint, self._path("joints", node, f"{joint}.sql"), node.location)
         if self._is_refused(node, draft):
             return draft
         try:
@@ -94,7 +93,7 @@ class JointTranslator:
         """Return the joint of a snapshot."""
         joint = self._names.joints.get(node.key, node.name)
         draft = JointDraft(
-            node, joint, self._path("joints", node, f"{joint}.sql", "snapshots"), node.place, phase="audit"
+            node, joint, self._path("joints", node, f"{joint}.sql", "snapshots"), node.location, phase="audit"
         )
         if self._is_refused(node, draft):
             return [draft]
@@ -119,7 +118,7 @@ class JointTranslator:
     def seed(self, node: DbtNode) -> JointDraft:
         """Return the source on a seed's file."""
         joint = self._names.joints.get(node.key, node.name)
-        draft = JointDraft(node, joint, self._path("sources", node, f"{joint}.yaml", "seeds"), node.place)
+        draft = JointDraft(node, joint, self._path("sources", node, f"{joint}.yaml", "seeds"), node.location)
         if self._is_refused(node, draft):
             return draft
         types = node.config.get("column_types", {})
@@ -152,7 +151,7 @@ class JointTranslator:
     def source(self, table: SourceTable, joint: str) -> JointDraft:
         """Return the source on a table that was there before."""
         folder = re.sub(r"[^\w-]", "_", table.source)
-        draft = JointDraft(table, joint, f"sources/{folder}/{joint}.yaml", table.place)
+        draft = JointDraft(table, joint, f"sources/{folder}/{joint}.yaml", table.location)
         if joint in self._refused:
             draft.left_out = list(self._refused[joint])
             return draft
@@ -186,7 +185,7 @@ class JointTranslator:
             draft.left_out.append(reason)
         elif node.problem is not None:
             draft.left_out.append(node.problem[0])
-            draft.problem_place = node.problem[1]
+            draft.problem_location = node.problem[1]
         return bool(draft.left_out)
 
     def _header(self, node: DbtNode, draft: JointDraft) -> None:
@@ -243,35 +242,35 @@ class JointTranslator:
         assert node.template is not None and node.inner is not None
         table = str(draft.keys.get("table", draft.joint))
         name = table if self._databases.published == WAREHOUSE else table.rpartition(".")[2]
-        found = self._translator.of_node(node, strategy.is_incremental, name)
-        reached = self._translator.reached(found)
-        refs = dict.fromkeys([*found.refs, *(ref for m in reached for ref in self._translator.of_macro(m).refs)])
+        findings = self._translator.of_node(node, strategy.is_incremental, name)
+        reached = self._translator.reached(findings)
+        refs = dict.fromkeys([*findings.refs, *(ref for m in reached for ref in self._translator.of_macro(m).refs)])
         draft.refs = tuple(refs)
-        problems = [*found.problems, *self._translator.refusals(reached), *self._translator.silent_problems(reached)]
+        problems = [*findings.problems, *self._translator.refusals(reached), *self._translator.silent_problems(reached)]
         if not strategy.is_stored:
             asking = [macro for macro in reached if self._translator.of_macro(macro).asks_incremental]
             problems += [
                 TemplateProblem(
-                    f"calls {macro.name}, which asks is_incremental() of a model that is not stored", node.place
+                    f"calls {macro.name}, which asks is_incremental() of a model that is not stored", node.location
                 )
                 for macro in asking
             ]
         errors = self._refused.get(draft.joint, [])
         if not problems and not errors:
-            draft.reasons += found.changes
-            text = apply_edits(node.template.text, found.edits, *node.inner)
+            draft.reasons += findings.changes
+            text = apply_edits(node.template.text, findings.edits, *node.inner)
             draft.body = text.strip()
             blank = text[: len(text) - len(text.lstrip())].count("\n")
-            draft.lines = lines_of(node.template.text, found.edits, *node.inner)[blank:]
+            draft.lines = lines_of(node.template.text, findings.edits, *node.inner)[blank:]
             return
         within = [str(p) for macro in reached for p in self._translator.of_macro(macro).problems]
         wrong = list(dict.fromkeys([*map(str, problems), *errors, *([] if problems else within)]))
         if problems:
-            draft.problem_place = problems[0].place
+            draft.problem_location = problems[0].location
         if len(errors) + bool(problems) > 1:  # the compiled text has been tried, too
             draft.left_out += wrong
             return
-        if found.asks_incremental and strategy.is_incremental:
+        if findings.asks_incremental and strategy.is_incremental:
             wrong.append("the text that dbt compiled is not used: it is that of a first run or of a later one")
             draft.left_out += wrong
             return
@@ -310,7 +309,7 @@ class JointTranslator:
     def _leave_out(self, draft: JointDraft, reason: str, key: str | None) -> None:
         draft.left_out.append(reason)
         if key is not None and isinstance(draft.node, DbtNode):
-            draft.problem_place = draft.node.config.places.get(key)
+            draft.problem_location = draft.node.config.locations.get(key)
 
     def _described(self, node: DbtNode) -> dict[str, Any]:
         if node.properties is None:
@@ -337,12 +336,12 @@ class JointTranslator:
         self._seed_files.add(table.lower())
         return table
 
-    def _path(self, top: str, node: DbtNode, name: str, *own: str) -> str:
+    def _path(self, top: str, node: DbtNode, name: str, *subfolders: str) -> str:
         folders = node.fqn[1:-1] if node.version is None else node.fqn[1:-2]
         if node.kind == "snapshot" and node.template is not None:  # that of a properties file is not in its fqn
             folders = folders[:-1]
         package = () if node.package == self._names.root else (node.package,)
-        return "/".join((top, *package, *own, *(re.sub(r"^[._]+", "", f) or "folder" for f in folders), name))
+        return "/".join((top, *package, *subfolders, *(re.sub(r"^[._]+", "", f) or "folder" for f in folders), name))
 
 
 def strategy_is_incremental(draft: JointDraft) -> bool:
@@ -358,14 +357,14 @@ def description_of(text: str, columns: tuple[DeclaredColumn, ...]) -> str:
 
 def tags_of(tags: Iterable[str], notes: list[str]) -> list[str]:
     """Return the tags as Dagster allows them, and add what that changes to ``notes``."""
-    kept: list[str] = []
+    allowed: list[str] = []
     for tag in dict.fromkeys(tags):
         cleaned = re.sub(r"[^A-Za-z0-9_.-]", "_", tag)[:63]
         if cleaned != tag:
             notes.append(f"the tag '{tag}' is '{cleaned}': Dagster allows letters, digits, _, . and -")
-        if TAG_KEY.fullmatch(cleaned) and cleaned not in kept:
-            kept.append(cleaned)
-    return kept
+        if TAG_KEY.fullmatch(cleaned) and cleaned not in allowed:
+            allowed.append(cleaned)
+    return allowed
 
 
 def owners_of(owner: Owner) -> list[str]:

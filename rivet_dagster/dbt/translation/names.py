@@ -35,8 +35,8 @@ class Names:
         """Return the joint that ``ref(...)`` in a file of ``package`` means. Raise ValueError."""
         *inside, name = names
         wanted = name if version is None else f"{name}_v{version}"
-        for place in inside or dict.fromkeys((package, self.root, *(p for p, _ in self.joints))):
-            for key in ((place, wanted), (place, self.latest.get((place, wanted), ""))):
+        for candidate in inside or dict.fromkeys((package, self.root, *(p for p, _ in self.joints))):
+            for key in ((candidate, wanted), (candidate, self.latest.get((candidate, wanted), ""))):
                 if key in self.joints:
                     return self.joints[key], self.nodes[key]
         known = {each for _, each in self.joints} | {each for _, each in self.latest}
@@ -45,12 +45,12 @@ class Names:
 
     def source(self, source: str, table: str) -> tuple[str, SourceTable]:
         """Return the joint that ``source(...)`` means. Raise ValueError."""
-        found = self.sources.get((source, table))
-        if found is None:
+        declared = self.sources.get((source, table))
+        if declared is None:
             known = [f"{s}.{t}" for s, t in self.sources]
             hint = nearest(f"{source}.{table}", known, listed=False)
             raise ValueError(f"source('{source}', '{table}') is not declared{hint}")
-        return found[1], found[0]
+        return declared[1], declared[0]
 
 
 def name_joints(project: DbtProject) -> Names:
@@ -68,7 +68,7 @@ def name_joints(project: DbtProject) -> Names:
     for (_, name), same in by_key.items():
         if len(same) > 1:
             for node in same:
-                others = ", ".join(str(other.place) for other in same if other is not node)
+                others = ", ".join(str(other.location) for other in same if other is not node)
                 refused[id(node)] = f"'{name}' is the name of several nodes: also at {others}"
     nodes = {key: same[0] for key, same in by_key.items() if len(same) == 1}
     # A source of a name that anything has is named with its source, whatever the order of the files.
@@ -93,7 +93,7 @@ def name_joints(project: DbtProject) -> Names:
 
 def _wanted(key: tuple[str, str], root: str, by_key: dict[tuple[str, str], list[DbtNode]]) -> str:
     package, name = key
-    shared = [place for place, other in by_key if other == name]
+    shared = [package for package, other in by_key if other == name]
     return clean_name(name if len(shared) == 1 or package == root else f"{package}_{name}")
 
 

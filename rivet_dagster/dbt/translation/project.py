@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 from rivet_dagster.dbt.declared import MODEL, SEED, SNAPSHOT, DbtNode, DbtProject, Other, SourceTable
-from rivet_dagster.dbt.macros.scope import CheckRenderer, MacroScope
 from rivet_dagster.dbt.report import (
     CHANGED,
     LEFT_OUT,
@@ -23,10 +22,10 @@ from rivet_dagster.dbt.template import TEST as TEST_BLOCK
 from rivet_dagster.dbt.translation.annotations import JointDraft
 from rivet_dagster.dbt.translation.compiled_text import CompiledTexts, hidden_refs, names_in_place_of_values
 from rivet_dagster.dbt.translation.data_tests import DataTests, MovedTest, in_order, with_freshness
-from rivet_dagster.dbt.translation.databases import name_databases
 from rivet_dagster.dbt.translation.joints import JointTranslator
+from rivet_dagster.dbt.translation.macros import CheckRenderer, MacroScope
 from rivet_dagster.dbt.translation.names import name_joints
-from rivet_dagster.dbt.translation.other_sql import compare_draft
+from rivet_dagster.dbt.translation.postgres import compare_draft, name_databases
 from rivet_dagster.dbt.translation.project_files import (
     FOLDERS,
     macro_files,
@@ -77,9 +76,11 @@ class _Assembly:
         files |= macros
         self._others += entries
         self._others += [
-            ReportEntry(key, place, CHANGED, reasons=(f"it is a secret, so its value is ${{{name}}}",), kind="profile")
+            ReportEntry(
+                key, location, CHANGED, reasons=(f"it is a secret, so its value is ${{{name}}}",), kind="profile"
+            )
             for key, name in self._secrets().items()
-            if (place := self._project.target.place) is not None
+            if (location := self._project.target.location) is not None
         ]
         used = {str(draft.keys["catalog"]) for draft in self._drafts.values() if "catalog" in draft.keys}
         catalogs = {name: self._databases.options(name) for name in self._databases.used(used)}
@@ -139,7 +140,7 @@ class _Assembly:
 
     def _report(self, tests: DataTests) -> Report:
         drafts = [*self._drafts.values(), *self._left_out]
-        return report_of(self._project, self._scope, drafts, [*self._others, *tests.disabled], tests.found)
+        return report_of(self._project, self._scope, drafts, [*self._others, *tests.disabled], tests.tests)
 
     def _translate_nodes(self) -> None:
         for package in self._project.packages:
@@ -147,7 +148,7 @@ class _Assembly:
                 if node.kind not in (MODEL, SEED, SNAPSHOT):
                     continue
                 if not node.config.is_enabled:
-                    self._others.append(disabled_entry(node.versioned_name, node.place, node.kind))
+                    self._others.append(disabled_entry(node.versioned_name, node.location, node.kind))
                     continue
                 if node.kind == MODEL:
                     self._add(self._joints.model(node))
@@ -158,7 +159,7 @@ class _Assembly:
                         self._add(draft)
             for table in package.sources:
                 if not table.config.is_enabled:
-                    self._others.append(disabled_entry(f"{table.source}.{table.name}", table.place, "source"))
+                    self._others.append(disabled_entry(f"{table.source}.{table.name}", table.location, "source"))
                     continue
                 draft = self._joints.source(table, self._names.sources[table.source, table.name][1])
                 self._add(draft)
@@ -171,7 +172,9 @@ class _Assembly:
             draft.left_out += errors  # a seed, or a snapshot of a relation: no other text could take its place
         if draft.left_out or draft.joint in self._drafts:
             if not draft.left_out:
-                draft.left_out.append(f"the joint '{draft.joint}' is there already, {self._drafts[draft.joint].place}")
+                draft.left_out.append(
+                    f"the joint '{draft.joint}' is there already, {self._drafts[draft.joint].location}"
+                )
             self._left_out.append(draft)
         else:
             self._drafts[draft.joint] = draft
@@ -208,7 +211,7 @@ class _Assembly:
                 continue
             path = draft.path.removesuffix(".sql")
             view = JointDraft(
-                draft.node, name, f"{path}.sql", draft.place, body=with_dbts_columns(history, stored).strip()
+                draft.node, name, f"{path}.sql", draft.location, body=with_dbts_columns(history, stored).strip()
             )
             view.refs, view.phase = (stored,), "assertion"
             for key in ("description", "tags", "group", "owners"):
@@ -257,13 +260,13 @@ class _Assembly:
                 and draft.status is None
                 and draft.body is not None
             ):
-                found = self._translator.of_node(node, "write_strategy" in draft.keys, "")
-                used += self._translator.reached(found)
+                findings = self._translator.of_node(node, "write_strategy" in draft.keys, "")
+                used += self._translator.reached(findings)
         return used
 
     def _unsaid(self) -> dict[str, list[str]]:
         """Return the joints that compile but would fail, or read something else, each with the reasons."""
-        found: dict[str, list[str]] = {}
+        refusals: dict[str, list[str]] = {}
         for draft in self._drafts.values():
             if draft.body is None or not isinstance(draft.node, DbtNode):
                 continue
@@ -274,16 +277,16 @@ class _Assembly:
                     f"ref('{hidden[0]}') is read where the query has a CTE '{hidden[0]}', which would be read in its "
                     "place: rename the CTE"
                 )
-                found[draft.joint] = [reason, reason]  # the text that dbt compiled would not be another one
+                refusals[draft.joint] = [reason, reason]  # the text that dbt compiled would not be another one
             elif draft.status is None and self._marks:
                 names = self._bound_names(draft, render)
                 if names:
-                    found[draft.joint] = [
+                    refusals[draft.joint] = [
                         f"var('{name}') is {self._variables.values[name]} of the environment, which only a run knows "
                         "and gives as a value: here it is a name, or a part of the query"
                         for name in names
                     ]
-        return found
+        return refusals
 
     def _bound_names(self, draft: JointDraft, render: Callable[[str, str, bool], str]) -> list[str]:
         assert draft.body is not None
@@ -323,12 +326,18 @@ def report_of(
         others += [_other(other) for other in (*package.others, *package.problems)]
     others += [
         ReportEntry(
-            macro.name, macro.place, LEFT_OUT, reasons=(f"the macro is there already, {first.place}",), kind="macro"
+            macro.name,
+            macro.location,
+            LEFT_OUT,
+            reasons=(f"the macro is there already, {first.location}",),
+            kind="macro",
         )
         for macro, first in scope.repeated
     ]
     others += [
-        ReportEntry(macro.name, macro.place, UNCHANGED, reasons=("its SQL is that of the checks",), kind="generic_test")
+        ReportEntry(
+            macro.name, macro.location, UNCHANGED, reasons=("its SQL is that of the checks",), kind="generic_test"
+        )
         for macro in project.root.macros
         if macro.block.kind == TEST_BLOCK
     ]
@@ -337,16 +346,18 @@ def report_of(
 
 
 def _position(entry: ReportEntry) -> tuple[str, int, str]:
-    return entry.place.file, entry.place.line, entry.name
+    return entry.location.file, entry.location.line, entry.name
 
 
 def _entry(draft: JointDraft, kind: str | None) -> ReportEntry:
     node = draft.node
     name = node.versioned_name if isinstance(node, DbtNode) else f"{node.source}.{node.name}"
     if draft.left_out:
-        return ReportEntry(name, draft.problem_place or draft.place, LEFT_OUT, None, tuple(draft.left_out), kind=kind)
+        return ReportEntry(
+            name, draft.problem_location or draft.location, LEFT_OUT, None, tuple(draft.left_out), kind=kind
+        )
     status = draft.status or (CHANGED if draft.reasons else UNCHANGED)
-    return ReportEntry(name, draft.place, status, draft.joint, tuple(draft.reasons), kind=kind)
+    return ReportEntry(name, draft.location, status, draft.joint, tuple(draft.reasons), kind=kind)
 
 
 def _test(test: MovedTest) -> ReportEntry:
@@ -356,9 +367,9 @@ def _test(test: MovedTest) -> ReportEntry:
     how = () if test.check is None or is_own else ("it is SQL",)
     joint = test.joint if test.check is not None else None
     check = test.final if test.check is not None else None
-    return ReportEntry(test.name, test.place, status, joint, (*test.left_out, *how, *notes), check)
+    return ReportEntry(test.name, test.location, status, joint, (*test.left_out, *how, *notes), check)
 
 
 def _other(other: Other) -> ReportEntry:
     reasons = (other.reason or f"a {other.kind.replace('_', ' ')} has no counterpart",)
-    return ReportEntry(other.name, other.place, LEFT_OUT, reasons=reasons, kind=other.kind)
+    return ReportEntry(other.name, other.location, LEFT_OUT, reasons=reasons, kind=other.kind)

@@ -1,8 +1,6 @@
-"""The files at the top of the new project: rivet.yaml, profiles.yaml and what Dagster needs.
+"""The files of the new project: rivet.yaml, profiles.yaml, what Dagster needs, and those of joints and macros.
 
-The files of a joint: its own, with the checks that are annotations or keys there, and those of its other checks.
-
-The files of macros of the new project.
+A joint has its own, with the checks that are annotations or keys there, and those of its other checks.
 """
 
 from __future__ import annotations
@@ -13,7 +11,6 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from rivet_dagster.dbt.declared import DbtProject, Macro
-from rivet_dagster.dbt.macros.scope import DBT, MacroScope
 from rivet_dagster.dbt.report import CHANGED, LEFT_OUT, UNCHANGED, ReportEntry
 from rivet_dagster.dbt.template import TEST, DbtTemplate, DbtTemplateError, read_template
 from rivet_dagster.dbt.translation.annotations import (
@@ -26,8 +23,9 @@ from rivet_dagster.dbt.translation.annotations import (
     yaml_lines,
 )
 from rivet_dagster.dbt.translation.data_tests import MovedTest
+from rivet_dagster.dbt.translation.macros import DBT, MacroScope
 from rivet_dagster.dbt.translation.translator import Translator
-from rivet_dagster.secrets.names import names_secret
+from rivet_dagster.secrets.redaction import names_secret
 
 FOLDERS = ("sources", "joints", "sinks")
 
@@ -74,8 +72,8 @@ def _profiles(project: DbtProject, used: Set[str], published: str, databases: Ma
         entry = scalar({"type": "spark", "database": target.schema})
         catalogs.append(f"    {SESSION}: {entry}  # the tables of sources; `metastore` says where\n")
     catalogs += [f"    {name}: {scalar(options)}\n" for name, options in databases.items()]
-    own = [WAREHOUSE] if published == WAREHOUSE else []
-    names = [*own, *(name for name in (SEEDS, SESSION) if name in used), *databases]
+    in_folder = [WAREHOUSE] if published == WAREHOUSE else []
+    names = [*in_folder, *(name for name in (SEEDS, SESSION) if name in used), *databases]
     # dbt-spark turns it off for each of its connections.
     config = {"spark.sql.ansi.enabled": "false"} if target.adapter == "spark" else {}
     config |= _server_settings(target.values.get("server_side_parameters"))
@@ -131,7 +129,7 @@ def write_joint(
 
     The line is 0 for all lines of a file.
     """
-    own = [test for test in checks if test.check is not None and test.check.options is not None]
+    with_options = [test for test in checks if test.check is not None and test.check.options is not None]
     kind = "audit" if draft.phase == "audit" else "assert"
     for test in checks:
         if test.check is not None and test.check.options is None:
@@ -140,17 +138,17 @@ def write_joint(
             lines[path, 0] = (draft.joint, test.final)
     if draft.body is None:
         keys = dict(draft.keys)
-        entries = [test.check.entry() for test in own if test.check is not None]
+        entries = [test.check.entry() for test in with_options if test.check is not None]
         entries += [draft.freshness] if draft.freshness is not None else []
         if entries:
             keys["quality"] = {f"{draft.phase}s": entries}
         files[draft.path] = yaml_lines(keys)
         listed = [n for n, line in enumerate(files[draft.path].splitlines(), 1) if line.startswith("    - {")]
-        lines.update({(draft.path, n): (draft.joint, t.final) for n, t in zip(listed, own, strict=False)})
+        lines.update({(draft.path, n): (draft.joint, t.final) for n, t in zip(listed, with_options, strict=False)})
         return
     head = [(key, value) for key, value in draft.keys.items() if key != "write_strategy"]
     head += [("write_strategy", draft.keys["write_strategy"])] if "write_strategy" in draft.keys else []
-    for test in own:
+    for test in with_options:
         assert test.check is not None
         lines[draft.path, len(head) + 1] = (draft.joint, test.final)
         head.append((kind, test.check.annotation()))
@@ -163,7 +161,7 @@ def origin(draft: JointDraft, text: str) -> tuple[int, str, Sequence[int]]:
     if draft.body is None or not draft.lines:
         return 0, "", ()
     first = text[: len(text) - len(draft.body) - 1].count("\n") + 1
-    return first, draft.place.file, draft.lines
+    return first, draft.location.file, draft.lines
 
 
 FOLDER = "macros"
@@ -187,8 +185,10 @@ def macro_files(
         problems += map(str, translator.refusals(within))
         if _key(macro) not in wanted:
             if macro.name in _OF_DBT or problems:
-                own = ["it replaces a function of dbt's own"] if macro.name in _OF_DBT else []
-                entries.append(ReportEntry(macro.name, macro.place, LEFT_OUT, reasons=(*own, *problems), kind="macro"))
+                replaced = ["it replaces a function of dbt's own"] if macro.name in _OF_DBT else []
+                entries.append(
+                    ReportEntry(macro.name, macro.location, LEFT_OUT, reasons=(*replaced, *problems), kind="macro")
+                )
                 continue
             wanted |= {_key(each): each for each in within if each.block.kind != TEST}
         changes = list(translator.of_macro(macro).changes)
@@ -196,7 +196,7 @@ def macro_files(
         changes += [f"it is '{name}'"] if name != macro.name else []
         entries.append(
             ReportEntry(
-                macro.name, macro.place, CHANGED if changes else UNCHANGED, reasons=tuple(changes), kind="macro"
+                macro.name, macro.location, CHANGED if changes else UNCHANGED, reasons=tuple(changes), kind="macro"
             )
         )
     by_file: dict[str, list[Macro]] = {}
@@ -222,8 +222,8 @@ def _path(project: DbtProject, macro: Macro) -> str:
     if macro.package == DBT:
         return f"{FOLDER}/dbt.sql"
     package = next(package for package in project.packages if package.name == macro.package)
-    own = PurePosixPath(macro.file.removeprefix(f"{package.folder}/") if package.folder else macro.file)
-    below = own.parts[1:] if len(own.parts) > 1 else own.parts
+    path = PurePosixPath(macro.file.removeprefix(f"{package.folder}/") if package.folder else macro.file)
+    below = path.parts[1:] if len(path.parts) > 1 else path.parts
     return "/".join((FOLDER, *((package.name,) if package.folder else ()), *below))
 
 

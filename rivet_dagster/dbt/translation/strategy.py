@@ -1,6 +1,6 @@
 """The write strategy of a model, from its materialization and its configuration.
 
-Snapshots as histories: the write strategy, and what readers see of dbt's own columns.
+Snapshots are histories, of which readers also see dbt's own columns.
 """
 
 from __future__ import annotations
@@ -270,5 +270,5 @@ def with_dbts_columns(history: TranslatedSnapshot, stored: str) -> str:
     keys: Sequence[str] = [f"coalesce(cast(`{key}` as string), '')" for key in history.keys]
     joined = " || '|' || ".join([*keys, f"coalesce(cast({at} as string), '')"])
     scd_id, updated = history.only_dbts
-    own = f"`{history.valid_from}` AS {updated}, md5({joined}) AS {scd_id}"
-    return f"SELECT *, {own}\nFROM {{{{ ref('{stored}') }}}}\n"
+    columns = f"`{history.valid_from}` AS {updated}, md5({joined}) AS {scd_id}"
+    return f"SELECT *, {columns}\nFROM {{{{ ref('{stored}') }}}}\n"

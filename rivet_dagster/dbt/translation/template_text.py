@@ -9,7 +9,7 @@ from typing import Any
 
 from jinja2 import nodes
 
-from rivet_dagster.dbt.declared import DbtPlace, Macro
+from rivet_dagster.dbt.declared import DbtLocation, Macro
 from rivet_dagster.dbt.template import DbtTemplate, TemplateEdit
 
 _FOR_MISSING = frozenset(("defined", "undefined", "default"))
@@ -25,11 +25,11 @@ class TemplateProblem:
     """
 
     message: str
-    place: DbtPlace
+    location: DbtLocation
     fails: bool = False
 
     def __str__(self) -> str:
-        return f"{self.place}: {self.message}"
+        return f"{self.location}: {self.message}"
 
 
 @dataclass
@@ -58,7 +58,7 @@ class TemplateChanges:
     file: str
     begin: int
     end: int
-    found: TemplateFindings = field(default_factory=TemplateFindings)
+    findings: TemplateFindings = field(default_factory=TemplateFindings)
 
     def unquoted(self, node: nodes.Expr, text: str, change: str, is_bound: bool) -> None:
         """Replace an expression; a value that is bound as a parameter loses the quotes around its tag."""
@@ -94,8 +94,8 @@ class TemplateChanges:
         last = len(text) if last < 0 else last + 1
         if not text[first:start].strip() and not text[end:last].strip() and text[end - 1] != "\n":
             start, end = max(first, self.begin), min(last, self.end)
-        self.found.edits.append(TemplateEdit(start, end, ""))
-        self.found.dropped.append(self.template.span(use.call))
+        self.findings.edits.append(TemplateEdit(start, end, ""))
+        self.findings.dropped.append(self.template.span(use.call))
         if use.path[0] != "config":
             self._change(f"{'.'.join(use.path)}(...) is left out", use.node)
         return True
@@ -104,26 +104,28 @@ class TemplateChanges:
         """Assign an empty text to names at an offset: what dbt writes where nothing has assigned them."""
         strips = "-" if self.template.text[:at].endswith(("-%}", "-}}")) else ""
         for name in names:
-            self.found.edits.append(TemplateEdit(at, at, f"{{% set {name} = '' {strips}%}}"))
-            self.found.changes.append(f"line {self.template.line(at)}: {name} is empty where nothing sets it")
+            self.findings.edits.append(TemplateEdit(at, at, f"{{% set {name} = '' {strips}%}}"))
+            self.findings.changes.append(f"line {self.template.line(at)}: {name} is empty where nothing sets it")
 
     def _edit(self, start: int, end: int, text: str, change: str, node: nodes.Expr) -> None:
-        self.found.edits.append(TemplateEdit(start, end, text))
+        self.findings.edits.append(TemplateEdit(start, end, text))
         self._change(change, node)
 
     def _change(self, change: str, node: nodes.Expr) -> None:
         line = self.template.line(self.template.span(node)[0])
-        self.found.changes.append(f"line {line}: {change}")
+        self.findings.changes.append(f"line {line}: {change}")
 
     def is_dropped(self, use: Use) -> bool:
         """Return whether a use is an argument of a call that is gone."""
         offset = _first(use.node)
-        return any(start <= offset < end for start, end in self.found.dropped)
+        return any(start <= offset < end for start, end in self.findings.dropped)
 
     def problem(self, message: str, node: nodes.Node | None, fails: bool = False) -> None:
         """Note what has no counterpart."""
         offset = 0 if node is None else _first(node)
-        self.found.problems.append(TemplateProblem(message, DbtPlace(self.file, self.template.line(offset)), fails))
+        self.findings.problems.append(
+            TemplateProblem(message, DbtLocation(self.file, self.template.line(offset)), fails)
+        )
 
 
 def _first(node: nodes.Node) -> int:

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from rivet_dagster.dbt.declared import DbtNode, Macro
-from rivet_dagster.dbt.macros.scope import MacroScope
 from rivet_dagster.dbt.template import TemplateEdit, apply_edits
+from rivet_dagster.dbt.translation.macros import MacroScope
 from rivet_dagster.dbt.translation.names import Names
 from rivet_dagster.dbt.translation.template_text import TemplateChanges, TemplateFindings, TemplateProblem, unset_names
 from rivet_dagster.dbt.translation.variables import DbtVariables
@@ -51,7 +51,7 @@ class Translator:
         """Return the problems of the macros among ``macros`` that do not compile."""
         names = {self._scope.name_of(macro): macro for macro in macros}
         return [
-            TemplateProblem(f"the macro {name} does not compile: {self._refused[name]}", macro.place)
+            TemplateProblem(f"the macro {name} does not compile: {self._refused[name]}", macro.location)
             for name, macro in names.items()
             if name in self._refused
         ]
@@ -60,10 +60,10 @@ class Translator:
         """Return the problems in macros that our templates would pass over, with another meaning."""
         return [problem for macro in macros for problem in self.of_macro(macro).problems if not problem.fails]
 
-    def reached(self, found: TemplateFindings) -> list[Macro]:
+    def reached(self, findings: TemplateFindings) -> list[Macro]:
         """Return the macros that a template calls, and those that they call."""
         reached: dict[tuple[str, str, str], Macro] = {}
-        waiting = list(found.macros)
+        waiting = list(findings.macros)
         while waiting:
             macro = waiting.pop()
             key = (macro.package, macro.block.kind, macro.name)

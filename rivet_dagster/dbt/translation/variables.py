@@ -8,12 +8,18 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from rivet_dagster.dbt.declared import DbtPlace, DbtProject, Package
-from rivet_dagster.dbt.environment_text import escape, refer_to_environment, reference
+from rivet_dagster.dbt.declared import DbtLocation, DbtProject, Package
 from rivet_dagster.dbt.reading.project import target_values
 from rivet_dagster.dbt.reading.project_file import PROJECT_FILE
 from rivet_dagster.dbt.report import CHANGED, LEFT_OUT, ReportEntry
-from rivet_dagster.dbt.values import UnknownValueError, render_value, value_context
+from rivet_dagster.dbt.values import (
+    UnknownValueError,
+    escape,
+    refer_to_environment,
+    reference,
+    render_value,
+    value_context,
+)
 from rivet_dagster.dbt.yaml_file import line_of
 from rivet_dagster.secrets.variables import references
 
@@ -34,19 +40,19 @@ class DbtVariables:
         self._by_package: dict[tuple[str, str], str] = {}
         packages = {package.name for package in project.packages}
         root = project.root
-        own = root.variables.get(root.name)
+        in_project = root.variables.get(root.name)
         declared = {name: root.variables for name in root.variables if name not in packages}
-        declared |= dict.fromkeys(own, own) if isinstance(own, Mapping) else {}
+        declared |= dict.fromkeys(in_project, in_project) if isinstance(in_project, Mapping) else {}
         for name, holder in sorted(declared.items(), key=lambda each: variable_name(each[0]) != each[0]):
-            place = DbtPlace(PROJECT_FILE, line_of(holder, name))
+            location = DbtLocation(PROJECT_FILE, line_of(holder, name))
             try:
                 known = self._named(variable_name(name), f"var_{variable_name(name)}", self._known(root, holder[name]))
             except UnknownValueError as error:
-                self.notes.append(ReportEntry(name, place, LEFT_OUT, reasons=(str(error),), kind="variable"))
+                self.notes.append(ReportEntry(name, location, LEFT_OUT, reasons=(str(error),), kind="variable"))
                 continue
             self._by_package[root.name, name] = known
             if known != name:
-                self.notes.append(ReportEntry(name, place, CHANGED, reasons=(f"it is '{known}'",), kind="variable"))
+                self.notes.append(ReportEntry(name, location, CHANGED, reasons=(f"it is '{known}'",), kind="variable"))
 
     def use(self, package: str, name: str) -> str:
         """Return the name of a variable as a file of ``package`` sees it. Raise KeyError where it has no value."""

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from jinja2 import nodes
 
 from rivet_dagster.dbt.declared import DbtNode, Macro
-from rivet_dagster.dbt.macros.scope import DBT, MacroScope
 from rivet_dagster.dbt.template import constant
+from rivet_dagster.dbt.translation.macros import DBT, MacroScope
 from rivet_dagster.dbt.translation.names import Names
 from rivet_dagster.dbt.translation.template_text import TemplateChanges, TemplateFindings, Use, bound_names, uses
 from rivet_dagster.dbt.translation.variables import DbtVariables
@@ -157,11 +157,11 @@ class DbtWords(VariableWords):
                     self._use(use)
         for part in body:
             for kind in (nodes.Import, nodes.FromImport, nodes.Include, nodes.Extends):
-                for found in part.find_all(kind):
+                for statement in part.find_all(kind):
                     self.changes.problem(
-                        f"holds {{% {kind.__name__.lower()} %}}, which dbt does not have either", found
+                        f"holds {{% {kind.__name__.lower()} %}}, which dbt does not have either", statement
                     )
-        return self.changes.found
+        return self.changes.findings
 
     def _use(self, use: Use) -> None:
         name, attribute = use.path[0], use.path[1] if len(use.path) > 1 else None
@@ -195,7 +195,7 @@ class DbtWords(VariableWords):
                 f"{what}, which is no macro of the project or of a package that is installed{hint}", use.node, True
             )
             return
-        self.changes.found.macros.append(macro)
+        self.changes.findings.macros.append(macro)
         name = self.scope.name_of(macro)
         if name != shown:
             called = use.call.node if use.call is not None else use.node
@@ -208,7 +208,7 @@ class DbtWords(VariableWords):
             if self.node is None:
                 self._config_in_macro(use, use.call)
             elif not self.changes.drop(use):
-                self.changes.found.dropped.append(self.changes.template.span(use.call))
+                self.changes.findings.dropped.append(self.changes.template.span(use.call))
                 self.changes.replace(use.call, "''", "config(...) is an empty text")
             return
         if use.call is not None and use.path[1:] in (("get",), ("require",)) and self.node is not None:
@@ -231,7 +231,7 @@ class DbtWords(VariableWords):
         except ValueError:
             given = {}
         if given and not call.args and given.keys() <= OF_TESTS and self.changes.drop(use):
-            self.changes.found.test_config |= given
+            self.changes.findings.test_config |= given
         else:
             self.changes.problem("calls config(...), which would be that of the model that calls it", use.node)
 
@@ -251,7 +251,7 @@ class DbtWords(VariableWords):
         except ValueError as error:
             self.changes.problem(str(error), use.node, True)
             return
-        self.changes.found.refs.append(joint)
+        self.changes.findings.refs.append(joint)
         if len(args) > 1 or version is not None or joint != args[0]:
             start, end = self.changes.template.span(use.call)
             self.changes.replace(
@@ -274,19 +274,19 @@ class DbtWords(VariableWords):
                 str(error) if isinstance(error, ValueError) else "gives source something else than two names", use.node
             )
             return
-        self.changes.found.refs.append(joint)
+        self.changes.findings.refs.append(joint)
         self.changes.replace(use.call, f"ref('{joint}')", f"source('{args[0]}', '{args[1]}') is ref('{joint}')")
 
     def _this(self, use: Use) -> None:
         if len(use.path) == 1:
-            self.changes.found.uses_this = True
+            self.changes.findings.uses_this = True
         elif use.path[1] in ("identifier", "table", "name") and use.call is None and self.node is not None:
             self.changes.replace(use.node, repr(self.table), f"this.{use.path[1]} is '{self.table}'")
         else:
             self.changes.problem(f"uses {'.'.join(use.path)}", use.node)
 
     def _is_incremental(self, use: Use) -> None:
-        self.changes.found.asks_incremental = True
+        self.changes.findings.asks_incremental = True
         if self.node is not None and not self.is_incremental:
             replaced = use.call if use.call is not None else use.node
             self.changes.replace(replaced, "false", "is_incremental() is false: it is no incremental model")
@@ -327,7 +327,7 @@ class DbtWords(VariableWords):
             if macro is None:
                 self.changes.problem(f"dispatches '{given[0]}', of which there is no variant for Spark", use.node)
                 return
-            self.changes.found.macros.append(macro)
+            self.changes.findings.macros.append(macro)
             name = self.scope.name_of(macro)
             self.changes.replace(use.call, name, f"adapter.dispatch('{given[0]}') is the macro {name}")
         elif use.path[1:] == ("quote",) and use.call is not None:

@@ -1,7 +1,4 @@
-"""The run of a fused group in a Dagster step, which yields the events of the step.
-
-The events of error tables: assets that the step of the table beside them materializes.
-"""
+"""The run of a fused group in a Dagster step, which yields the events of its table and of the error table beside it."""
 
 from __future__ import annotations
 
@@ -14,17 +11,7 @@ from typing import Any
 import dagster as dg
 
 from rivet_dagster.compiler.plan import CompiledJoint, FusedGroup
-from rivet_dagster.definitions.checks.source_checks import asset_check_result
-from rivet_dagster.definitions.metadata.error_metadata import error_table_metadata, table_metadata
-from rivet_dagster.definitions.metadata.materialization_metadata import (
-    MOST_COUNTED,
-    PARTITION_ROW_COUNT,
-    ROW_COUNT,
-    divide_metadata,
-    exit_metadata,
-    inner_metadata,
-    partition_counts,
-)
+from rivet_dagster.definitions.check_steps import asset_check_result
 from rivet_dagster.definitions.partitions import run_window
 from rivet_dagster.definitions.project import RivetProject
 from rivet_dagster.definitions.resources.engines import open_runtime
@@ -53,6 +40,16 @@ from rivet_dagster.definitions.runs.identity import (
     step_name,
 )
 from rivet_dagster.definitions.runs.staged_heartbeats import keep_earlier, keep_staged
+from rivet_dagster.definitions.specs.error_metadata import error_table_metadata, table_metadata
+from rivet_dagster.definitions.specs.materialization_metadata import (
+    MOST_COUNTED,
+    PARTITION_ROW_COUNT,
+    ROW_COUNT,
+    divide_metadata,
+    exit_metadata,
+    inner_metadata,
+    partition_counts,
+)
 from rivet_dagster.errors import RivetError
 from rivet_dagster.execution.clean_up import evict
 from rivet_dagster.execution.group_run import run_group
@@ -133,8 +130,8 @@ class RivetGroupRun:
             first_try = run_identity(context.run, context.instance, group_step_name(project, self.joints))
             identity = "/".join([first_try, group.name, *([str(window)] if window else [])])
             result = run_group(runtime, group.name, selected, identity, self.given, unjudged, window, full_refresh)
-            if (own := staged_table(group.exit, result)) is not None:
-                keep_staged(context.op_execution_context, runtime, [own])
+            if (exit_table := staged_table(group.exit, result)) is not None:
+                keep_staged(context.op_execution_context, runtime, [exit_table])
         yield from _check_results(context, project, result.checks)
         if not result.gate_failed:
             if group.exit in keys:

@@ -1,6 +1,6 @@
 """@rivet_assets: each fused group as a multi-asset whose step runs the user's function, and sources as assets.
 
-The joints of a project as asset specs, for assets that something else materializes.
+For assets that something else materializes there are the joints' specs alone.
 """
 
 # No `from __future__ import annotations` here: Dagster reads the annotation of a step's context as a class.
@@ -15,8 +15,7 @@ import dagster as dg
 from rivet_dagster.compiler.joints import SourceJoint
 from rivet_dagster.compiler.plan import CompiledJoint, FusedGroup
 from rivet_dagster.definitions.assets.groups import RivetGroupRun, group_step_name
-from rivet_dagster.definitions.checks.published_checks import publishing_step
-from rivet_dagster.definitions.checks.source_checks import source_checks
+from rivet_dagster.definitions.check_steps import publishing_step, source_checks
 from rivet_dagster.definitions.project import RivetProject
 from rivet_dagster.definitions.resources.engines import ENGINE_TAG, engine_keys, engine_pool
 from rivet_dagster.definitions.runs.failure import failure, rivet_failures
@@ -103,16 +102,16 @@ def project_assets(
 
     ``listeners`` are told phases and the progress of writes, which is also logged. Raises RVT-121.
     """
-    own = _own_parameters(body, project)
+    parameters = _own_parameters(body, project)
     settings = settings or StepSettings()
-    keys = settings.required_resource_keys | engine_keys(project.assembly) | (own.keys() - {CONFIG})
+    keys = settings.required_resource_keys | engine_keys(project.assembly) | (parameters.keys() - {CONFIG})
     settings = replace(settings, required_resource_keys=keys)
     groups = []
     for group in project.assembly.fused_groups:
         joints = [project.assembly.joint(name) for name in group.joints if name in project.selected]
         made = tuple(joint for joint in joints if joint.type != SOURCE)
         if made:
-            groups.append(_group_assets(project, group, made, body, own, settings, listeners))
+            groups.append(_group_assets(project, group, made, body, parameters, settings, listeners))
     return [*source_assets(project), *groups, *source_checks(project), *publishing_step(project)]
 
 
@@ -121,7 +120,7 @@ def _group_assets(
     group: FusedGroup,
     joints: tuple[CompiledJoint, ...],
     body: Body,
-    own: Mapping[str, inspect.Parameter],
+    parameters: Mapping[str, inspect.Parameter],
     settings: StepSettings,
     listeners: Sequence[ProgressListener],
 ) -> dg.AssetsDefinition:
@@ -134,14 +133,14 @@ def _group_assets(
     errors = [spec for joint in joints if (spec := project.errors_spec(joint.name)) is not None]
 
     def run(context: dg.AssetExecutionContext, **given: Any) -> Iterator[Any]:
-        others = {name: given.pop(name) if name == CONFIG else getattr(context.resources, name) for name in own}
+        others = {name: given.pop(name) if name == CONFIG else getattr(context.resources, name) for name in parameters}
         events = body(context, RivetGroupRun(project, group.name, joints, given, listeners), **others)
         if events is None:
             raise failure(_misfit(body, "gives nothing: neither its own events nor those of `group.run(context)`"))
         yield from events
 
-    if CONFIG in own:
-        _take_config(run, own[CONFIG])
+    if CONFIG in parameters:
+        _take_config(run, parameters[CONFIG])
     return dg.multi_asset(
         name=group_step_name(project, joints),
         specs=[*(project.asset_spec(joint.name) for joint in joints), *errors],

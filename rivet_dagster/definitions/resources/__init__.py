@@ -1,1 +1,1 @@
-"""Resources of a project: its engines and its IO manager."""
+"""Resources of a project: its engines, its IO manager, and the executor of its steps."""

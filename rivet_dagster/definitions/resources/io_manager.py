@@ -1,6 +1,6 @@
-"""The IO manager, by which any Dagster asset can read joints, and joints can read external assets.
+"""The resources of a project for its steps and the readers of its joints: its engines and its IO manager.
 
-The resources of a project for its steps and the readers of its joints: its engines and its IO manager.
+By the IO manager any Dagster asset can read joints, and joints can read external assets.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ from typing import Any
 import dagster as dg
 
 from rivet_dagster.compiler.plan import CompiledJoint
-from rivet_dagster.definitions.metadata.materialization_metadata import PARTITION_ROW_COUNT, ROW_COUNT, column_schema
 from rivet_dagster.definitions.partitions import definition_text, partitions_definition, window
 from rivet_dagster.definitions.project import RivetProject
 from rivet_dagster.definitions.resources.engines import ENGINE_TAG, engine_keys, engine_resources, open_runtime
 from rivet_dagster.definitions.runs.event_log import staged_by_run
 from rivet_dagster.definitions.runs.failure import rivet_failures
 from rivet_dagster.definitions.runs.identity import ENVIRONMENT, environment_metadata, mark_run, run_identity
+from rivet_dagster.definitions.specs.materialization_metadata import PARTITION_ROW_COUNT, ROW_COUNT, column_schema
 from rivet_dagster.errors import RivetError
 from rivet_dagster.execution.environments import use_environment
 from rivet_dagster.execution.reading.inputs import reference

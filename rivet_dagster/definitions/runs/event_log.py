@@ -1,7 +1,4 @@
-"""What Dagster's event log tells about a stored joint: its data version, and whether it has been read since.
-
-What a run has staged, according to the materializations in Dagster's event log.
-"""
+"""What Dagster's event log tells: the data version of a stored joint, and what a run has staged."""
 
 from __future__ import annotations
 
@@ -108,14 +105,14 @@ def staged_in_run(
     A run that continues another one, as a re-execution from failure does, has also staged what that one has, except for
     what it has materialized itself.
     """
-    found: dict[str, StagedTable | None] = {}
+    staged: dict[str, StagedTable | None] = {}
     for run_id in reversed(_continued(run, instance)):
         for entry in instance.all_logs(run_id, of_type=dg.DagsterEventType.ASSET_MATERIALIZATION):
             event = entry.dagster_event
             name = joints.get(event.asset_key) if event is not None and event.asset_key is not None else None
             if event is not None and name is not None:
-                found[name] = staged_of(event.step_materialization_data.materialization)
-    return {name: table for name, table in found.items() if table is not None}
+                staged[name] = staged_of(event.step_materialization_data.materialization)
+    return {name: table for name, table in staged.items() if table is not None}
 
 
 def staged_by_run(

@@ -1,12 +1,7 @@
-"""The identity under which a step publishes, and the names of steps.
+"""The identity of a run as its steps see it: the names of steps, and the identity under which each publishes.
 
-Runs that continue another one: they execute again what that has not done.
-
-The tag by which a run asks for a full refresh, and the metadata of what it materializes.
-
-The groups of a full refresh, by which a step sees whether that would lose rows.
-
-The environment of a run: its tag, its metadata, and what a step does before it works in one.
+A run may continue another one, whose undone steps it executes. Its tags say whether it is a full refresh, of which each
+step sees the groups, and in which environment it works.
 """
 
 from __future__ import annotations
@@ -127,11 +122,11 @@ def enter_full_refresh(
 def _keys(run: dg.DagsterRun, instance: dg.DagsterInstance) -> Iterator[dg.AssetKey | None]:
     """Yield the assets that the run is to refresh, and those that it has refreshed before, as the run it continues."""
     kind: dg.DagsterEventType = dg.DagsterEventType.ASSET_MATERIALIZATION_PLANNED
-    found: dg.DagsterRun | None = run
-    while found is not None and is_full_refresh(found, instance):
-        records = instance.all_logs(found.run_id, of_type=kind)
+    current: dg.DagsterRun | None = run
+    while current is not None and is_full_refresh(current, instance):
+        records = instance.all_logs(current.run_id, of_type=kind)
         yield from (record.dagster_event.asset_key for record in records if record.dagster_event)
-        kind, found = dg.DagsterEventType.ASSET_MATERIALIZATION, continued_run(found, instance)
+        kind, current = dg.DagsterEventType.ASSET_MATERIALIZATION, continued_run(current, instance)
 
 
 ENVIRONMENT = "rivet/environment"
@@ -150,8 +145,8 @@ def environment_metadata(environment: str | None) -> dict[str, Any]:
 
 def environment_of(materialization: dg.AssetMaterialization) -> str | None:
     """Return the environment in which an asset was materialized; None for the base."""
-    found = materialization.metadata.get(ENVIRONMENT)
-    return None if found is None else str(found.value)
+    environment = materialization.metadata.get(ENVIRONMENT)
+    return None if environment is None else str(environment.value)
 
 
 def mark_run(project: RivetProject, run: dg.DagsterRun, instance: dg.DagsterInstance) -> None:

@@ -43,7 +43,7 @@ _PAUSE = 1.0
 
 _LOG = logging.getLogger(__name__)
 
-_KEPT: dict[str, _Heartbeats] = {}
+_HEARTBEATS: dict[str, _Heartbeats] = {}
 _LOCK = threading.Lock()
 
 
@@ -66,10 +66,10 @@ def keep_earlier(
 
 
 def _heartbeats(context: dg.OpExecutionContext) -> _Heartbeats:
-    kept = _KEPT.get(context.run_id)
-    if kept is None or kept.has_ended:
-        kept = _KEPT[context.run_id] = _Heartbeats(context)
-    return kept
+    heartbeats = _HEARTBEATS.get(context.run_id)
+    if heartbeats is None or heartbeats.has_ended:
+        heartbeats = _HEARTBEATS[context.run_id] = _Heartbeats(context)
+    return heartbeats
 
 
 class _Heartbeats:
@@ -130,8 +130,8 @@ class _Heartbeats:
                     _LOG.warning("cannot look up what the run %s has staged: %r", self._run_id, error)
         with _LOCK:
             self.has_ended = True
-            if _KEPT.get(self._run_id) is self:
-                del _KEPT[self._run_id]
+            if _HEARTBEATS.get(self._run_id) is self:
+                del _HEARTBEATS[self._run_id]
 
     def _is_over(self) -> bool:
         try:
@@ -164,24 +164,24 @@ class _Heartbeats:
         for table, runtime in tables.items():
             of_catalogs.setdefault(table.catalog, {})[table] = runtime
         others: dict[StagedTable, Runtime] = {}
-        for name, own in of_catalogs.items():
+        for name, of_catalog in of_catalogs.items():
             begun = time.monotonic()
             try:
-                catalog = next(iter(own.values())).catalog(name)
+                catalog = next(iter(of_catalog.values())).catalog(name)
                 there = (
-                    catalog.keep_all_alive({table.version for table in own}, self._seconds_ahead())
+                    catalog.keep_all_alive({table.version for table in of_catalog}, self._seconds_ahead())
                     if isinstance(catalog, StagesForRuns)
                     else None
                 )
             except Exception as error:  # of storage, as below
-                _LOG.warning("the heartbeats of %d tables of %s have failed: %r", len(own), name, error)
+                _LOG.warning("the heartbeats of %d tables of %s have failed: %r", len(of_catalog), name, error)
                 continue
             if there is None:
-                others |= own
+                others |= of_catalog
                 continue
-            for table in own:
-                self._seconds[table] = (time.monotonic() - begun) / len(own)
-            self._forget({table for table in own if table.version not in there})
+            for table in of_catalog:
+                self._seconds[table] = (time.monotonic() - begun) / len(of_catalog)
+            self._forget({table for table in of_catalog if table.version not in there})
         return others
 
     def _beat_each(self, waiting: deque[tuple[StagedTable, Runtime]]) -> None:

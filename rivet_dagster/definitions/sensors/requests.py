@@ -1,6 +1,6 @@
 """The sources that sensors monitor, their cursors, and the targets, jobs and run keys that sensors request.
 
-Errors in the arguments of a sensor, collected to be raised as one error.
+The errors in the arguments of a sensor are raised as one.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""The Dagster specs of joints and checks, and the translator that makes them."""
+"""The Dagster specs of joints and checks, the translator that makes them, and metadata of assets."""

@@ -1,7 +1,4 @@
-"""Selections of joints in Dagster's syntax, and the keys of the checks `published`.
-
-The use of parts of Dagster's public API that are marked as beta.
-"""
+"""Selections of joints in Dagster's syntax, and the checks `published` of the joints that are published together."""
 
 from __future__ import annotations
 

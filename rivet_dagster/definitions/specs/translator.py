@@ -1,10 +1,6 @@
 """DagsterRivetTranslator: the class to override in order to change the specs of joints and checks.
 
-The joints of a project as asset specs, for assets that something else materializes.
-
-TranslationContext: the view of a project that a translator has while specs are made.
-
-The specs of all assets and checks of a plan, made by a translator in one pass.
+``TranslationContext`` is the view of a project that a translator has while the specs are made, in one pass.
 """
 
 from __future__ import annotations
@@ -21,8 +17,9 @@ import dagster as dg
 
 from rivet_dagster.compiler.joints import FunctionJoint, QueryJoint, SourceJoint
 from rivet_dagster.compiler.plan import CompiledAssembly, CompiledJoint
-from rivet_dagster.definitions.metadata.error_metadata import COLUMNS
-from rivet_dagster.definitions.metadata.materialization_metadata import (
+from rivet_dagster.definitions.partitions import partitions_definition
+from rivet_dagster.definitions.specs.error_metadata import COLUMNS
+from rivet_dagster.definitions.specs.materialization_metadata import (
     column_lineage,
     column_schema,
     enforced,
@@ -30,7 +27,6 @@ from rivet_dagster.definitions.metadata.materialization_metadata import (
     sql_markdown,
     table_name,
 )
-from rivet_dagster.definitions.partitions import partitions_definition
 from rivet_dagster.definitions.specs.selection import beta_accepted
 from rivet_dagster.model.check_plan import CompiledCheck
 from rivet_dagster.model.external_assets import is_external, key_path
@@ -157,10 +153,10 @@ def _kinds(joint: CompiledJoint, assembly: CompiledAssembly) -> set[str]:
 def _metadata(joint: CompiledJoint, assembly: CompiledAssembly, project_dir: Path) -> Mapping[str, Any]:
     group = assembly.group(joint.group)
     metadata: dict[str, Any] = {"rivet/joint": joint.name, "rivet/fused_group": joint.group}
-    own = _own_sql(joint)
+    texts = _own_sql(joint)
     fused = {"rivet/fused_sql": group.sql, "rivet/fused_sql_incremental": group.sql_incremental}
-    for key, sql in {**own, **fused}.items():
-        if sql is not None and (key in own or len(sql) <= FUSED_SQL_LIMIT or joint.name == group.exit):
+    for key, sql in {**texts, **fused}.items():
+        if sql is not None and (key in texts or len(sql) <= FUSED_SQL_LIMIT or joint.name == group.exit):
             metadata[key] = sql_markdown(sql)
     if joint.schema is not None:
         metadata["dagster/column_schema"] = column_schema(joint.schema, enforced(joint, assembly.target(joint.name)))

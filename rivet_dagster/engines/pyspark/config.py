@@ -11,8 +11,7 @@ from rivet_dagster.entry_points import is_unexpanded
 from rivet_dagster.model import convert
 from rivet_dagster.model.profile import EngineSpec
 from rivet_dagster.model.session_needs import SessionNeeds, merge_needs
-from rivet_dagster.secrets.names import names_secret
-from rivet_dagster.secrets.redaction import secrets_in
+from rivet_dagster.secrets.redaction import names_secret, secrets_in
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

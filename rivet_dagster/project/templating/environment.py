@@ -13,22 +13,29 @@ from jinja2.utils import Cycler, Namespace
 
 from rivet_dagster.errors import nearest
 from rivet_dagster.model.text_lines import MacroCall, TextPlace
-from rivet_dagster.project.templating.filters import ATTRIBUTES, call_method, format_percent, limit_filters, limit_tests
-from rivet_dagster.project.templating.functions import Functions, WordValue
+from rivet_dagster.project.templating.functions import (
+    ATTRIBUTES,
+    Functions,
+    WordValue,
+    call_method,
+    format_percent,
+    limit_filters,
+    limit_tests,
+)
 from rivet_dagster.project.templating.limits import DEEPEST, LARGEST, OPERATIONS_OF_A_CALL
-from rivet_dagster.project.templating.rendering_state import RenderingState
-from rivet_dagster.project.templating.traced import TracedText, join_texts
-from rivet_dagster.project.templating.tree import WRITTEN
-from rivet_dagster.project.templating.values import (
+from rivet_dagster.project.templating.rendering_state import (
     Bound,
     Function,
     Hook,
     MacroOfFile,
+    RenderingState,
     Returned,
     describe,
     format_value,
     text_of,
 )
+from rivet_dagster.project.templating.traced import TracedText, join_texts
+from rivet_dagster.project.templating.tree import WRITTEN
 from rivet_dagster.project.templating.words import Meaning, TemplateError
 
 _OF_A_LOOP = ("_loop_vars", "_block_vars")

@@ -4,36 +4,27 @@
 that it carries out write plans by running ``rivet_dagster.testing.catalog.CatalogConformance``, which covers all cases.
 """
 
-from rivet_dagster.testing.plan_cases import (
-    appending,
-    beginnings,
-    columns,
-    histories,
-    partitions,
-    refreshing,
-    replacing,
-    upserts,
-)
+from rivet_dagster.testing.plan_cases import batches, beginnings, columns, histories, upserts
 from rivet_dagster.testing.plan_cases.case import PlanCase, Refusal
 from rivet_dagster.testing.plan_cases.runs import HISTORIES
 
 CASES: tuple[PlanCase, ...] = (
     *beginnings.CASES,
-    *replacing.CASES,
-    *appending.CASES,
+    *batches.REPLACE_CASES,
+    *batches.APPEND_CASES,
     *upserts.CASES,
-    *partitions.CASES,
+    *batches.PARTITION_CASES,
     *columns.CASES,
     *histories.CASES,
-    *refreshing.CASES,
+    *beginnings.REFRESH_CASES,
 )
 
 REFUSALS: tuple[Refusal, ...] = (
-    *appending.REFUSALS,
+    *batches.APPEND_REFUSALS,
     *upserts.REFUSALS,
     *columns.REFUSALS,
     *histories.REFUSALS,
-    *refreshing.REFUSALS,
+    *beginnings.REFRESH_REFUSALS,
 )
 
 __all__ = ["CASES", "HISTORIES", "REFUSALS", "PlanCase", "Refusal"]

@@ -22,7 +22,7 @@ from rivet_dagster.catalogs.iceberg.settings.spark_settings import packages, spa
 from rivet_dagster.entry_points import refuse_wrong_options
 from rivet_dagster.errors import RivetError
 from rivet_dagster.model.profile import CatalogSpec
-from rivet_dagster.secrets.options import mask_secrets
+from rivet_dagster.secrets.variables import mask_secrets
 
 VALID = {
     "hadoop": {"warehouse": "lake"},

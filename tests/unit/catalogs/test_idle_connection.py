@@ -2,8 +2,8 @@
 
 import time
 
-from rivet_dagster.catalogs.jdbc import idle_connection
-from rivet_dagster.catalogs.jdbc.idle_connection import IdleConnection
+from rivet_dagster.catalogs.jdbc import database
+from rivet_dagster.catalogs.jdbc.database import IdleConnection
 
 
 class Recorded:
@@ -26,7 +26,7 @@ def test_it_is_taken_by_one_caller():
 
 
 def test_it_is_closed_if_nobody_takes_it(monkeypatch):
-    monkeypatch.setattr(idle_connection, "SECONDS", 0.05)
+    monkeypatch.setattr(database, "IDLE_SECONDS", 0.05)
     idle, left, taken = IdleConnection(), Recorded(), Recorded()
     idle.keep(taken)
     assert idle.take() is taken

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 
-from rivet_dagster.cli.difference.command import difference_json
-from rivet_dagster.cli.difference.text import LONGEST, difference_markdown, difference_text
+from rivet_dagster.cli.difference_command import difference_json
+from rivet_dagster.cli.difference_text import LONGEST, difference_markdown, difference_text
 from rivet_dagster.compiler.diff import ColumnChange
 from rivet_dagster.execution.difference.results import (
     ChangedRow,

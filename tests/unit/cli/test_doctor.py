@@ -21,9 +21,8 @@ from support.tables import catalog, fill, publish, tree
 
 from rivet_dagster.catalogs.filesystem import FilesystemCatalog
 from rivet_dagster.catalogs.iceberg.examining import examine_table as examine_iceberg_table
-from rivet_dagster.cli.doctor import command, places
-from rivet_dagster.cli.doctor.command import packages
-from rivet_dagster.cli.doctor.places import catalogs, engines, examine_tables, variables
+from rivet_dagster.cli import doctor_command
+from rivet_dagster.cli.doctor_command import catalogs, engines, examine_tables, packages, variables
 from rivet_dagster.engines.pyspark import PySparkEngine, examining
 from rivet_dagster.engines.pyspark.examining import examine as examine_spark
 from rivet_dagster.engines.pyspark.server.connecting import UsedServer
@@ -54,14 +53,14 @@ def failures(findings) -> list[Finding]:
 def versions(monkeypatch) -> dict[str, str | None]:
     """Override the installed versions by name; others are the real ones."""
     fake: dict[str, str | None] = {}
-    real = command.installed_version
-    monkeypatch.setattr(command, "installed_version", lambda name: fake[name] if name in fake else real(name))
+    real = doctor_command.installed_version
+    monkeypatch.setattr(doctor_command, "installed_version", lambda name: fake[name] if name in fake else real(name))
     declared = [
         "dagster<1.14,>=1.13.4", "pyspark<5,>=4.0", "pandas<3,>=2.2; extra == 'pandas'",
         "pyspark<4.2,>=4.0; extra == 'iceberg'", "ruff<1; extra == 'dev'",
         "tomli>=9; python_version < '3'",
     ]  # fmt: skip
-    monkeypatch.setattr(command, "requires", lambda name: declared)
+    monkeypatch.setattr(doctor_command, "requires", lambda name: declared)
     return fake
 
 
@@ -252,7 +251,7 @@ def test_a_table_of_many_small_files_is_a_warning(tmp_path, monkeypatch):
     assert (found.status, found.subject) == (WARN, "table orders")
     assert found.text == "its rows are in 1,000 files of 0.0 MiB on average, and a query opens each"
     assert "--full-refresh" in found.remedy
-    monkeypatch.setattr(places, "TABLE_SECONDS", -1.0)
+    monkeypatch.setattr(doctor_command, "TABLE_SECONDS", -1.0)
     found = only(examine_tables(lake, ["orders", "new"]))
     assert (found.status, found.text) == (OK, "0 of its 2 tables were examined, within -1 s")
 

@@ -13,7 +13,7 @@ import pytest
 from rivet_dagster import machine
 from rivet_dagster.catalogs.iceberg import IcebergCatalog
 from rivet_dagster.catalogs.spark import SparkCatalog
-from rivet_dagster.cli.doctor import places
+from rivet_dagster.cli import doctor_command
 from rivet_dagster.engines.pyspark import examining, jars
 from rivet_dagster.engines.pyspark.examining import examine_jars, examine_local_folders, examine_master
 from rivet_dagster.errors import RivetError
@@ -230,14 +230,14 @@ def test_behind_a_proxy_the_server_itself_is_not_asked(monkeypatch):
 
 
 def test_an_examination_that_does_not_end_is_a_failure(monkeypatch):
-    monkeypatch.setattr(places, "SECONDS", 0.1)
+    monkeypatch.setattr(doctor_command, "SECONDS", 0.1)
     go_on = socket.socketpair()
 
     def examine():
         yield in_order("catalog far", "has a name")
         go_on[0].recv(1)
 
-    found = list(places._findings("catalog far", "RVT-403", examine))
+    found = list(doctor_command._findings("catalog far", "RVT-403", examine))
     assert short(found) == [(OK, None), (FAIL, "RVT-403")]
     assert found[1].text == "no answer within 0.1 s"
     go_on[1].send(b".")
@@ -251,6 +251,6 @@ def test_an_examination_that_fails_ends_like_one_in_this_thread():
     def defective():
         raise OSError(errno.EIO, "broken")
 
-    assert short(places._findings("catalog far", "RVT-403", refused)) == [(OK, None), (FAIL, "RVT-404")]
+    assert short(doctor_command._findings("catalog far", "RVT-403", refused)) == [(OK, None), (FAIL, "RVT-404")]
     with pytest.raises(OSError, match="broken"):
-        list(places._findings("catalog far", "RVT-403", lambda: defective()))
+        list(doctor_command._findings("catalog far", "RVT-403", lambda: defective()))

@@ -126,7 +126,7 @@ def test_how_rows_cross_engines_how_they_are_written_and_what_is_judged_is_told(
 
 
 def test_a_terminal_gets_a_tree_with_colours_of_the_same_words(monkeypatch):
-    from rivet_dagster.cli.compile.tree import plan_tree
+    from rivet_dagster.cli.compile.command import plan_tree
 
     monkeypatch.setenv("TERM", "xterm-256color")
     for name in ("NO_COLOR", "COLUMNS"):

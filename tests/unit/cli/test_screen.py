@@ -6,8 +6,7 @@ import re
 import pytest
 from support.terminal import COLUMNS, terminal
 
-from rivet_dagster.cli.screen.contract import AGAIN, CANCELED, DONE, RUNNING, WAITS, Verdict
-from rivet_dagster.cli.screen.terminal import screen_on
+from rivet_dagster.cli.screen import AGAIN, CANCELED, DONE, RUNNING, WAITS, Verdict, screen_on
 from rivet_dagster.engines.contract import Progress
 
 ESCAPE = "\x1b"

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from support.projects import codes, compile_joints, groups, reasons, sink, source, sql
 
-from rivet_dagster.cli.compile.mermaid import plan_mermaid
+from rivet_dagster.cli.compile.command import plan_mermaid
 from rivet_dagster.cli.compile.outline import plan_text
 from rivet_dagster.compiler.plan import CompiledAssembly
 

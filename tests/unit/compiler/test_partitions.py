@@ -9,7 +9,7 @@ from zoneinfo import ZoneInfo
 import pytest
 from support.projects import compile_joints, groups, python, reasons, sink, source, sql
 
-from rivet_dagster.cli.compile.mermaid import plan_mermaid
+from rivet_dagster.cli.compile.command import plan_mermaid
 from rivet_dagster.cli.compile.outline import plan_text
 from rivet_dagster.compiler.diff import ChangedJoint, diff_plans
 from rivet_dagster.compiler.plan import CompiledAssembly

@@ -105,9 +105,9 @@ def test_as_sql(tmp_path, test, rows, violations):
 def test_left_out(tmp_path, test, reason):
     asks = "{% test asks(model, column_name) %}{{ run_query('select 1') }}{% endtest %}"
     entry, result = moved(tmp_path, test, files={"macros/asks.sql": asks})
-    assert (entry.status, entry.joint, entry.check, entry.place.file) == ("left_out", None, None, "models/m.yml")
+    assert (entry.status, entry.joint, entry.check, entry.location.file) == ("left_out", None, None, "models/m.yml")
     assert reason in entry.reasons[0]
-    assert entry.place.line in (5, 6)
+    assert entry.location.line in (5, 6)
     assert not result.report.is_whole
     assert annotations(result) == []
 

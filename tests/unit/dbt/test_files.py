@@ -36,7 +36,7 @@ def test_files_that_dbt_ignores(tmp_path):
 def test_a_pattern_that_is_none_is_told(tmp_path):
     result = translated(tmp_path, {".dbtignore": "models/old/\n!\n", "models/old/o.sql": VIEW})
     (problem,) = notes(result, "file")
-    assert (problem.place.file, problem.place.line) == (".dbtignore", 2)
+    assert (problem.location.file, problem.location.line) == (".dbtignore", 2)
     assert "all files are read" in problem.reasons[0]
     assert [entry.name for entry in result.report.models] == ["o"]
 

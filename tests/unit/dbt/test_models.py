@@ -98,7 +98,7 @@ def test_left_out(tmp_path, written, line, told_of):
     }
     result = translated(tmp_path, files)
     left_out = model(result, "m")
-    assert (left_out.status, left_out.place.file, left_out.place.line) == ("left_out", "models/sub/m.sql", line)
+    assert (left_out.status, left_out.location.file, left_out.location.line) == ("left_out", "models/sub/m.sql", line)
     assert told_of in " ".join(left_out.reasons)
     assert model(result, "after").reasons == ("reads m, which is left out",)
     assert model(result, "after_that").reasons == ("reads after, which is left out",)
@@ -213,7 +213,7 @@ def test_the_file_of_the_latest_version_may_have_the_name_of_the_model_alone(tmp
     newest = "p_v1" if latest else "p_v2"
     joined = "join {{ ref('p_v1') }} join {{ ref('p_v2') }}"
     assert body_of(result, "reads") == f"select * from {{{{ ref('{newest}') }}}} {joined}"
-    assert {entry.joint: entry.place.file for entry in result.report.models}[newest] == "models/p.sql"
+    assert {entry.joint: entry.location.file for entry in result.report.models}[newest] == "models/p.sql"
 
 
 def test_two_models_of_one_name(tmp_path):
@@ -242,7 +242,7 @@ def test_cycle(tmp_path):
 def test_broken_properties_leave_the_models(tmp_path):
     result = translated(tmp_path, {"models/m.sql": VIEW, "models/m.yml": "models:\n  - name: m\n   columns: []\n"})
     (broken,) = notes(result, "properties")
-    assert (broken.status, broken.place.file, broken.place.line) == ("left_out", "models/m.yml", 3)
+    assert (broken.status, broken.location.file, broken.location.line) == ("left_out", "models/m.yml", 3)
     assert model(result, "m").status == "unchanged"
     assert not result.report.is_whole
 
@@ -376,7 +376,7 @@ def test_configuration_that_is_not_known(tmp_path):
     result = translated(tmp_path, {"models/m.sql": text})
     assert "-- rivet:tags: [a]\n-- rivet:catalog: warehouse" in text_of(result, "m")
     (entry,) = notes(result, "config")
-    assert (entry.name, entry.place.line, "environment variable KEY" in entry.reasons[0]) == ("unique_key", 1, True)
+    assert (entry.name, entry.location.line, "environment variable KEY" in entry.reasons[0]) == ("unique_key", 1, True)
 
 
 def test_texts_of_yaml_remain_texts(tmp_path):

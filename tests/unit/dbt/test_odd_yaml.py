@@ -170,13 +170,13 @@ ODD = st.recursive(
 )
 
 
-def places(value, path=()):
+def locations(value, path=()):
     """Return the paths to all that is in a value."""
     items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
-    return [path, *(found for key, item in items for found in places(item, (*path, key)))]
+    return [path, *(found for key, item in items for found in locations(item, (*path, key)))]
 
 
-PLACES = [(file, path) for file, value in YAML.items() for path in places(value)]
+PLACES = [(file, path) for file, value in YAML.items() for path in locations(value)]
 
 
 def with_odd(changes, target):
@@ -209,7 +209,7 @@ def test_nothing_ends_in_a_traceback(changes, target):
     json.dumps(result.report.to_dict())
     for entry in (*result.report.models, *result.report.tests, *result.report.others):
         assert all(isinstance(reason, str) for reason in entry.reasons)
-        assert entry.place.line >= 1
+        assert entry.location.line >= 1
 
 
 def test_keys_that_are_not_used_are_told(tmp_path):
@@ -244,7 +244,7 @@ def test_keys_that_are_not_used_are_told(tmp_path):
     )
     assert others["setting", "quoting"].reasons == ("is a setting of dbt itself",)
     assert others["setting", "modles"].reasons[0].startswith("is not known; did you mean 'models'")
-    assert others["setting", "modles"].place.line == 3
+    assert others["setting", "modles"].location.line == 3
     assert {kind for kind, _ in others} >= {"selector", "macro_description", "function"}
     assert report.tests[0].reasons == (
         "its configuration `meta` has no counterpart",

@@ -4,7 +4,7 @@ import duckdb
 import pytest
 from support.dbt import model, translated
 
-from rivet_dagster.dbt.macros.scope import CheckRenderer, builtin_macros
+from rivet_dagster.dbt.translation.macros import CheckRenderer, builtin_macros
 
 PACKAGE = {
     "dbt_packages/tools/dbt_project.yml": "name: tools",

@@ -8,9 +8,8 @@ from support.dbt import model, notes, translated, write_dbt
 from rivet_dagster.catalogs.jdbc.options import wrong_options
 from rivet_dagster.catalogs.jdbc.postgres.connection import PostgresDatabase as Database
 from rivet_dagster.cli.main import main
-from rivet_dagster.dbt.declared import DbtPlace
-from rivet_dagster.dbt.reading.postgres_output import read_postgres
-from rivet_dagster.dbt.reading.profile import read_profile
+from rivet_dagster.dbt.declared import DbtLocation
+from rivet_dagster.dbt.reading.profile import read_postgres, read_profile
 
 DEV = "{type: postgres, host: db, user: reader, password: \"{{ env_var('DB_PASSWORD') }}\", dbname: shop, schema: main}"
 SPARK = "{type: spark, method: session, schema: main}"
@@ -24,7 +23,7 @@ def profiles(target="dev", **outputs):
 
 
 def database(**output):
-    return read_postgres("dev", {"host": "db", "user": "u", "dbname": "shop"} | output, DbtPlace("profiles.yml"))
+    return read_postgres("dev", {"host": "db", "user": "u", "dbname": "shop"} | output, DbtLocation("profiles.yml"))
 
 
 @pytest.mark.parametrize(

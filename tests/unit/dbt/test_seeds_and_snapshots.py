@@ -67,7 +67,7 @@ def test_column_types_delimiter_and_quotes(tmp_path):
 def test_seeds_that_cannot_be_read(tmp_path, text):
     result = translated(tmp_path, {"seeds/s.csv": text, "models/m.sql": "select * from {{ ref('s') }}"})
     (seed,) = notes(result, "seed")
-    assert (seed.status, seed.place.file) == ("left_out", "seeds/s.csv")
+    assert (seed.status, seed.location.file) == ("left_out", "seeds/s.csv")
     assert model(result, "m").reasons == ("reads s, which is left out",)
     assert not result.report.is_whole
 
@@ -127,7 +127,7 @@ def test_columns_that_only_dbt_has(tmp_path):
 def test_snapshots_that_are_left_out(tmp_path, config, reason):
     result = snapshot(tmp_path, config)
     (entry,) = notes(result, "snapshot")
-    assert (entry.status, reason in entry.reasons[0], entry.place.file) == ("left_out", True, "snapshots/s.sql")
+    assert (entry.status, reason in entry.reasons[0], entry.location.file) == ("left_out", True, "snapshots/s.sql")
     assert model(result, "reader").reasons == ("reads s, which is left out",)
 
 

@@ -8,9 +8,9 @@ from support.folders import MANIFEST, PROFILES, ProjectFolder
 from support.plugins import install
 
 from rivet_dagster.catalogs.filesystem import FilesystemCatalog
-from rivet_dagster.definitions.executors.rivet_executor import rivet_executor
 from rivet_dagster.definitions.project import RivetProject
 from rivet_dagster.definitions.resources.engines import engine_resources
+from rivet_dagster.definitions.resources.rivet_executor import rivet_executor
 from rivet_dagster.engines.contract import Engine, EngineSession
 from rivet_dagster.engines.pyspark import PySparkEngine
 from rivet_dagster.errors import RivetError

@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 
 from rivet_dagster.errors import RivetError
 from rivet_dagster.model.schema import parse_type
-from rivet_dagster.project_tests.arrow_rows import Table
 from rivet_dagster.project_tests.comparing import compare
 from rivet_dagster.project_tests.declared import GivenRows, LineOfFile, ProjectTest
 from rivet_dagster.project_tests.results import Difference
+from rivet_dagster.project_tests.values import Table
 
 PLACE = LineOfFile("tests/t.test.yaml", 1)
 

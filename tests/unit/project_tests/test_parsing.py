@@ -41,7 +41,7 @@ def test_each_document_is_a_test_named_by_itself_or_by_its_file(read):
         "---\ntarget: z\nerror: E\n",
         deep__b="target: w\nerror: E\n",
     )
-    assert {name: (t.target, t.place.file, t.place.line) for name, t in tests.items()} == {
+    assert {name: (t.target, t.location.file, t.location.line) for name, t in tests.items()} == {
         "a": ("x", "tests/a.test.yaml", 1),
         "own": ("y", "tests/a.test.yaml", 4),
         "a_2": ("z", "tests/a.test.yaml", 10),

@@ -45,14 +45,14 @@ def collected(tmp_path):
 
 @pytest.fixture
 def folder(tmp_path):
-    place = tmp_path / "work"
+    location = tmp_path / "work"
     for name in ("sources", "joints", "sinks", "tests", "elsewhere"):
-        (place / name).mkdir(parents=True)
-    (place / "profiles.yaml").write_text("default: {}\n")
-    (place / "tests/a.test.yaml").write_text("name: one\ntarget: x\nerror: E\n---\ntarget: y\nerror: E\n")
-    (place / "elsewhere/b.test.yaml").write_text("target: z\nerror: E\n")
-    (place / "tests/test_python.py").write_text("def test_python():\n    pass\n")
-    return place
+        (location / name).mkdir(parents=True)
+    (location / "profiles.yaml").write_text("default: {}\n")
+    (location / "tests/a.test.yaml").write_text("name: one\ntarget: x\nerror: E\n---\ntarget: y\nerror: E\n")
+    (location / "elsewhere/b.test.yaml").write_text("target: z\nerror: E\n")
+    (location / "tests/test_python.py").write_text("def test_python():\n    pass\n")
+    return location
 
 
 def test_tests_of_a_project_are_collected_and_no_engine_is_imported(collected, folder):

@@ -58,17 +58,17 @@ _DUPLICATE = 1062
 class MariaConnection:
     """A connection of PyMySQL with the methods of ``database.Connection``."""
 
-    def __init__(self, own: pymysql.connections.Connection[Any]) -> None:
-        self._own = own
+    def __init__(self, connection: pymysql.connections.Connection[Any]) -> None:
+        self._connection = connection
 
     @property
     def is_open(self) -> bool:
         """Whether nobody has closed it, and the driver knows of no error that has."""
-        return bool(self._own.open)
+        return bool(self._connection.open)
 
     def execute(self, query: str, params: Any = None) -> Any:
         """Execute a statement."""
-        cursor = self._own.cursor()
+        cursor = self._connection.cursor()
         cursor.execute(query, params)
         return cursor
 
@@ -91,13 +91,13 @@ class MariaConnection:
     def close(self) -> None:
         """Close the connection."""
         if self.is_open:
-            self._own.close()
+            self._connection.close()
 
     @property
     def _in_transaction(self) -> bool:
         from pymysql.constants import SERVER_STATUS
 
-        return bool(self._own.server_status & SERVER_STATUS.SERVER_STATUS_IN_TRANS)
+        return bool(self._connection.server_status & SERVER_STATUS.SERVER_STATUS_IN_TRANS)
 
 
 class MariaDatabase(Database):
@@ -139,15 +139,15 @@ class MariaDatabase(Database):
         *others, last = self.servers
         for server in others:
             try:
-                own = driver.connect(
+                connection = driver.connect(
                     **{**arguments, "host": server.host, "port": server.port}, program_name=attributes["program_name"]
                 )
-                return MariaConnection(own)
+                return MariaConnection(connection)
             except driver.err.OperationalError as error:
                 if error.args[0] not in _LOST:
                     raise
-        own = driver.connect(**{**arguments, "host": last.host, "port": last.port}, program_name=application)
-        return MariaConnection(own)
+        connection = driver.connect(**{**arguments, "host": last.host, "port": last.port}, program_name=application)
+        return MariaConnection(connection)
 
     @property
     def arguments(self) -> dict[str, Any]:

@@ -11,12 +11,17 @@ from rivet_dagster.catalogs.jdbc.database import LOCK_SECONDS, Connection, Datab
 from rivet_dagster.catalogs.jdbc.mariadb.columns import Column
 from rivet_dagster.catalogs.jdbc.mariadb.connection import ROWS
 from rivet_dagster.catalogs.jdbc.mariadb.copying import insert_rows
-from rivet_dagster.catalogs.jdbc.mariadb.reading import read_table
-from rivet_dagster.catalogs.jdbc.mariadb.table import VIEW, lookup_table
+from rivet_dagster.catalogs.jdbc.mariadb.reading import VIEW, lookup_table, read_table
 from rivet_dagster.catalogs.jdbc.options import SourceOptions
+from rivet_dagster.catalogs.jdbc.product import (
+    DatabaseKind,
+    RecordTexts,
+    TargetColumn,
+    TargetTable,
+    Task,
+    nothing_is_published_to,
+)
 from rivet_dagster.catalogs.jdbc.published.copying import ATTEMPT, copy_rows
-from rivet_dagster.catalogs.jdbc.published.kind import DatabaseKind, RecordTexts, Task
-from rivet_dagster.catalogs.jdbc.published.target import TargetColumn, TargetTable, nothing_is_published_to
 from rivet_dagster.sql.database_definitions import quote_name, quote_text
 from rivet_dagster.sql.database_trees import Name, WrittenColumn
 from rivet_dagster.sql.mariadb import DIALECT, EXACT

@@ -43,9 +43,9 @@ def copy_lines(
     except psycopg.Error as error:
         if error.sqlstate is None or error.sqlstate.startswith(("08", "57")):
             raise
-        found = _COLUMN.search(error.diag.context or "")
+        column = _COLUMN.search(error.diag.context or "")
         message = error.diag.message_primary or str(error)
-        return error.sqlstate or "", message, found[1] if found else ""
+        return error.sqlstate or "", message, column[1] if column else ""
     return None
 
 
@@ -96,5 +96,5 @@ def _escaped(texts: pa.Array) -> pa.Array:
 def _array_text(values: list[Any]) -> str:
     """Return the literal of an array of the database."""
     quoted = ['"' + str(value).replace("\\", "\\\\").replace('"', '\\"') + '"' for value in values if value is not None]
-    found = iter(quoted)
-    return "{" + ",".join("NULL" if value is None else next(found) for value in values) + "}"
+    texts = iter(quoted)
+    return "{" + ",".join("NULL" if value is None else next(texts) for value in values) + "}"

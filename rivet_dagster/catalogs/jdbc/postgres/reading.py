@@ -1,26 +1,132 @@
-"""Tables of PostgreSQL as relations that an engine reads, at one snapshot of the database or at that of each query."""
+"""Tables of PostgreSQL as relations that an engine reads, at an exported snapshot or at that of each query.
+
+The rows are shared out among queries by the values of a column, or by the blocks where they lie.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
-from rivet_dagster.catalogs.capabilities.sources import Snapshot
-from rivet_dagster.catalogs.jdbc.database import Connection, first_line
+from rivet_dagster.catalogs.jdbc.database import Connection
 from rivet_dagster.catalogs.jdbc.options import FETCHED, SourceOptions
 from rivet_dagster.catalogs.jdbc.postgres.columns import DIALECT, Column, ReadColumn, read_columns, table_columns
 from rivet_dagster.catalogs.jdbc.postgres.connection import PostgresDatabase, is_direct, unlimited_waits
-from rivet_dagster.catalogs.jdbc.postgres.open_transactions import open_transactions
-from rivet_dagster.catalogs.jdbc.postgres.sharing import Shares, share_rows
-from rivet_dagster.catalogs.jdbc.postgres.table import Table, find_table, list_tables
-from rivet_dagster.catalogs.jdbc.postgres.versions import data_version
-from rivet_dagster.catalogs.jdbc.published.reader import Reader
+from rivet_dagster.catalogs.jdbc.postgres.table import Table, data_version, find_table, list_tables
+from rivet_dagster.catalogs.jdbc.product import Reader
 from rivet_dagster.errors import RivetError, nearest
-from rivet_dagster.model.inputs import DatabasePosition, Position
 from rivet_dagster.model.relations import JdbcTable, Unreadable
-from rivet_dagster.sql.database_table import PART, Below, is_true, table_query
+from rivet_dagster.sql.database_table import PART, Below, is_true, share_conditions, table_query
 from rivet_dagster.sql.database_trees import Name
+
+BLOCKS = "ctid"
+
+_HISTOGRAM = """
+SELECT histogram_bounds::text::text[] FROM pg_catalog.pg_stats
+WHERE schemaname = %s AND tablename = %s AND attname = %s AND histogram_bounds IS NOT NULL
+ORDER BY inherited DESC LIMIT 1
+"""
+_BLOCKS = """
+SELECT coalesce(max(pg_relation_size(relid) / current_setting('block_size')::int), 0)::bigint
+FROM pg_partition_tree(%(table)s) WHERE isleaf
+UNION ALL SELECT (pg_relation_size(%(table)s) / current_setting('block_size')::int)::bigint
+ORDER BY 1 DESC LIMIT 1
+"""
+_STEPS = {
+    "whole": "lo + trunc((hi - lo)::numeric * step / {parts})",
+    "date": "lo + ((hi - lo)::numeric * step / {parts})::int",
+    "time": "lo + (hi - lo) * (step::float8 / {parts})",
+}
+"""By kind of type, the value at a step between the least and the greatest one."""
+_KINDS = {
+    **dict.fromkeys(("int2", "int4", "int8", "numeric"), "whole"),
+    "date": "date",
+    **dict.fromkeys(("timestamp", "timestamptz"), "time"),
+}
+
+
+@dataclass(frozen=True)
+class Shares:
+    """The column, or ``ctid``, by whose values rows are shared out, and a condition for each query."""
+
+    by: str
+    conditions: tuple[str, ...]
+
+
+def share_rows(
+    connection: Connection, table: Table, columns: list[Column], by: str | None, parts: int
+) -> Shares | None:
+    """Return how to read the rows of a table by at most ``parts`` queries of about equal size; None for one query.
+
+    The bounds are those of the database's own statistics of the column ``by``; without any, steps between its least and
+    greatest value, or blocks. Raises RVT-403 for a column that the table has not, or a view without ``by``.
+    """
+    column = None
+    if by is not None:
+        column = next((each for each in columns if each.name == by), None)
+        if column is None:
+            hint = nearest(by, [each.name for each in columns])
+            message = f"{table} has no column '{by}', which `partition_by` names{hint}"
+            raise RivetError("RVT-403", message, remediation="Correct `partition_by` of the source's `options`.")
+    if parts == 1:
+        return None
+    if column is not None:
+        bounds = _bounds(connection, table, column, parts)
+        if bounds is not None:
+            return Shares(column.name, share_conditions(bounds, column.type, DIALECT)) if bounds else None
+    if not table.has_blocks:
+        message = f"{table} has no blocks by which its rows could be shared out among {parts} queries"
+        remedy = "Name a number, a date or a time in `partition_by`, or leave `partitions` out."
+        raise RivetError("RVT-403", message, remediation=remedy)
+    return _by_blocks(connection, table, parts)
+
+
+def _bounds(connection: Connection, table: Table, column: Column, parts: int) -> list[str] | None:
+    """Return the values between the parts as texts, fewer where they repeat; None if nothing is known about them."""
+    row = connection.execute(_HISTOGRAM, (table.schema, table.name, column.name)).fetchone()
+    if row is not None:
+        histogram: list[str] = row[0]
+        return quantile(histogram, parts)
+    kind = _KINDS.get(column.base)
+    return None if kind is None else _steps(connection, table, column, kind, parts)
+
+
+def quantile(histogram: list[str], parts: int) -> list[str]:
+    """Return the values of a histogram of equal frequencies that lie between the parts, fewer where they repeat.
+
+    >>> quantile(["0", "10", "20", "30", "40"], 4), quantile(["0", "9"], 3)
+    (['10', '20', '30'], ['9'])
+    """
+    last = len(histogram) - 1
+    values = dict.fromkeys(histogram[round(last * part / parts)] for part in range(1, parts))
+    return [value for value in values if value != histogram[0]]
+
+
+def _steps(connection: Connection, table: Table, column: Column, kind: str, parts: int) -> list[str]:
+    from psycopg import sql
+
+    finite = sql.SQL(" WHERE isfinite({})").format(sql.Identifier(column.name)) if kind != "whole" else sql.SQL("")
+    query = sql.SQL(
+        "SELECT value::text AS bound FROM (SELECT DISTINCT lo, " + _STEPS[kind].format(parts=parts) + " AS value "
+        "FROM (SELECT min({column}) AS lo, max({column}) AS hi FROM {table}{finite}) AS found, "
+        "generate_series(1, {last}) AS step) AS stepped WHERE value > lo ORDER BY value"
+    ).format(
+        column=sql.Identifier(column.name),
+        table=sql.Identifier(*table.parts),
+        finite=finite,
+        last=sql.Literal(parts - 1),
+    )
+    return [value for (value,) in connection.execute(query)]
+
+
+def _by_blocks(connection: Connection, table: Table, parts: int) -> Shares | None:
+    (blocks,) = connection.execute(_BLOCKS, {"table": table.number}).fetchone() or (0,)
+    firsts = sorted({blocks * part // parts for part in range(1, parts)} - {0})
+    if not firsts:
+        return None
+    return Shares(BLOCKS, share_conditions([f"({first},0)" for first in firsts], "tid", DIALECT))
+
 
 PACKAGE = "org.postgresql:postgresql:42.7.14"
 DRIVER = "org.postgresql.Driver"
@@ -28,8 +134,6 @@ DRIVER = "org.postgresql.Driver"
 _SETTINGS = "SET LOCAL TimeZone = 'UTC'; SET LOCAL IntervalStyle = 'iso_8601'; "
 """Settings of each reader: the text of a range of times, and of an interval, depends on them."""
 _AT_SNAPSHOT = "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY; SET TRANSACTION SNAPSHOT '{}'; "
-_BEGIN = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
-_EXPORT = "SELECT pg_export_snapshot(), pg_current_snapshot()::text"
 _TIME = "Name a column of the type timestamptz that each transaction sets to now(), or a later time, in `changed_at`."
 
 
@@ -48,8 +152,8 @@ class PostgresReader(Reader):
     def columns(self, table: str, options: Mapping[str, Any]) -> tuple[Mapping[str, str | None], dict[str, Unreadable]]:
         """Return Spark's types of the columns that can be read, and the others. Raises RVT-403."""
         with self.database.connect(f"the table {table}") as connection:
-            found = find_table(connection, self.resolve(table))
-            _, readable, unreadable = read_table(connection, found, SourceOptions.of(options))
+            described = find_table(connection, self.resolve(table))
+            _, readable, unreadable = read_table(connection, described, SourceOptions.of(options))
         return {column.selected.name: column.spark_type for column in readable}, unreadable
 
     def table(self, connection: Connection, table: str, options: Mapping[str, Any]) -> JdbcTable:
@@ -78,27 +182,27 @@ class PostgresReader(Reader):
         Without a snapshot each query has its own. Rows that were changed at the time ``before`` or later are left out.
         Raises RVT-204, RVT-403.
         """
-        own = SourceOptions.of(options)
-        found = find_table(connection, self.resolve(table))
-        columns, readable, unreadable = read_table(connection, found, own)
-        shares = share_rows(connection, found, columns, own.partition_by, min(own.partitions, parts))
+        source = SourceOptions.of(options)
+        described = find_table(connection, self.resolve(table))
+        columns, readable, unreadable = read_table(connection, described, source)
+        shares = share_rows(connection, described, columns, source.partition_by, min(source.partitions, parts))
         by = shares or _ONE
         selected = [column.selected for column in readable]
         below = None
-        if before is not None and own.changed_at is not None:
-            below = Below(own.changed_at, before, _of_time(found, columns, own.changed_at))
-        query = table_query(found.parts, selected, DIALECT, by.by or None, below)
-        return self._relation(connection, query, by, own.fetch_size, unreadable, snapshot)
+        if before is not None and source.changed_at is not None:
+            below = Below(source.changed_at, before, _of_time(described, columns, source.changed_at))
+        query = table_query(described.parts, selected, DIALECT, by.by or None, below)
+        return self._relation(connection, query, by, source.fetch_size, unreadable, snapshot)
 
     def current_rows(self, connection: Connection, name: Name, check: str, otherwise: str) -> JdbcTable:
         """Return the relation of a table's rows, as long as the one value of the query ``check`` is true.
 
         Afterwards reading raises an error with the text ``otherwise``. Raises RVT-403.
         """
-        found = find_table(connection, name)
-        _, readable, unreadable = read_table(connection, found, SourceOptions())
+        described = find_table(connection, name)
+        _, readable, unreadable = read_table(connection, described, SourceOptions())
         guard = is_true(check, otherwise, "boolean", DIALECT)
-        query = table_query(found.parts, [column.selected for column in readable], DIALECT, only_if=guard)
+        query = table_query(described.parts, [column.selected for column in readable], DIALECT, only_if=guard)
         return self._relation(connection, query, _ONE, FETCHED, unreadable)
 
     def staged_rows(
@@ -108,12 +212,12 @@ class PostgresReader(Reader):
 
         Of a ``query`` with these columns instead, if there is one. The rows must not change. Raises RVT-403.
         """
-        found = find_table(connection, name)
-        _, readable, unreadable = read_table(connection, found, SourceOptions())
+        described = find_table(connection, name)
+        _, readable, unreadable = read_table(connection, described, SourceOptions())
         selected = [column.selected for column in readable if column.selected.name != without]
-        shares = share_rows(connection, found, [], None, parts) if query is None and parts > 1 else None
+        shares = share_rows(connection, described, [], None, parts) if query is None and parts > 1 else None
         by = shares or _ONE
-        rows = table_query(found.parts if query is None else query, selected, DIALECT, by.by or None)
+        rows = table_query(described.parts if query is None else query, selected, DIALECT, by.by or None)
         return self._relation(connection, rows, by, FETCHED, unreadable)
 
     def _relation(
@@ -151,12 +255,12 @@ _ONE = Shares("", ())
 
 
 def read_table(
-    connection: Connection, table: Table, own: SourceOptions
+    connection: Connection, table: Table, source: SourceOptions
 ) -> tuple[list[Column], list[ReadColumn], dict[str, Unreadable]]:
     """Return the columns of a table, how those are read that can be, and why the others cannot. Raises RVT-403."""
     columns = table_columns(connection, table.number)
     digits = _money_digits(connection) if any(column.base == "money" for column in columns) else 0
-    return (columns, *read_columns(columns, own.casts, str(table), digits))
+    return (columns, *read_columns(columns, source.casts, str(table), digits))
 
 
 def _of_time(table: Table, columns: list[Column], name: str) -> str:
@@ -176,75 +280,3 @@ def _of_time(table: Table, columns: list[Column], name: str) -> str:
 def _money_digits(connection: Connection) -> int:
     (digits,) = connection.execute("SELECT scale(0::money::numeric)").fetchone() or (2,)
     return int(digits)
-
-
-class PostgresSnapshot(Snapshot):
-    """A transaction that holds a snapshot of the database, which the transactions of the engine's connections share.
-
-    ``tables`` tables are read at it, by at most ``connections`` connections altogether, this one included.
-    """
-
-    def __init__(self, reader: PostgresReader, tables: int, connections: int) -> None:
-        self._reader = reader
-        self._parts = max(1, (connections - 1) // max(1, tables))
-        self._relations: dict[tuple[str, str], JdbcTable] = {}
-        self._end: str | None = None
-        database = reader.database
-        with database.translate_errors("its snapshot"):
-            self._connection = database.open()
-            try:
-                self._open = open_transactions(self._connection)  # before the snapshot: they may end in between
-                self._connection.execute(_BEGIN)
-                self._connection.execute(unlimited_waits(self._connection))
-                row = self._connection.execute(_EXPORT).fetchone()
-            except BaseException:
-                self._connection.close()
-                raise
-        assert row is not None
-        self._exported, self.id = row
-
-    def relation(self, table: str, options: Mapping[str, Any]) -> JdbcTable:
-        """Return the table at the snapshot."""
-        key = (table, repr(sorted(options.items())))
-        if key not in self._relations:
-            with self._reader.database.translate_errors(f"the table {table}"), self._remembered_end():
-                self._relations[key] = self._reader.relation(
-                    self._connection, table, options, self._exported, self._parts, self._before(options)
-                )
-        return self._relations[key]
-
-    def position(self, table: str, options: Mapping[str, Any]) -> Position:
-        """Return the snapshot, and the time from which on changes are left for a later one."""
-        schema, name = self._reader.resolve(table)
-        return DatabasePosition(self._reader.database.catalog, f"{schema}.{name}", self.id, self._before(options))
-
-    def _before(self, options: Mapping[str, Any]) -> str | None:
-        """Return the time before which all changes are in the snapshot, if the source asks for it. Raises RVT-403."""
-        return self._open.all_before() if SourceOptions.of(options).changed_at is not None else None
-
-    def lost(self) -> RivetError | None:
-        """Return RVT-510 if the transaction has ended before it was closed, which says why."""
-        import psycopg
-
-        with suppress(psycopg.Error), self._remembered_end():
-            self._connection.execute("SELECT 1")
-        if self._end is None:
-            return None
-        about = f"the transaction that held the snapshot of {self._reader.database.uri} has ended"
-        return self._reader.database.limited(about, self._end) or RivetError("RVT-510", f"{about}: {self._end}")
-
-    def close(self) -> None:
-        """End the transaction; readers that have begun keep the snapshot."""
-        self._connection.close()
-
-    @contextmanager
-    def _remembered_end(self) -> Iterator[None]:
-        """Remember why the connection ends in the block, if it does: only the first error tells it."""
-        import psycopg
-
-        try:
-            yield
-        except psycopg.Error as error:
-            if self._connection.closed:
-                self._end = self._end or first_line(error)
-            raise

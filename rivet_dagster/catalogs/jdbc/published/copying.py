@@ -50,7 +50,7 @@ def copy_rows(
     refusal = write(attempt, bounds.of(chain([first], parts)))
     if refusal is not None:
         return pickle.dumps((attempt, 0, {}, refusal))
-    return pickle.dumps((attempt, bounds.rows, bounds.found(), None))
+    return pickle.dumps((attempt, bounds.rows, bounds.collected(), None))
 
 
 class _Bounds:
@@ -81,21 +81,21 @@ class _Bounds:
             if pa.types.is_timestamp(kind) and kind.tz is not None:
                 column = column.cast(pa.timestamp(kind.unit, "UTC"))
             try:
-                found = pc.min_max(column).as_py()
+                bounds = pc.min_max(column).as_py()
             except (OverflowError, ValueError):  # a year that Python has not
                 self._unknown.add(name)
                 continue
-            self._values.setdefault(name, []).extend((found["min"], found["max"]))
+            self._values.setdefault(name, []).extend((bounds["min"], bounds["max"]))
 
-    def found(self) -> dict[str, tuple[int, Any, Any]]:
-        told = {}
+    def collected(self) -> dict[str, tuple[int, Any, Any]]:
+        statistics = {}
         for name, nulls in self._nulls.items():
             values = self._values.get(name) if name not in self._unknown else None
             least, greatest = (min(values), max(values)) if values else (None, None)
             if isinstance(least, str) and max(len(least), len(str(greatest))) > _LONGEST:
                 least = greatest = None
-            told[name] = (nulls, least, greatest)
-        return told
+            statistics[name] = (nulls, least, greatest)
+        return statistics
 
 
 def _parts(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:

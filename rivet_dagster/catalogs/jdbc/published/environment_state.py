@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 
 from rivet_dagster.catalogs.environments.state import DROPPED, OPEN, EnvironmentState, StateOfEnvironment
 from rivet_dagster.catalogs.jdbc.database import Connection
-from rivet_dagster.catalogs.jdbc.published.kind import ENVIRONMENT
+from rivet_dagster.catalogs.jdbc.product import ENVIRONMENT
 from rivet_dagster.catalogs.jdbc.published.published_tables import PublishedTables
 from rivet_dagster.errors import RivetError
 from rivet_dagster.sql.database_definitions import quote_name

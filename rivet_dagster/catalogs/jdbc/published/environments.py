@@ -34,7 +34,7 @@ class DatabaseTables(EnvironmentTables):
 
     environment: DatabaseState
     catalog: HasTargets
-    own: PublishedTables
+    published_tables: PublishedTables
 
     @property
     def name(self) -> str:
@@ -43,12 +43,12 @@ class DatabaseTables(EnvironmentTables):
 
     def is_built(self, table: str) -> bool:
         """Return whether a run in the environment has published the table, or the one whose errors it holds."""
-        return self.own.data_version(table) is not None
+        return self.published_tables.data_version(table) is not None
 
     def built_names(self) -> list[str]:
         """Return the tables that were built there."""
-        with self.own.database.connect("its tables") as connection:
-            keys = self.own.records.tables(connection)
+        with self.published_tables.database.connect("its tables") as connection:
+            keys = self.published_tables.records.tables(connection)
         return sorted(self._as_named(key) for key in keys)
 
     def exists(self) -> bool:
@@ -67,15 +67,15 @@ class DatabaseTables(EnvironmentTables):
 
     def published_by(self, table: str, identity: str) -> Published | None:
         """Return a version that a run in the environment published."""
-        return self.own.published_by(table, identity)
+        return self.published_tables.published_by(table, identity)
 
     def evict(self, published: Published) -> None:
         """Drop the table of the environment."""
-        self.own.evict(published)
+        self.published_tables.evict(published)
 
     def _as_named(self, key: str) -> str:
         schema, name = name_of(key)
-        return name if schema == self.own.schema else key
+        return name if schema == self.published_tables.schema else key
 
 
 @dataclass(frozen=True)
@@ -91,21 +91,21 @@ class DatabaseEnvironment(StoredEnvironment):
 
     def built(self) -> tuple[BuiltTable, ...]:
         """Return the tables that were built in the environment."""
-        base, found = self.environment.base, []
+        base, built = self.environment.base, []
         for table in self.tables.built_names():
-            current, of_base = self.tables.own.current_version(table), base.current_version(table)
+            current, of_base = self.tables.published_tables.current_version(table), base.current_version(table)
             if current is None:
                 continue
             upon = self._upon(table, current)
             now = of_base.version if of_base is not None else None
             # After an interrupted merge the base has the environment's version already.
             moved = now not in (current.built_upon, current.version)
-            found.append(BuiltTable(table, upon, self.tables.own.published(table, current), moved))
-        return tuple(found)
+            built.append(BuiltTable(table, upon, self.tables.published_tables.published(table, current), moved))
+        return tuple(built)
 
     def is_alive(self) -> bool:
         """Return whether a run in the environment sends heartbeats."""
-        tables = self.tables.own
+        tables = self.tables.published_tables
         with tables.database.connect("its environments") as connection:
             return bool(tables.records.alive(connection))
 
@@ -156,14 +156,14 @@ class DatabaseEnvironment(StoredEnvironment):
 
     def _publication(self, built: BuiltTable) -> Publication | None:
         """Return the publication of a table's rows in the base; None if an interrupted merge has published them."""
-        base, own = self.environment.base, self.tables.own
-        current, upon = own.current_version(built.table), base.current_version(built.table)
+        base, tables = self.environment.base, self.tables.published_tables
+        current, upon = tables.current_version(built.table), base.current_version(built.table)
         assert current is not None and current.manifest is not None
         if upon is not None and upon.version == current.version:
             return None
         columns = tuple(current.manifest.columns)
-        errors = () if current.errors is None else (own.stored_name(current.errors),)
-        name = own.name(built.table)
+        errors = () if current.errors is None else (tables.stored_name(current.errors),)
+        name = tables.name(built.table)
         write = PlannedWrite((), rows=name, columns=columns, like=name, errors=errors, keeps_record=True)
         before = upon.manifest.rows if upon is not None and upon.manifest is not None else 0
         merged = replace(
@@ -228,5 +228,5 @@ class TablesAtSnapshots(TablesOverBase, HasSnapshots):
         return self._snapshot_of(tables, self._name)
 
     def _name(self, table: str) -> Name:
-        own, base = self._tables.own, self._tables.environment.base
-        return (own if self._tables.is_built(table) else base).name(table)
+        in_schema, base = self._tables.published_tables, self._tables.environment.base
+        return (in_schema if self._tables.is_built(table) else base).name(table)

@@ -23,7 +23,7 @@ def count_violations(
     """
     assert isinstance(rows.relation, JdbcTable)
     types = {name.lower(): (name, kind) for name, kind in rows.statistics.columns}
-    source, found, aggregates = rows.relation.table, {}, {}
+    source, counts_by_check, aggregates = rows.relation.table, {}, {}
     for check in checks:
         if not all(name.lower() in types for name in check.columns):
             continue
@@ -36,11 +36,11 @@ def count_violations(
             aggregates[check.name] = count_surplus(names[0])
         elif check.kind == "unique":
             (surplus,) = connection.execute(count_duplicates(source, names, dialect)).fetchone() or (0,)
-            found[check.name] = int(surplus)
+            counts_by_check[check.name] = int(surplus)
     if aggregates:
         counts = connection.execute(aggregates_of(source, list(aggregates.values()), dialect)).fetchone() or ()
-        found |= dict(zip(aggregates, map(int, counts), strict=True))
-    return found
+        counts_by_check |= dict(zip(aggregates, map(int, counts), strict=True))
+    return counts_by_check
 
 
 def _have_type(options: Mapping[str, Any], spark_type: str) -> bool:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from rivet_dagster.catalogs.jdbc.published.kind import DatabaseKind
-from rivet_dagster.catalogs.jdbc.published.target import TargetTable
+from rivet_dagster.catalogs.jdbc.product import DatabaseKind, TargetTable
 from rivet_dagster.catalogs.rewriting.version import table_columns
 from rivet_dagster.errors import RivetError
 from rivet_dagster.model.write_plan import WritePlan
@@ -49,7 +48,7 @@ def layout_of(kind: DatabaseKind, name: Name, existing: TargetTable | None, want
     spark, written, changes = [], [], []
     for given, type_ in wanted:
         column = spelled.get(given.lower(), given)
-        of_table = _kept(kind, existing, column, type_) if column in existing.columns else None
+        of_table = _column_of_table(kind, existing, column, type_) if column in existing.columns else None
         before = existing.columns[column].written.type if column in existing.columns else None
         new = of_table or _new(kind, column, type_, before)
         spark.append((column, type_))
@@ -59,8 +58,8 @@ def layout_of(kind: DatabaseKind, name: Name, existing: TargetTable | None, want
         elif of_table is None:
             changes.append(change_type(name, column, new.type, kind.dialect, without_rows=replaces))
     if replaces:
-        kept = {column for column, _ in spark}
-        dropped = [drop_column(name, column, kind.dialect) for column in existing.columns if column not in kept]
+        names = {column for column, _ in spark}
+        dropped = [drop_column(name, column, kind.dialect) for column in existing.columns if column not in names]
         changes = dropped + changes
     return Layout(tuple(spark), tuple(written), tuple(changes))
 
@@ -93,16 +92,16 @@ def refuse_changes(kind: DatabaseKind, name: Name, existing: TargetTable | None,
     after = {column.lower(): type_ for column, type_ in layout.spark}
     new = [f"{column} {type_}" for column, type_ in after.items() if before.get(column) != type_]
     gone = [column for column in before if column not in after]
-    told = [f"new or changed: {', '.join(new)}"] * bool(new) + [f"missing: {', '.join(gone)}"] * bool(gone)
+    changes = [f"new or changed: {', '.join(new)}"] * bool(new) + [f"missing: {', '.join(gone)}"] * bool(gone)
     message = (
-        f"the batch has other columns than the table {'.'.join(name)} ({'; '.join(told)}), and the database commits "
+        f"the batch has other columns than the table {'.'.join(name)} ({'; '.join(changes)}), and the database commits "
         "a change of columns at once: it cannot be part of the transaction that publishes the rows"
     )
     remedy = "Change the table in the database (ALTER TABLE), or the joint's columns; or drop the table."
     raise RivetError("RVT-514", message, remediation=remedy)
 
 
-def _kept(kind: DatabaseKind, table: TargetTable, column: str, type_: str) -> WrittenColumn | None:
+def _column_of_table(kind: DatabaseKind, table: TargetTable, column: str, type_: str) -> WrittenColumn | None:
     """Return the column as it is, if values of Spark's type ``type_`` are read from it as they were written."""
     declared = table.columns[column].written
     if table.spark_type(column) != type_ and kind.type_of(type_) != declared.type:

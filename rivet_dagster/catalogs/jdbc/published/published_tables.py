@@ -11,12 +11,12 @@ from typing import Any
 from urllib.parse import quote
 
 from rivet_dagster.catalogs.jdbc.database import Connection, Database
+from rivet_dagster.catalogs.jdbc.options import table_name
+from rivet_dagster.catalogs.jdbc.product import DatabaseKind, Reader
 from rivet_dagster.catalogs.jdbc.published.copying import ATTEMPT
 from rivet_dagster.catalogs.jdbc.published.judging import count_violations
-from rivet_dagster.catalogs.jdbc.published.kind import DatabaseKind
 from rivet_dagster.catalogs.jdbc.published.layout import layout_of_batch
 from rivet_dagster.catalogs.jdbc.published.publishing import Publication, publish
-from rivet_dagster.catalogs.jdbc.published.reader import Reader
 from rivet_dagster.catalogs.jdbc.published.records import Records
 from rivet_dagster.catalogs.jdbc.published.stored_version import (
     BUILDING,
@@ -27,8 +27,7 @@ from rivet_dagster.catalogs.jdbc.published.stored_version import (
     key_of,
     name_of,
 )
-from rivet_dagster.catalogs.jdbc.published.writing import Place
-from rivet_dagster.catalogs.jdbc.table_name import table_name
+from rivet_dagster.catalogs.jdbc.published.writing import Destination
 from rivet_dagster.catalogs.manifest import Manifest
 from rivet_dagster.errors import RivetError
 from rivet_dagster.model.check_plan import CompiledCheck
@@ -54,7 +53,7 @@ class Beginning:
 
     stored: StoredVersion
     upon: StoredVersion | None
-    place: Place
+    destination: Destination
 
 
 @dataclass(frozen=True)
@@ -111,8 +110,8 @@ class PublishedTables:
     def published(self, table: str, stored: StoredVersion) -> Published:
         """Return a stored version as others know it."""
         assert stored.manifest is not None
-        found = stored.manifest.published(self.catalog, table, self.uri(self.name(table)))
-        return found if self.environment is None else replace(found, environment=self.environment)
+        published = stored.manifest.published(self.catalog, table, self.uri(self.name(table)))
+        return published if self.environment is None else replace(published, environment=self.environment)
 
     def read(self, published: Published) -> JdbcTable:
         """Return the rows of that version, as long as it is the current one, or staged. Raises RVT-401."""
@@ -145,11 +144,11 @@ class PublishedTables:
             upon = self._current(connection, key)
             if upon is None and self._is_of_others(connection, self.stored_name(key)):
                 raise self._not_published(connection, self.stored_name(key))
-            place, built_upon = self._place(connection, table, upon)
+            destination, built_upon = self._destination(connection, table, upon)
             name = secrets.token_hex(6)
             stored = StoredVersion(name, key, BUILDING, upon=upon.version if upon else None, built_upon=built_upon)
             self.records.begin(connection, stored)
-        return Beginning(stored, upon, place)
+        return Beginning(stored, upon, destination)
 
     def adopt(self, table: str) -> Published | None:
         """Take over a table that somebody else has made: its rows are the first version. Raises RVT-404, RVT-422."""
@@ -186,15 +185,15 @@ class PublishedTables:
         with self.database.connect(f"the table {table}") as connection:
             current = self._current(connection, key)
             others = [one for state in _STATES for one in self.records.in_state(connection, state, key)]
-        found = [_described(current, CURRENT)] if current is not None else []
-        return (*found, *(_described(one, _STATES[one.state]) for one in others))
+        versions = [_described(current, CURRENT)] if current is not None else []
+        return (*versions, *(_described(one, _STATES[one.state]) for one in others))
 
     def staged_by(self, table: str, identity: str) -> Published | None:
         """Return the version that the run ``identity`` has staged."""
         with self.database.connect(f"the table {table}") as connection:
             staged = self.records.in_state(connection, STAGED, self.key(table))
-        found = next((one for one in staged if one.identity == identity), None)
-        return None if found is None else self.published(table, found)
+        stored = next((one for one in staged if one.identity == identity), None)
+        return None if stored is None else self.published(table, stored)
 
     def keep_alive(self, table: str, version: str, seconds: float) -> bool:
         """Renew the heartbeat of a staged version; return whether there is one."""
@@ -221,7 +220,7 @@ class PublishedTables:
             upon = self._current(connection, key)
             if state == STAGED:
                 upon = self.records.version(connection, key, stored.upon) if stored.upon else None
-        return Beginning(stored, upon, Place(self.stored_name(key), None, None))
+        return Beginning(stored, upon, Destination(self.stored_name(key), None, None))
 
     def check_batch(self, table: str, plan: WritePlan, columns: Columns, is_partitioned: bool) -> None:
         """Raise what a batch of these columns would, as the table is now. Raises RVT-403, RVT-404, RVT-422, RVT-514."""
@@ -273,9 +272,11 @@ class PublishedTables:
             existing = self.kind.find_target(connection, name)
             assert existing is not None
             spelled = {known.lower(): known for known in existing.columns}
-            own = spelled.get(column.lower(), column)
-            by_bytes = dict(existing.spark_columns).get(own) == "string"
-            (value,) = connection.execute(greatest_value(name, own, by_bytes, self.kind.dialect)).fetchone() or (None,)
+            name_in_table = spelled.get(column.lower(), column)
+            by_bytes = dict(existing.spark_columns).get(name_in_table) == "string"
+            (value,) = connection.execute(
+                greatest_value(name, name_in_table, by_bytes, self.kind.dialect)
+            ).fetchone() or (None,)
             return value
 
     def watermark_override(self, published: Published) -> Override | None:
@@ -341,17 +342,19 @@ class PublishedTables:
         schema, name, _ = write.staged[0]
         return self.reader.staged_rows(connection, (schema, name), ATTEMPT, write.whole)
 
-    def _place(self, connection: Connection, table: str, upon: StoredVersion | None) -> tuple[Place, str | None]:
+    def _destination(
+        self, connection: Connection, table: str, upon: StoredVersion | None
+    ) -> tuple[Destination, str | None]:
         """Return the place of a new version, and the version of the base that it is the first to build upon there."""
         name = self.name(table)
         if upon is not None:
             rows = upon.manifest.rows if upon.manifest is not None else 0
             relation = self._guarded(connection, name, upon)
-            return Place(name, name, self.kind.find_target(connection, name), rows, relation), upon.built_upon
+            return Destination(name, name, self.kind.find_target(connection, name), rows, relation), upon.built_upon
         if self.base is None or (of_base := self.base._current(connection, self.key(table))) is None:
-            return Place(name, None, None), None
-        place, _ = self.base._place(connection, table, of_base)
-        return replace(place, target=name, requires=self.base.records.is_current(of_base)), of_base.version
+            return Destination(name, None, None), None
+        destination, _ = self.base._destination(connection, table, of_base)
+        return replace(destination, target=name, requires=self.base.records.is_current(of_base)), of_base.version
 
     def _adopted(self, connection: Connection, table: str) -> StoredVersion | None:
         key, name = self.key(table), self.name(table)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from rivet_dagster.catalogs.jdbc.database import Connection, Database
-from rivet_dagster.catalogs.jdbc.published.kind import DatabaseKind
+from rivet_dagster.catalogs.jdbc.product import DatabaseKind
 from rivet_dagster.catalogs.jdbc.published.layout import layout_of, refuse_changes
 from rivet_dagster.catalogs.jdbc.published.records import Records, swept_away
 from rivet_dagster.catalogs.jdbc.published.stored_version import (
@@ -78,8 +78,8 @@ def _committed(
         if not database.is_lost(error):
             raise
         with database.connect() as other:
-            found = [records.version(other, one.version.table, one.version.version) for one in publications]
-        if not all(version is not None and version.state == PUBLISHED for version in found):
+            recorded = [records.version(other, one.version.table, one.version.version) for one in publications]
+        if not all(version is not None and version.state == PUBLISHED for version in recorded):
             raise
 
 
@@ -215,9 +215,9 @@ def _publish(
 
 def _refuse_missing(connection: Connection, kind: DatabaseKind, table: str, name: Name, rows: int) -> None:
     """Raise RVT-407 if the staged rows are not those that were judged: a crash of the database empties their tables."""
-    (found,) = connection.execute(count_of(name, kind.dialect)).fetchone() or (0,)
-    if found != rows:
-        message = f"{rows} rows of '{table}' were staged and judged, and {found} are there"
+    (counted,) = connection.execute(count_of(name, kind.dialect)).fetchone() or (0,)
+    if counted != rows:
+        message = f"{rows} rows of '{table}' were staged and judged, and {counted} are there"
         raise RivetError("RVT-407", message, remediation="Run it again: the database has lost or changed them.")
 
 

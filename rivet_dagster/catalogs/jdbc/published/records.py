@@ -16,7 +16,7 @@ from typing import Any
 from rivet_dagster.catalogs.capabilities.upkeep import REMEMBERED
 from rivet_dagster.catalogs.heartbeat import DEAD_AFTER
 from rivet_dagster.catalogs.jdbc.database import Connection, Database
-from rivet_dagster.catalogs.jdbc.published.kind import DatabaseKind
+from rivet_dagster.catalogs.jdbc.product import DatabaseKind
 from rivet_dagster.catalogs.jdbc.published.stored_version import StoredVersion
 from rivet_dagster.errors import RivetError
 from rivet_dagster.sql.database_definitions import drop_table, quote_name, quote_text
@@ -66,14 +66,14 @@ class Records:
 
     def current(self, connection: Connection, table: str) -> StoredVersion | None:
         """Return the published version of a table; None if there is none."""
-        found = self._find(connection, "table_name = %s AND state = 'published' ORDER BY number DESC LIMIT 1", table)
-        return found[0] if found else None
+        versions = self._find(connection, "table_name = %s AND state = 'published' ORDER BY number DESC LIMIT 1", table)
+        return versions[0] if versions else None
 
     def published_by(self, connection: Connection, table: str, identity: str) -> StoredVersion | None:
         """Return the last version that was published, or made, by the run ``identity``."""
         of_run = "table_name = %s AND state = 'published' AND %s IN (identity, made_by) ORDER BY number DESC LIMIT 1"
-        found = self._find(connection, of_run, table, identity) if identity else []
-        return found[0] if found else None
+        versions = self._find(connection, of_run, table, identity) if identity else []
+        return versions[0] if versions else None
 
     def in_state(self, connection: Connection, state: str, table: str) -> list[StoredVersion]:
         """Return the versions of a table in a state, in the order of their names."""
@@ -81,8 +81,8 @@ class Records:
 
     def version(self, connection: Connection, table: str, name: str) -> StoredVersion | None:
         """Return the version of that name; None if there is none."""
-        found = self._find(connection, "table_name = %s AND version = %s", table, name)
-        return found[0] if found else None
+        versions = self._find(connection, "table_name = %s AND version = %s", table, name)
+        return versions[0] if versions else None
 
     def tables(self, connection: Connection) -> list[str]:
         """Return the tables that have been published."""
@@ -94,8 +94,8 @@ class Records:
     def with_errors(self, connection: Connection, errors: str) -> StoredVersion | None:
         """Return the current version, of any table, whose error table is called ``errors``, schema and name."""
         latest = f"errors = %s AND state = 'published' AND number = {_LATEST}"
-        found = self._find(connection, latest, errors)
-        return found[0] if found else None
+        versions = self._find(connection, latest, errors)
+        return versions[0] if versions else None
 
     def is_current(self, version: StoredVersion) -> str:
         """Return the query of one value that is true as long as no other version of the table has been published."""
@@ -152,8 +152,8 @@ class Records:
             return False
         before = "SELECT version FROM {schema}.rivet_versions WHERE table_name = %s AND state = 'published' AND "
         query = self._sql(before + "number <> %s ORDER BY number DESC LIMIT 1")
-        found = connection.execute(query, (version.table, number)).fetchone()
-        return (found[0] if found is not None else None) == (upon.version if upon is not None else None)
+        row = connection.execute(query, (version.table, number)).fetchone()
+        return (row[0] if row is not None else None) == (upon.version if upon is not None else None)
 
     def record(self, connection: Connection, version: StoredVersion) -> None:
         """Store the facts of a version that has just been published, and forget those nobody asks for any more."""
@@ -192,13 +192,13 @@ class Records:
         known = f"version IN ({', '.join(['%s'] * len(versions))})"
         staged = f"SELECT version FROM {{schema}}.rivet_versions WHERE {known} AND state = 'staged'"
         query = f"SELECT version FROM {{schema}}.rivet_heartbeats WHERE version IN ({staged}) AND {_ALIVE}"
-        found = [version for (version,) in connection.execute(self._sql(query), tuple(versions))]
-        if found:
+        locked = [version for (version,) in connection.execute(self._sql(query), tuple(versions))]
+        if locked:
             later = f"greatest(sent, {{now}} + {_interval(timedelta(seconds=seconds))})"
-            of_found = f"version IN ({', '.join(['%s'] * len(found))})"
+            of_found = f"version IN ({', '.join(['%s'] * len(locked))})"
             update = f"UPDATE {{schema}}.rivet_heartbeats SET sent = {later} WHERE {of_found}"
-            connection.execute(self._sql(update), tuple(found))
-        return frozenset(found)
+            connection.execute(self._sql(update), tuple(locked))
+        return frozenset(locked)
 
     def is_alive(self, connection: Connection, version: str) -> bool:
         """Return whether the run that builds a version counts as alive."""

@@ -9,12 +9,10 @@ from typing import Any
 
 from rivet_dagster.catalogs.capabilities.transaction import WriteContext
 from rivet_dagster.catalogs.jdbc.database import Connection, Database
+from rivet_dagster.catalogs.jdbc.product import DatabaseKind, Reader, TargetTable
 from rivet_dagster.catalogs.jdbc.published.copying import ATTEMPT, Refusal, Result
-from rivet_dagster.catalogs.jdbc.published.kind import DatabaseKind
 from rivet_dagster.catalogs.jdbc.published.layout import layout_of
-from rivet_dagster.catalogs.jdbc.published.reader import Reader
 from rivet_dagster.catalogs.jdbc.published.records import OURS, Records
-from rivet_dagster.catalogs.jdbc.published.target import TargetTable
 from rivet_dagster.engines.contract import EngineSession, Frame
 from rivet_dagster.errors import RivetError
 from rivet_dagster.model.storage import ColumnStatistics, Statistics, StoredRows
@@ -142,11 +140,11 @@ class Staging:
     def _keep(self, connection: Connection, name: Name, rows: int, attempts: list[int]) -> None:
         """Remove the rows of all other attempts. Raises RVT-407 if some are missing."""
         dialect = self.kind.dialect
-        (found,) = connection.execute(count_of(name, dialect)).fetchone() or (0,)
-        if found != rows:
-            found -= connection.execute(delete_others(name, ATTEMPT, attempts, dialect)).rowcount
-        if found != rows:
-            message = f"{rows} rows of '{self.table}' were staged, and {found} are there"
+        (counted,) = connection.execute(count_of(name, dialect)).fetchone() or (0,)
+        if counted != rows:
+            counted -= connection.execute(delete_others(name, ATTEMPT, attempts, dialect)).rowcount
+        if counted != rows:
+            message = f"{rows} rows of '{self.table}' were staged, and {counted} are there"
             raise RivetError("RVT-407", message, remediation="Run it again.")
 
     def _refused(self, error: Refusal, shows_values: bool) -> RivetError:
@@ -165,11 +163,11 @@ def _values(bounds: list[dict[str, tuple[int, Any, Any]]]) -> dict[str, ColumnSt
     """Return the statistics of the columns by name in lower case, of all tasks together."""
     together: dict[str, list[tuple[int, Any, Any]]] = {}
     for of_task in bounds:
-        for column, told in of_task.items():
-            together.setdefault(column.lower(), []).append(told)
-    found = {}
+        for column, statistics in of_task.items():
+            together.setdefault(column.lower(), []).append(statistics)
+    columns = {}
     for column, parts in together.items():
-        least, greatest = ([part[place] for part in parts if part[place] is not None] for place in (1, 2))
+        least, greatest = ([part[index] for part in parts if part[index] is not None] for index in (1, 2))
         nulls = sum(part[0] for part in parts)
-        found[column] = ColumnStatistics(nulls, min(least, default=None), max(greatest, default=None))
-    return found
+        columns[column] = ColumnStatistics(nulls, min(least, default=None), max(greatest, default=None))
+    return columns

@@ -37,13 +37,13 @@ class DatabaseTransaction(StagedTransaction, VersionTransaction, ErrorTransactio
     def __init__(
         self, tables: PublishedTables, table: str, beginning: Beginning, session: EngineSession | None = None
     ) -> None:
-        stored, place = beginning.stored, beginning.place
+        stored, destination = beginning.stored, beginning.destination
         self.table = table
         self.version = stored.version
         self._tables = tables
         self._stored = stored
         self._upon = beginning.upon
-        self._place = place
+        self._destination = destination
         self._session = session
         self._written: StagedWrite | None = None
         self._errors: list[StagedTable] = []
@@ -54,23 +54,23 @@ class DatabaseTransaction(StagedTransaction, VersionTransaction, ErrorTransactio
             tables.records,
             table,
             stored.version,
-            place.target[0],
+            destination.target[0],
             tables.connections,
         )
 
     @property
     def base(self) -> Base | None:
         """The version that was published when this one was begun."""
-        place = self._place
-        if place.existing is None or place.relation is None:
+        destination = self._destination
+        if destination.existing is None or destination.relation is None:
             return None
-        return Base(place.relation, tuple(place.existing.spark_columns))
+        return Base(destination.relation, tuple(destination.existing.spark_columns))
 
     def write(self, plan: WritePlan, frame: Frame, context: WriteContext = NO_CONTEXT) -> None:
         """Stage the rows, and plan the statements that publish them."""
         assert self._session is not None and self._written is None, "a version is written once, with a session"
         context = context if context.started is not None else replace(context, started=datetime.now(UTC))
-        self._written = DatabaseWrite(self._staging, self._place, self._session, plan, context).stage(frame)
+        self._written = DatabaseWrite(self._staging, self._destination, self._session, plan, context).stage(frame)
         self.query_plan = self._written.query_plan
 
     def put(self, rows: pa.RecordBatchReader) -> bool:
@@ -187,7 +187,7 @@ class DatabaseTransaction(StagedTransaction, VersionTransaction, ErrorTransactio
             self._upon.version if self._upon is not None else None,
             identity,
             written.whole.statistics.rows if record is None else 0,
-            self._place.rows,
+            self._destination.rows,
             written.batch.statistics.bytes,
             tuple(written.columns),
             datetime.now(UTC).isoformat(timespec="milliseconds"),
@@ -213,7 +213,7 @@ class DatabaseTransaction(StagedTransaction, VersionTransaction, ErrorTransactio
 
     def _staged_errors(self, frame: Frame | None) -> StagedTable:
         columns = tuple(ERROR_TYPES.items())
-        written = layout_of(self._tables.kind, self._place.target, None, columns, replaces=True).columns
+        written = layout_of(self._tables.kind, self._destination.target, None, columns, replaces=True).columns
         name = f"errors_{len(self._errors)}"
         if frame is None:
             return self._staging.without_rows(name, columns, written)

@@ -10,11 +10,11 @@ from typing import Any
 
 from rivet_dagster.catalogs.capabilities.transaction import WriteContext
 from rivet_dagster.catalogs.jdbc.database import Connection
+from rivet_dagster.catalogs.jdbc.product import TargetTable
 from rivet_dagster.catalogs.jdbc.published.copying import ATTEMPT
 from rivet_dagster.catalogs.jdbc.published.layout import Layout, layout_of_batch
 from rivet_dagster.catalogs.jdbc.published.staging import StagedTable, Staging
 from rivet_dagster.catalogs.jdbc.published.stored_version import PlannedWrite, Statement
-from rivet_dagster.catalogs.jdbc.published.target import TargetTable
 from rivet_dagster.catalogs.rewriting.incoming import (
     incoming_rows,
     no_rows,
@@ -49,7 +49,7 @@ _BATCH = "rivet_batch"
 
 
 @dataclass(frozen=True)
-class Place:
+class Destination:
     """Where a version goes: the table ``target``, and ``base``, the table whose rows it builds upon, if there are any.
 
     These differ in an environment in which the table has not been built. ``rows`` are those of the base, and
@@ -106,7 +106,7 @@ class DatabaseWrite:
     """The write of ``plan`` to a place, by ``session``."""
 
     staging: Staging
-    place: Place
+    destination: Destination
     session: EngineSession
     plan: WritePlan
     context: WriteContext
@@ -138,19 +138,19 @@ class DatabaseWrite:
 
     @property
     def _existing(self) -> TargetTable | None:
-        return self.place.existing
+        return self.destination.existing
 
     @property
     def _swapped_for(self) -> TargetTable | None:
         """The table that the staged batch takes the place of; None without such."""
         is_batch = isinstance(self.plan, ReplaceAll) and self._replaces
-        return self._existing if self.place.swaps and is_batch and self._base == self.place.target else None
+        return self._existing if self.destination.swaps and is_batch and self._base == self.destination.target else None
 
-    def _layout(self, frame: Frame, own: Columns) -> Layout:
-        """Return the columns of the table after the write, of which the frame has all but the plan's ``own``."""
-        given = plain_columns((*self.session.columns(frame), *own))
+    def _layout(self, frame: Frame, added: Columns) -> Layout:
+        """Return the columns of the table after the write, of which the frame has all but the plan's ``added``."""
+        given = plain_columns((*self.session.columns(frame), *added))
         takes_batch = self._replaces and (self.full or self.plan.replaces_table)
-        kind, target = self.staging.kind, self.place.target
+        kind, target = self.staging.kind, self.destination.target
         return layout_of_batch(kind, target, self._existing, self.plan, given, self._replaces, takes_batch)
 
     def _batch(self, layout: Layout, frame: Frame) -> tuple[StagedTable, QueryPlan]:
@@ -204,16 +204,16 @@ class DatabaseWrite:
             return staged
         query = queries.ambiguous_keys(staged.name, layout.columns, keys, order_by, SHOWN, self._dialect)
         names = [key.name for key in keys]
-        found = [dict(zip(names, row, strict=True)) for row in connection.execute(query)]
-        refuse_ambiguous(found, plan.order_by, self.context.shows_values)
+        rows = [dict(zip(names, row, strict=True)) for row in connection.execute(query)]
+        refuse_ambiguous(rows, plan.order_by, self.context.shows_values)
         decided = queries.decided_rows(staged.name, layout.columns, keys, order_by, self._dialect)
         return self.staging.derive(connection, "decided", decided, staged)
 
     def _history(self, plan: History, frame: Frame) -> StagedWrite:
         """Stage the batch, have the engine compute the versions that it adds or changes, and stage these."""
-        own = own_columns(plan, plain_columns(self.session.columns(frame)))
-        layout = self._layout(frame, own)
-        names = {name.lower() for name, _ in own}
+        added = own_columns(plan, plain_columns(self.session.columns(frame)))
+        layout = self._layout(frame, added)
+        names = {name.lower() for name, _ in added}
         values = replace(
             layout,
             spark=[column for column in layout.spark if column[0].lower() not in names],
@@ -222,7 +222,7 @@ class DatabaseWrite:
         staged, query_plan = self._batch(values, frame)
         with self._connected() as connection:
             batch = self._counted(self.staging.stored(connection, staged))
-        existing, relation = self._existing, self.place.relation
+        existing, relation = self._existing, self.destination.relation
         base = Base(relation, tuple(existing.spark_columns)) if existing is not None and relation is not None else None
         within = no_rows if self.full else self._within
         with self.session.views():
@@ -249,7 +249,7 @@ class DatabaseWrite:
     ) -> StagedWrite:
         tables = {table.name: table for table in (staged, rows)}
         of_rows = tuple((*name, table.rows) for name, table in tables.items())
-        like, requires = (self._base if self._base != self.place.target else None), self.place.requires
+        like, requires = (self._base if self._base != self.destination.target else None), self.destination.requires
         if self._base is None or self._replaces:
             columns = tuple(layout.spark)
             swaps = self._swapped_for is not None
@@ -265,7 +265,7 @@ class DatabaseWrite:
 
     def _statements(self, layout: Layout, rows: StagedTable, on: Matching | None) -> Iterator[Statement]:
         """Yield the statements that change the table and its rows, of which others stay."""
-        target = self.place.target
+        target = self.destination.target
         if self._base != target:
             yield self._copy_of_base()
         yield from map(Statement, layout.changes)
@@ -282,7 +282,7 @@ class DatabaseWrite:
         yield Statement(writes.insert_rows(target, layout.columns, incoming, self._dialect), "inserted")
 
     def _merged(self, layout: Layout, rows: StagedTable, on: Matching) -> list[Statement]:
-        target, existing = self.place.target, self._existing
+        target, existing = self.destination.target, self._existing
         assert existing is not None
         if (
             self.staging.kind.upserts
@@ -302,7 +302,7 @@ class DatabaseWrite:
         names = list(self._existing.columns)
         columns = [WrittenColumn(name, "", None) for name in names]
         return Statement(
-            writes.insert_rows(self.place.target, columns, queries.source_rows(self._base, names), self._dialect)
+            writes.insert_rows(self.destination.target, columns, queries.source_rows(self._base, names), self._dialect)
         )
 
     def _whole(
@@ -347,17 +347,17 @@ class DatabaseWrite:
             if self._replaces_rows or isinstance(self.plan, DeleteInsert | ReplacePartitions):
                 (counted,) = connection.execute(queries.count_rows(query, self._dialect)).fetchone() or (0,)
             elif on is None:
-                counted = self.place.rows + rows.rows
+                counted = self.destination.rows + rows.rows
             else:
                 assert self._base is not None
                 new = queries.unmatched_rows(self._base, rows.name, self._names(layout), on)
                 (added,) = connection.execute(queries.count_rows(new, self._dialect)).fetchone() or (0,)
-                counted = self.place.rows + added
+                counted = self.destination.rows + added
             return Statistics(counted, self.staging.statistics(connection, rows).bytes, tuple(layout.spark))
 
     def _record(self, layout: Layout, rows: StagedTable, on: Matching | None, whole: StoredRows) -> Record:
         """Return how many rows the publication will change, if the table stays as it is until then."""
-        before, after, size = self.place.rows, whole.statistics.rows, whole.statistics.bytes
+        before, after, size = self.destination.rows, whole.statistics.rows, whole.statistics.bytes
         if not isinstance(self.plan, Upsert | History) or self._base is None or self._replaces_rows:
             return Record(rows.rows, deleted=before + rows.rows - after, bytes=size)
         assert on is not None
@@ -394,7 +394,7 @@ class DatabaseWrite:
 
     @property
     def _base(self) -> Name | None:
-        return self.place.base
+        return self.destination.base
 
     def _names(self, layout: Layout) -> list[str]:
         return [column.name for column in layout.columns]

@@ -1,16 +1,21 @@
-"""Catalogs of the new project that are the PostgreSQL databases of dbt's profile, and the sources that are in them."""
+"""A dbt project on PostgreSQL: its databases as catalogs, the sources that are in them, and its SQL.
+
+What Spark reads alike is taken as it is; a model or a test with any other SQL is left out.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Set
+from collections.abc import Callable, Iterator, Mapping, Set
 from dataclasses import dataclass
 
-from rivet_dagster.dbt.declared import DbtDatabase, DbtProject, SourceTable
+from rivet_dagster.dbt.declared import DbtDatabase, DbtLocation, DbtProject, SourceTable
 from rivet_dagster.dbt.report import CHANGED, LEFT_OUT, ReportEntry
-from rivet_dagster.dbt.translation.annotations import SEEDS, SESSION, WAREHOUSE
+from rivet_dagster.dbt.translation.annotations import SEEDS, SESSION, WAREHOUSE, JointDraft
 from rivet_dagster.dbt.translation.names import clean_name
 from rivet_dagster.dbt.translation.strategy import LeftOutError
+from rivet_dagster.dbt.values import UnknownValueError
+from rivet_dagster.sql.postgres.comparison import compare_with_spark
 
 _UNNAMED = "postgres"
 _SCHEMA = "public"
@@ -50,10 +55,10 @@ class DatabaseCatalogs:
             raise LeftOutError(f"the schema '{schema}' is no name", "schema")
         if is_whole:
             return f"{schema}.{alias}", ()
-        own = self.by_name[self.published].options.get("schema", _SCHEMA)
-        if "$" in own:
-            return alias, (f"its schema in dbt is '{own}_{schema}', which only a run knows: here it is '{own}'",)
-        whole = f"{own}_{schema}"
+        prefix = self.by_name[self.published].options.get("schema", _SCHEMA)
+        if "$" in prefix:
+            return alias, (f"its schema in dbt is '{prefix}_{schema}', which only a run knows: here it is '{prefix}'",)
+        whole = f"{prefix}_{schema}"
         by_macro = f"its schema is '{whole}', as dbt names it without the project's macro {_NAMES_SCHEMAS}"
         return f"{whole}.{alias}", (by_macro,) if self.names_schemas else ()
 
@@ -90,7 +95,7 @@ class DatabaseCatalogs:
         for name, database in self.by_name.items():
             if name not in used:
                 why = (f"no source is in its database '{database.name}', so there is no catalog of it",)
-                yield ReportEntry(database.output, database.place, LEFT_OUT, reasons=why, kind="profile")
+                yield ReportEntry(database.output, database.location, LEFT_OUT, reasons=why, kind="profile")
                 continue
             reasons = [f"it is the catalog '{name}'"]
             if database.password == "":
@@ -103,7 +108,7 @@ class DatabaseCatalogs:
                     f"are; `catalog: {name}` in a joint publishes a table",
                 ]
             reasons += database.notes
-            yield ReportEntry(database.output, database.place, CHANGED, reasons=tuple(reasons), kind="profile")
+            yield ReportEntry(database.output, database.location, CHANGED, reasons=tuple(reasons), kind="profile")
 
 
 def name_databases(project: DbtProject) -> DatabaseCatalogs:
@@ -125,3 +130,68 @@ def name_databases(project: DbtProject) -> DatabaseCatalogs:
 
 def _own_variable(catalog: str) -> str:
     return f"{catalog.upper()}_PASSWORD"
+
+
+_MOST_DIFFERENCES = 10
+"""How many differences of a query are told."""
+
+_REMEDY = "the SQL is PostgreSQL's: change this in the dbt project to what both know, or write the joint by hand"
+
+
+def compare_draft(draft: JointDraft, render: Callable[[str, str, bool], str]) -> None:
+    """Leave a joint out whose query is different in Spark, and add to its reasons what is the same but for details."""
+    assert draft.body is not None
+    messages: dict[str, None] = {}
+    notes: dict[str, None] = {}
+    for incremental in (False, True):
+        try:
+            text = render(draft.body, "", incremental)
+        except UnknownValueError as error:
+            messages[f"its query cannot be compared with Spark's SQL: {error}"] = None
+            continue
+        compared = compare_with_spark(text)
+        is_same_length = text.count("\n") == draft.body.count("\n")
+        for difference in compared.differences:
+            location: DbtLocation = draft.location
+            if is_same_length and difference.line is not None and difference.line <= len(draft.lines):
+                location = DbtLocation(draft.location.file, draft.lines[difference.line - 1])
+            messages[f"{location}: {difference.message}"] = None
+        notes |= dict.fromkeys(compared.notes)
+    if messages:
+        draft.left_out += [*_cut(list(messages)), _REMEDY]
+    else:
+        draft.reasons += notes
+
+
+def refuse_other_sql(sql: str) -> None:
+    """Raise LeftOutError for the query of a check that is different in Spark."""
+    compared = compare_with_spark(sql.replace("{{ this }}", "rivet_this"))
+    if compared.differences:
+        messages = _cut([difference.message for difference in compared.differences])
+        raise LeftOutError(f"its SQL is PostgreSQL's: {'; '.join(messages)}")
+
+
+_TYPES = {
+    "timestamp": "timestamp_ntz",
+    "timestamp with time zone": "timestamp",
+    "float": "double",
+    "double precision": "double",
+    "real": "float",
+}
+
+
+def spark_type(declared: str) -> str:
+    """Return the type that Spark has for one of a seed's columns, as ``column_types`` gives it. Raise ValueError.
+
+    >>> spark_type("timestamp"), spark_type("numeric(10, 2)")
+    ('timestamp_ntz', 'numeric(10, 2)')
+    """
+    word = " ".join(declared.lower().split())
+    if word in ("numeric", "decimal"):
+        raise ValueError(f"the type {declared} has any number of digits in PostgreSQL: give it some, as numeric(38, 9)")
+    return _TYPES.get(word, declared)
+
+
+def _cut(messages: list[str]) -> list[str]:
+    more = len(messages) - _MOST_DIFFERENCES
+    return [*messages[:_MOST_DIFFERENCES], *([f"and {more} more"] if more > 0 else [])]

@@ -1,7 +1,4 @@
-"""The difference of an environment as text for a terminal, with the sentences that Markdown shares.
-
-The difference of an environment as GitHub's Markdown, for a comment on a pull request.
-"""
+"""The difference of an environment as text for a terminal, and as GitHub's Markdown for a comment on a pull request."""
 
 from __future__ import annotations
 
@@ -200,7 +197,7 @@ def code(value: str) -> str:
 
 
 def _escaped(value: str) -> str:
-    return _SPECIAL.sub(lambda found: f"&#{ord(found[0])};", value)
+    return _SPECIAL.sub(lambda match: f"&#{ord(match[0])};", value)
 
 
 def _overview(tables: Sequence[TableDifference]) -> str:

@@ -1,7 +1,4 @@
-"""The JSON Schema of a joint in a YAML file, and of files of checks.
-
-Parts of JSON Schemas, draft 7, which the YAML language servers of editors read.
-"""
+"""The JSON Schema of a joint in a YAML file and of files of checks, draft 7, which the YAML servers of editors read."""
 
 from __future__ import annotations
 

@@ -9,9 +9,9 @@ from typing import Any
 
 import dagster as dg
 
-from rivet_dagster.definitions.executors.steps_in_threads import Rules, run_steps
 from rivet_dagster.definitions.project import RivetProject
 from rivet_dagster.definitions.resources.engines import ENGINE_TAG
+from rivet_dagster.definitions.resources.steps_in_threads import Rules, run_steps
 from rivet_dagster.engines.registry import concurrency_limit, engine_class
 
 _MAX_PROCESSES = "DAGSTER_MULTIPROCESS_EXECUTOR_MAX_CONCURRENT"

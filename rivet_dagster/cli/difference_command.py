@@ -11,9 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from rivet_dagster.cli.compiled import compile_for_command
-from rivet_dagster.cli.console import show_changes
-from rivet_dagster.cli.difference.text import difference_markdown, difference_text
-from rivet_dagster.cli.stdout import stdout_kept_for_the_report
+from rivet_dagster.cli.console import show_changes, stdout_kept_for_the_report
+from rivet_dagster.cli.difference_text import difference_markdown, difference_text
 from rivet_dagster.compiler.plan import CompiledAssembly
 from rivet_dagster.errors import RivetError, nearest
 from rivet_dagster.execution.difference.results import EnvironmentDifference, Samples, TableDifference

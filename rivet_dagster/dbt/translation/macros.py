@@ -1,7 +1,4 @@
-"""Which macro a name means, as dbt searches for it.
-
-Rendering of generic and singular tests, which become the SQL of checks: by our own templates, after translation.
-"""
+"""Which macro a name means, as dbt searches for it, and generic and singular tests rendered as the SQL of checks."""
 
 from __future__ import annotations
 
@@ -67,8 +64,8 @@ class MacroScope:
 
     def find(self, name: str, package: str) -> Macro | None:
         """Return the macro that a bare name means in a file of ``package``."""
-        for place in dict.fromkeys((package, self._root, DBT)):
-            macro = self.find_in(place, name)
+        for candidate in dict.fromkeys((package, self._root, DBT)):
+            macro = self.find_in(candidate, name)
             if macro is not None:
                 return macro
         return None
@@ -89,9 +86,9 @@ class MacroScope:
             order: tuple[str, ...] = (package, self._root, DBT)
         else:
             order = self._dispatch.get(namespace) or (self._root, namespace)
-        for place in dict.fromkeys(order):
+        for candidate in dict.fromkeys(order):
             for prefix in _PREFIXES:
-                macro = self._macros.get((place, f"{prefix}{name}"))
+                macro = self._macros.get((candidate, f"{prefix}{name}"))
                 if macro is not None:
                     return macro
         return self._macros.get((DBT, name)) if namespace in (None, DBT) else None
@@ -99,17 +96,19 @@ class MacroScope:
     def test(self, name: str, package: str) -> Macro | None:
         """Return the generic test that a name means in a properties file of ``package``; it may hold its namespace."""
         namespace, _, bare = name.rpartition(".")
-        places = (namespace,) if namespace else (package, self._root, DBT)
-        for place in dict.fromkeys(places):
-            macro = self._tests.get((place, bare)) or self._macros.get((place, f"test_{bare}"))
+        candidates = (namespace,) if namespace else (package, self._root, DBT)
+        for candidate in dict.fromkeys(candidates):
+            macro = self._tests.get((candidate, bare)) or self._macros.get((candidate, f"test_{bare}"))
             if macro is not None:
                 return macro
         return None
 
     def known(self, package: str) -> list[str]:
         """Return the names that a file of ``package`` can call."""
-        own = {name for place, name in self._macros if place in (package, self._root, DBT)}
-        return sorted(own | {f"{place}.{name}" for place, name in self._macros if place not in (self._root, DBT)})
+        names = {name for candidate, name in self._macros if candidate in (package, self._root, DBT)}
+        return sorted(
+            names | {f"{candidate}.{name}" for candidate, name in self._macros if candidate not in (self._root, DBT)}
+        )
 
 
 @lru_cache(maxsize=1)

@@ -1,8 +1,7 @@
-"""Metadata of materializations, all of which is known without a further query or read.
+"""Metadata of a joint and of its materializations, all of which is known without a further query or read.
 
-Column lineage in metadata: Dagster's record of the direct upstream, and a table that also shows the sources.
-
-Table metadata of a joint: its name, and its columns with the constraints that blocking checks enforce.
+It is the table's name and columns with the constraints that blocking checks enforce, the lineage of columns, and what
+a run has made of the table.
 """
 
 from __future__ import annotations

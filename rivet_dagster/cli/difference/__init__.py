@@ -1,1 +1,0 @@
-"""``rivet-dagster diff``: the difference of an environment from its base, as text, JSON or Markdown."""

@@ -1,1 +1,0 @@
-"""Output on stderr during a run: its waves, groups, checks and progress."""

@@ -1,1 +1,0 @@
-"""Macros of a dbt project: which one a name means, and what it renders."""

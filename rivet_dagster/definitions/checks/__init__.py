@@ -1,1 +1,0 @@
-"""Asset checks: their results, and the steps that check gated sources."""
