@@ -13,7 +13,7 @@ from rivet_dagster.catalogs.capabilities.staging import StagesForRuns
 from rivet_dagster.catalogs.capabilities.targets import NO_OPTIONS, HasErrorTables, HasVersions, HasWatermarks
 from rivet_dagster.catalogs.capabilities.upkeep import Sweeps
 from rivet_dagster.catalogs.environments.catalog import HasEnvironments
-from rivet_dagster.catalogs.filesystem.catalog_location import CatalogLocation, MountGuard, is_remote
+from rivet_dagster.catalogs.filesystem.catalog_location import CatalogLocation, MountGuard
 from rivet_dagster.catalogs.filesystem.declared import OWN_CATALOG, PUBLISH_WITH_ICEBERG
 from rivet_dagster.catalogs.filesystem.files.file_status import exists, is_folder, names_in, translate_read_errors
 from rivet_dagster.catalogs.filesystem.files.local_writing import translate_write_errors
@@ -43,6 +43,7 @@ from rivet_dagster.model.relations import Files
 from rivet_dagster.model.schema import Schema
 from rivet_dagster.model.session_needs import SessionNeeds
 from rivet_dagster.model.storage import Published, Version
+from rivet_dagster.paths import is_remote
 from rivet_dagster.secrets.redaction import redacted
 
 if TYPE_CHECKING:

@@ -13,8 +13,8 @@ from pathlib import PurePath, PurePosixPath
 from typing import Any
 from urllib.parse import urlsplit
 
-from rivet_dagster.catalogs.filesystem.catalog_location import is_remote, scheme
 from rivet_dagster.errors import nearest
+from rivet_dagster.paths import is_remote, scheme
 from rivet_dagster.secrets.redaction import redacted
 
 OPTIONS: Mapping[str, tuple[str, ...]] = {
