@@ -42,13 +42,13 @@ from rivet_dagster.catalogs.environments.state import (
     merged_environment,
 )
 from rivet_dagster.catalogs.environments.tables_over_base import EnvironmentTables
-from rivet_dagster.catalogs.heartbeat import DEAD_AFTER
-from rivet_dagster.catalogs.inputs_json import inputs_from_json, landed_as_json, positions_as_json
 from rivet_dagster.catalogs.parquet_rows import no_errors
 from rivet_dagster.catalogs.rewriting.error_retention import loaded_errors, retained_errors
 from rivet_dagster.catalogs.rewriting.intervals import Affected
 from rivet_dagster.catalogs.rewriting.rewrite import Rewritten, rewritten
 from rivet_dagster.catalogs.rewriting.version import Remaining, RewritableVersion
+from rivet_dagster.catalogs.versions.heartbeat import DEAD_AFTER
+from rivet_dagster.catalogs.versions.inputs_json import inputs_from_json, landed_as_json, positions_as_json
 from rivet_dagster.engines.contract import EngineSession, Frame
 from rivet_dagster.entry_points import refuse_wrong_options
 from rivet_dagster.errors import RivetError

@@ -32,7 +32,8 @@ from rivet_dagster.catalogs.filesystem.versions.error_tables import errors_folde
 from rivet_dagster.catalogs.filesystem.versions.layout import HOMES, TableLayout, is_table_name
 from rivet_dagster.catalogs.filesystem.versions.linked_versions import list_others
 from rivet_dagster.catalogs.filesystem.versions.sweep import list_building, sweep
-from rivet_dagster.catalogs.manifest import Manifest
+from rivet_dagster.catalogs.versions.manifest import Manifest
+from rivet_dagster.catalogs.versions.sweeping import telling_failures
 from rivet_dagster.engines.contract import EngineSession
 from rivet_dagster.entry_points import refuse_wrong_options
 from rivet_dagster.errors import RivetError
@@ -213,15 +214,13 @@ class FilesystemCatalog(
     def sweep(self, failed: Callable[[RivetError], None] | None = None) -> tuple[str, ...]:
         """Remove the versions of dead runs in all tables and return them, each as ``table/version``."""
         swept: list[str] = []
-        errors: list[RivetError] = []
-        for table in self._layouts():
-            try:
-                with translate_write_errors(table.home):
-                    swept += [f"{table.name}/{version}" for version in sweep(table)]
-            except RivetError as error:
-                (failed or errors.append)(error)
-        if errors:
-            raise RivetError.of(diagnostic for error in errors for diagnostic in error.diagnostics)
+        with telling_failures(failed) as tell:
+            for table in self._layouts():
+                try:
+                    with translate_write_errors(table.home):
+                        swept += [f"{table.name}/{version}" for version in sweep(table)]
+                except RivetError as error:
+                    tell(error)
         return tuple(swept)
 
     def building(self) -> tuple[str, ...]:

@@ -38,8 +38,8 @@ from rivet_dagster.catalogs.filesystem.versions.layout import TableLayout, is_ta
 from rivet_dagster.catalogs.filesystem.versions.manifest_file import read_manifest
 from rivet_dagster.catalogs.filesystem.versions.sweep import list_building
 from rivet_dagster.catalogs.filesystem.versions.watermark import read_override
-from rivet_dagster.catalogs.heartbeat import send_heartbeats
-from rivet_dagster.catalogs.manifest import Manifest
+from rivet_dagster.catalogs.versions.heartbeat import send_heartbeats
+from rivet_dagster.catalogs.versions.manifest import Manifest
 from rivet_dagster.errors import NotWritable, RivetError
 from rivet_dagster.model.storage import Provenance, Published
 

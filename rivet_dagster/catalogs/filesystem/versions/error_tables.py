@@ -23,6 +23,7 @@ from rivet_dagster.catalogs.filesystem.files.file_status import (
     translate_read_errors,
 )
 from rivet_dagster.catalogs.filesystem.versions.layout import TableLayout, entries_of
+from rivet_dagster.catalogs.versions.refusals import refuse_second_errors
 from rivet_dagster.errors import RivetError
 
 _ERRORS = "errors"
@@ -45,9 +46,7 @@ def make_errors_folder(table: TableLayout, version: str, name: str) -> Path:
     Raises RVT-404 if the version cannot have an error table of that name, OSError.
     """
     check_place(table, name)
-    other = error_table(table, version)
-    if other not in (None, name):
-        raise RivetError("RVT-404", f"the version {version} of '{table.name}' has the error table '{other}' already")
+    refuse_second_errors(f"the version {version} of '{table.name}'", error_table(table, version), name)
     folder = _folder(table, version, name)
     folder.mkdir(parents=True, exist_ok=True)
     return folder

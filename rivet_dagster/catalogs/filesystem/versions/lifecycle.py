@@ -30,7 +30,8 @@ from rivet_dagster.catalogs.filesystem.versions.layout import (
 )
 from rivet_dagster.catalogs.filesystem.versions.linked_versions import find_unlinked
 from rivet_dagster.catalogs.filesystem.versions.manifest_file import read_manifest
-from rivet_dagster.catalogs.manifest import Manifest
+from rivet_dagster.catalogs.versions.facts import is_by
+from rivet_dagster.catalogs.versions.manifest import Manifest
 from rivet_dagster.errors import NotWritable, RivetError
 from rivet_dagster.file_replacement import sync
 from rivet_dagster.project.rivet_folder import make_rivet_folder
@@ -225,7 +226,7 @@ def published_by(table: TableLayout, identity: str) -> Manifest | None:
     unrecorded = versions_with(names_in(table.home), MANIFEST).difference(recorded.versions)
     if any(written in content for content in _contents(table, unrecorded)):
         for _, manifest in _chain(table):
-            if manifest is not None and identity in manifest.publishers:
+            if manifest is not None and is_by(manifest, identity):
                 return replace(manifest, identity=identity)
     found = recorded.find(identity)
     if found is None:

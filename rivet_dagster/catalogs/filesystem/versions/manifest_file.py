@@ -9,7 +9,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from rivet_dagster.catalogs.filesystem.files.file_status import damage
-from rivet_dagster.catalogs.manifest import LANDED, Manifest, manifest_from
+from rivet_dagster.catalogs.versions.manifest import LANDED, Manifest, manifest_from
 from rivet_dagster.errors import RivetError
 
 _REMEDY = (

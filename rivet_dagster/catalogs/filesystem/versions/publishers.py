@@ -18,7 +18,8 @@ from datetime import UTC, datetime
 from rivet_dagster.catalogs.capabilities.upkeep import REMEMBERED
 from rivet_dagster.catalogs.filesystem.files.file_status import names_in
 from rivet_dagster.catalogs.filesystem.versions.layout import EXPIRED, MANIFEST, TableLayout, versions_with
-from rivet_dagster.catalogs.manifest import Manifest, manifest_from, summary
+from rivet_dagster.catalogs.versions.facts import is_by
+from rivet_dagster.catalogs.versions.manifest import Manifest, manifest_from, summary
 from rivet_dagster.file_replacement import replace_file
 
 _VERSION = re.compile(rb'"version": "([^"\n]+)".*"\}\n')
@@ -41,7 +42,7 @@ class Recorded:
         written = json.dumps(identity).encode()
         for line in self.content.splitlines() if written in self.content else ():
             manifest = _read(line) if written in line else None
-            if manifest is not None and identity in manifest.publishers:
+            if manifest is not None and is_by(manifest, identity):
                 return replace(manifest, identity=identity)
         return None
 

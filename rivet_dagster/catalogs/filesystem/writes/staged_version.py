@@ -24,9 +24,9 @@ from rivet_dagster.catalogs.filesystem.files.local_writing import translate_writ
 from rivet_dagster.catalogs.filesystem.versions import lifecycle
 from rivet_dagster.catalogs.filesystem.versions.heartbeat import FileHeartbeat
 from rivet_dagster.catalogs.filesystem.versions.layout import TableLayout
-from rivet_dagster.catalogs.heartbeat import send_heartbeats
 from rivet_dagster.catalogs.rewriting.intervals import Affected
 from rivet_dagster.catalogs.rewriting.version import Remaining, RewritableVersion
+from rivet_dagster.catalogs.versions.heartbeat import send_heartbeats
 from rivet_dagster.engines.contract import EngineSession, Frame, Progress
 from rivet_dagster.errors import RivetError
 from rivet_dagster.model.relations import Files

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from rivet_dagster.catalogs.inputs_json import inputs_from_json, landed_as_json, positions_as_json
+from rivet_dagster.catalogs.versions.inputs_json import inputs_from_json, landed_as_json, positions_as_json
 from rivet_dagster.model.inputs import Inputs
 from rivet_dagster.model.storage import Record
 
@@ -114,6 +114,15 @@ def publication_of(properties: Mapping[str, str | None]) -> Publication | None:
         code_versions=json.loads(known.get(CODE_VERSIONS, "{}")),
         text_bounds=tuple((first, last) for first, last in json.loads(known.get(TEXT_BOUNDS, "[]"))),
     )
+
+
+def names_publisher(properties: Mapping[str, str | None], identity: str) -> bool:
+    """Return whether a retry of the run ``identity`` must find the snapshot with these properties, as ``is_by`` does.
+
+    >>> names_publisher(Publication("1f/orders", "", 3, 1, Record(2)).properties(), "1f/orders")
+    True
+    """
+    return identity != "" and identity in (properties.get(IDENTITY), properties.get(MADE_BY))
 
 
 def foreign_publication(properties: Mapping[str, str | None], rows: int, rows_before: int) -> Publication:

@@ -39,6 +39,7 @@ from rivet_dagster.catalogs.iceberg.writes.staged_table import (
     mark_publishing,
     unmark_publishing,
 )
+from rivet_dagster.catalogs.versions.refusals import overtaken
 from rivet_dagster.errors import RivetError
 
 if TYPE_CHECKING:
@@ -231,14 +232,11 @@ class Release:
         if found.snapshot_by_id(self.snapshot_id) is not None:
             return True
         if found.metadata.current_snapshot_id != self.upon:
-            raise self._overtaken()
+            raise overtaken(str(self.table.name))
         if self.begun is not None and Definition.of(found.metadata) != self.begun:
             message = f"the columns or partitions of '{self.table.name}' have been changed by somebody else since"
             raise RivetError("RVT-405", message)
         return False
-
-    def _overtaken(self) -> RivetError:
-        return RivetError("RVT-405", f"'{self.table.name}' has been published by another run since")
 
     def _told(self, found: Table, key: str | None = None, laid_out: bool = False) -> tuple[TableUpdate, ...]:
         """Return the updates of the table's properties and layout that go with the publication."""

@@ -157,7 +157,7 @@ class NessieTransaction(IcebergTransaction):
         _ended(heartbeat)
 
     def _abort(self) -> None:
-        self._scratch.close()
+        self._rows.close()
         if self._outcome.is_unknown:  # the server may carry out the commit yet: a sweep removes the branch, and no file
             return
         with translate_errors(self.beginning.table.name.catalog, f"the table {self.beginning.declared}", "RVT-404"):

@@ -29,7 +29,7 @@ from rivet_dagster.catalogs.jdbc.published.stored_version import (
 )
 from rivet_dagster.catalogs.jdbc.published.writing import Place
 from rivet_dagster.catalogs.jdbc.table_name import table_name
-from rivet_dagster.catalogs.manifest import Manifest
+from rivet_dagster.catalogs.versions.manifest import Manifest
 from rivet_dagster.errors import RivetError
 from rivet_dagster.model.check_plan import CompiledCheck
 from rivet_dagster.model.relations import JdbcTable

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from rivet_dagster.catalogs.manifest import Manifest, manifest_from
+from rivet_dagster.catalogs.versions.manifest import Manifest, manifest_from
 from rivet_dagster.sql.database_trees import Name
 
 BUILDING, STAGED, WITHHELD, PUBLISHED = "building", "staged", "withheld", "published"

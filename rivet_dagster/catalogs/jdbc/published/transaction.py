@@ -18,7 +18,7 @@ from rivet_dagster.catalogs.jdbc.published.records import swept_away
 from rivet_dagster.catalogs.jdbc.published.staging import StagedTable, Staging
 from rivet_dagster.catalogs.jdbc.published.stored_version import STAGED, WITHHELD, StoredVersion
 from rivet_dagster.catalogs.jdbc.published.writing import DatabaseWrite, StagedWrite, WholeRows
-from rivet_dagster.catalogs.manifest import Manifest
+from rivet_dagster.catalogs.versions.manifest import Manifest
 from rivet_dagster.engines.contract import EngineSession, Frame
 from rivet_dagster.errors import RivetError
 from rivet_dagster.model.check_plan import CompiledCheck

@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING
 from rivet_dagster.catalogs.capabilities.targets import HasTargets
 from rivet_dagster.catalogs.environments.catalog import StoredEnvironment
 from rivet_dagster.catalogs.environments.state import DROPPED, MERGED, BuiltTable, merged_environment, moved_base
-from rivet_dagster.catalogs.heartbeat import send_heartbeats
 from rivet_dagster.catalogs.iceberg.commits.committing import OutcomeUnknownError
 from rivet_dagster.catalogs.iceberg.environments.iceberg_environments import IcebergEnvironments
 from rivet_dagster.catalogs.iceberg.environments.table_branches.record import (
@@ -31,6 +30,7 @@ from rivet_dagster.catalogs.iceberg.environments.table_branches.tables import Br
 from rivet_dagster.catalogs.iceberg.heartbeat import ObjectHeartbeat, heartbeats_of
 from rivet_dagster.catalogs.iceberg.names import environment_of, identity_there, is_of_environment, key_of
 from rivet_dagster.catalogs.iceberg.opened import has_table_of_environment
+from rivet_dagster.catalogs.versions.heartbeat import send_heartbeats
 from rivet_dagster.errors import RivetError
 from rivet_dagster.model.storage import Published
 
