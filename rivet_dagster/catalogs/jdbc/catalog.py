@@ -30,6 +30,7 @@ from rivet_dagster.catalogs.jdbc.published.records import Records
 from rivet_dagster.catalogs.jdbc.published.stored_version import STAGED, WITHHELD
 from rivet_dagster.catalogs.jdbc.published.transaction import DatabaseTransaction, publish_together
 from rivet_dagster.catalogs.jdbc.table_name import table_name
+from rivet_dagster.catalogs.versions.refusals import no_staged_version, unknown_version
 from rivet_dagster.engines.contract import EngineSession
 from rivet_dagster.entry_points import is_unexpanded, refuse_wrong_options
 from rivet_dagster.errors import RivetError
@@ -269,7 +270,7 @@ class JdbcCatalog(
         """Reopen a withheld version."""
         taken = self._published.take_up(table, version, WITHHELD)
         if taken is None:
-            raise RivetError("RVT-408", f"'{table}' has no withheld version '{version}'")
+            raise unknown_version(table, version, WITHHELD)
         return DatabaseTransaction(self._published, table, taken)
 
     def restage(self, table: str, version: str) -> DatabaseTransaction:
@@ -293,7 +294,7 @@ class JdbcCatalog(
         """Reopen a staged version."""
         taken = self._published.take_up(table, version, STAGED)
         if taken is None:
-            raise RivetError("RVT-418", f"'{table}' has no staged version '{version}'")
+            raise no_staged_version(table, version)
         return DatabaseTransaction(self._published, table, taken)
 
     def withhold_staged(self, table: str, version: str) -> None:

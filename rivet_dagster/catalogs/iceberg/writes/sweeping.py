@@ -228,7 +228,8 @@ class AllTables:
     def staged(self) -> tuple[str, ...]:
         """Return the branches and staging tables of runs, each as ``table/branch``. Raises RVT-403."""
         with translate_errors(self.name):
-            unpublished: Iterator[Leftover | RunBranch] = chain(all_staged(self._opened()), branches_of_runs(self.catalog))
+            staged, branches = all_staged(self._opened()), branches_of_runs(self.catalog)
+            unpublished: Iterator[Leftover | RunBranch] = chain(staged, branches)
             return tuple(dict.fromkeys(version.name for version in unpublished if not version.is_withheld))
 
     def sweep(self, failed: Callable[[RivetError], None] | None = None) -> tuple[str, ...]:
