@@ -11,7 +11,7 @@ from support.folders import sink
 from support.standin import TABLE, StandIn, run
 from support.tables import refused, tree
 
-from rivet_dagster.catalogs.filesystem.versions.manifest_file import write_manifest
+from rivet_dagster.catalogs.filesystem.versions.records import write_manifest
 from rivet_dagster.catalogs.filesystem.writes import transaction
 from rivet_dagster.catalogs.versions.manifest import Manifest
 from rivet_dagster.engines.pyspark import PySparkEngine

@@ -28,9 +28,8 @@ from rivet_dagster.catalogs.filesystem.stores.store_tree import StoreTree
 from rivet_dagster.catalogs.filesystem.traits import FilesystemTraits
 from rivet_dagster.catalogs.filesystem.version_folders import VersionFolders
 from rivet_dagster.catalogs.filesystem.versions import lifecycle
-from rivet_dagster.catalogs.filesystem.versions.error_tables import errors_folder
 from rivet_dagster.catalogs.filesystem.versions.layout import HOMES, TableLayout, is_table_name
-from rivet_dagster.catalogs.filesystem.versions.linked_versions import list_others
+from rivet_dagster.catalogs.filesystem.versions.links import errors_folder, list_others
 from rivet_dagster.catalogs.filesystem.versions.sweep import list_building, sweep
 from rivet_dagster.catalogs.versions.manifest import Manifest
 from rivet_dagster.catalogs.versions.sweeping import telling_failures

@@ -24,7 +24,7 @@ from rivet_dagster.catalogs.environments.catalog import HasEnvironments
 from rivet_dagster.catalogs.jdbc.options import CONNECTIONS, OPTIONS, REPLACE_BY, SWAP, SourceOptions, wrong_options
 from rivet_dagster.catalogs.jdbc.products import product_of
 from rivet_dagster.catalogs.jdbc.published.environment_state import schema_of_environment
-from rivet_dagster.catalogs.jdbc.published.environments import DatabaseEnvironments, TablesAtSnapshots
+from rivet_dagster.catalogs.jdbc.published.environments import DatabaseEnvironments
 from rivet_dagster.catalogs.jdbc.published.published_tables import PublishedTables
 from rivet_dagster.catalogs.jdbc.published.records import Records
 from rivet_dagster.catalogs.jdbc.published.stored_version import STAGED, WITHHELD
@@ -159,13 +159,7 @@ class JdbcCatalog(
         """The environments, each of which is a schema; None in an environment."""
         if self._published.base is not None:
             return None
-        return DatabaseEnvironments(self._published, self._in_environment)
-
-    def in_environment(self, name: str) -> HasTargets:
-        """Return the tables of the environment, over those of the base, which are read at one snapshot."""
-        assert self._published.base is None
-        storage = DatabaseEnvironments(self._published, self._in_environment)
-        return TablesAtSnapshots(self, storage.stored(name).tables, self._snapshot_of)
+        return DatabaseEnvironments(self._published, self._in_environment, self._snapshot_of)
 
     def _in_environment(self, name: str) -> tuple[HasTargets, PublishedTables]:
         catalog = JdbcCatalog(*self._declared, name)

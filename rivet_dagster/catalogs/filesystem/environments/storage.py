@@ -25,17 +25,22 @@ from rivet_dagster.catalogs.environments.state import MERGING, OPEN, PUBLISHED, 
 from rivet_dagster.catalogs.environments.tables_over_base import EnvironmentTables
 from rivet_dagster.catalogs.filesystem.catalog_location import MountGuard
 from rivet_dagster.catalogs.filesystem.environments import folder as folders
-from rivet_dagster.catalogs.filesystem.environments.folder import EnvironmentFolder, FolderState
-from rivet_dagster.catalogs.filesystem.environments.seeding import forget, keep_permissions, seed
+from rivet_dagster.catalogs.filesystem.environments.folder import (
+    EnvironmentFolder,
+    FolderState,
+    forget,
+    keep_permissions,
+    seed,
+)
 from rivet_dagster.catalogs.filesystem.files.data_files import stamp_of
 from rivet_dagster.catalogs.filesystem.files.file_status import translate_read_errors
 from rivet_dagster.catalogs.filesystem.files.footers import parquet_files
 from rivet_dagster.catalogs.filesystem.files.local_writing import translate_write_errors
 from rivet_dagster.catalogs.filesystem.version_folders import VersionFolders
-from rivet_dagster.catalogs.filesystem.versions import error_tables, lifecycle
+from rivet_dagster.catalogs.filesystem.versions import lifecycle, links
 from rivet_dagster.catalogs.filesystem.versions.heartbeat import FileHeartbeat
 from rivet_dagster.catalogs.filesystem.versions.layout import TableLayout, is_table_name
-from rivet_dagster.catalogs.filesystem.versions.manifest_file import read_manifest
+from rivet_dagster.catalogs.filesystem.versions.records import read_manifest
 from rivet_dagster.catalogs.filesystem.versions.sweep import list_building
 from rivet_dagster.catalogs.filesystem.versions.watermark import read_override
 from rivet_dagster.catalogs.versions.heartbeat import send_heartbeats
@@ -63,7 +68,7 @@ class FolderTables(EnvironmentTables):
             return False  # a path or a glob of a source
         with translate_read_errors(self.folder.path):
             for folder in (self.folder.path, self.folder.catalog):
-                table = error_tables.table_of(folder, table) or table
+                table = links.table_of(folder, table) or table
             try:
                 return self.folder.is_built(table)
             except NotWritable:

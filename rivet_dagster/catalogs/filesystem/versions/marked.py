@@ -14,11 +14,11 @@ from functools import cached_property
 from rivet_dagster.catalogs.filesystem.files.data_files import Footers
 from rivet_dagster.catalogs.filesystem.files.file_status import damage, exists, is_folder
 from rivet_dagster.catalogs.filesystem.files.footers import parquet_files, read_statistics
-from rivet_dagster.catalogs.filesystem.versions import error_tables, lifecycle, publishers
+from rivet_dagster.catalogs.filesystem.versions import lifecycle, links
 from rivet_dagster.catalogs.filesystem.versions.heartbeat import FileHeartbeat
 from rivet_dagster.catalogs.filesystem.versions.layout import TableLayout
-from rivet_dagster.catalogs.filesystem.versions.linked_versions import find_unlinked
-from rivet_dagster.catalogs.filesystem.versions.manifest_file import read_manifest
+from rivet_dagster.catalogs.filesystem.versions.links import find_unlinked
+from rivet_dagster.catalogs.filesystem.versions.records import forget_publishers, read_manifest, read_publishers
 from rivet_dagster.catalogs.versions.facts import describe_version
 from rivet_dagster.catalogs.versions.heartbeat import send_heartbeats
 from rivet_dagster.catalogs.versions.inputs_json import inputs_from_json, landed_as_json, positions_as_json
@@ -244,8 +244,8 @@ def evict(table: TableLayout, version: str) -> None:
         if table.published() == version:
             published = lifecycle.history(table)
             table.unpublish()
-            error_tables.remove_links(table)
-            publishers.forget(table)
+            links.remove_links(table)
+            forget_publishers(table)
             for name in reversed(find_unlinked(table, published)):
                 lifecycle.remove(table, name)
 
@@ -254,7 +254,7 @@ def _is_older(table: TableLayout, version: str) -> bool:
     """Return whether a version is published, and another one has replaced it; no other is looked at."""
     if version not in table.versions() or version == table.published() or not is_folder(table.data(version)):
         return False
-    return version in publishers.read(table).versions or bool(lifecycle.find_published(table, [version]))
+    return version in read_publishers(table).versions or bool(lifecycle.find_published(table, [version]))
 
 
 def _marked(table: TableLayout) -> list[MarkedFolder]:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from rivet_dagster.catalogs.filesystem.files.file_status import is_folder, names_in, status
-from rivet_dagster.catalogs.filesystem.versions import error_tables, lifecycle
+from rivet_dagster.catalogs.filesystem.versions import lifecycle, links
 from rivet_dagster.catalogs.filesystem.versions.heartbeat import FileHeartbeat, now
 from rivet_dagster.catalogs.filesystem.versions.layout import (
     ALIVE,
@@ -18,9 +18,9 @@ from rivet_dagster.catalogs.filesystem.versions.layout import (
     versions_in,
     versions_with,
 )
-from rivet_dagster.catalogs.filesystem.versions.linked_versions import find_unlinked
-from rivet_dagster.catalogs.filesystem.versions.manifest_file import read_manifest
+from rivet_dagster.catalogs.filesystem.versions.links import find_unlinked
 from rivet_dagster.catalogs.filesystem.versions.marked import is_staged
+from rivet_dagster.catalogs.filesystem.versions.records import read_manifest
 from rivet_dagster.catalogs.versions.heartbeat import DEAD_AFTER
 from rivet_dagster.catalogs.versions.sweeping import end_dead, find_dead
 
@@ -82,7 +82,7 @@ def _sweep(table: TableLayout, names: Sequence[str]) -> list[str]:
         table.withheld(version).unlink(missing_ok=True)
     # The process that reopened one of these may have died.
     end_dead(FileHeartbeat(table, version) for version in (withheld - published) & beating)
-    error_tables.remove_stale_links(table, _unsettled(table, names) | _replaced(table))
+    links.remove_stale_links(table, _unsettled(table, names) | _replaced(table))
     return leftovers
 
 

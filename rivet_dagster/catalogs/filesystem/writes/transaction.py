@@ -18,11 +18,11 @@ from rivet_dagster.catalogs.filesystem.files.local_writing import translate_writ
 from rivet_dagster.catalogs.filesystem.sources.file_tree import LocalTree
 from rivet_dagster.catalogs.filesystem.sources.source_schema import with_schema
 from rivet_dagster.catalogs.filesystem.sources.table_files import TableFiles
-from rivet_dagster.catalogs.filesystem.versions import error_tables, lifecycle, marked, publishers
-from rivet_dagster.catalogs.filesystem.versions.error_tables import errors_folder, make_errors_folder
+from rivet_dagster.catalogs.filesystem.versions import lifecycle, links, marked
 from rivet_dagster.catalogs.filesystem.versions.heartbeat import FileHeartbeat
-from rivet_dagster.catalogs.filesystem.versions.manifest_file import write_manifest
+from rivet_dagster.catalogs.filesystem.versions.links import errors_folder, make_errors_folder
 from rivet_dagster.catalogs.filesystem.versions.marked import Mark, StagedFor
+from rivet_dagster.catalogs.filesystem.versions.records import forget_publishers, write_manifest
 from rivet_dagster.catalogs.filesystem.writes.staged_version import StagedVersion, refuse_repeated_write, required_files
 from rivet_dagster.catalogs.parquet_rows import no_errors
 from rivet_dagster.catalogs.rewriting.rewrite import WrittenRows, rewritten
@@ -173,21 +173,21 @@ def publish(
         heartbeat.beat(since)
         if version != staged.upon:
             raise moved_table(staged, version)
-        error_tables.move_rows(table, name)
+        links.move_rows(table, name)
         manifest = Manifest.now(name, current, identity, statistics, origin)
         write_manifest(manifest, table.manifest(name))
         sync(table.home)
         if version is None:
-            publishers.forget(table)
+            forget_publishers(table)
             for folder in (table.home, table.home.parent, table.folder):
                 lifecycle.sync_entry(folder)
-        if error_tables.make_link(table, name):
+        if links.make_link(table, name):
             sync(table.folder)
         lifecycle.switch(table, name)
         # The version is published: the next run reports what is wrong with others.
         with suppress(OSError, RivetError):
             if version is not None:
-                error_tables.remove_replaced_link(table, name, version)
+                links.remove_replaced_link(table, name, version)
             heartbeat.end()  # last: that of a published version has the next sweep look for links that were left
         if exists(table.withheld(name)):
             table.withheld(name).unlink()
