@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from rivet_dagster.catalogs.versions.inputs_json import inputs_from_json, landed_as_json, positions_as_json
@@ -57,6 +57,11 @@ class Publication:
     code_versions: Mapping[str, str] = field(default_factory=dict)
     text_bounds: TextBounds = ()
     unknown_before: str | None = None
+
+    def again(self, identity: str, rows_before: int) -> Publication:
+        """Return the facts of the same version, published once more, by ``identity``; who made it stays known."""
+        made_by = self.made_by or self.identity
+        return replace(self, identity=identity, made_by=made_by, rows_before=rows_before, unknown_before=None)
 
     def properties(self) -> dict[str, str]:
         """Return the properties of the snapshot.

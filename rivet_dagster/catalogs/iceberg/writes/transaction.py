@@ -155,15 +155,13 @@ class IcebergTransaction(StagedTransaction, VersionTransaction, ErrorTransaction
 
     def _publication(self, identity: str, made: Provenance | None) -> Publication:
         if self.origin is not None:
-            known = self.origin.publication
-            made_by = known.made_by or known.identity
+            known = self.origin.publication.again(identity, self.beginning.rows_before)
             made = told_anew(Provenance(known.inputs, known.code_versions), made)
-            before, bounds = self.beginning.rows_before, known.text_bounds
-            if self.origin.snapshot is not None and self.beginning.place.existing is not None:
-                bounds = recorded_bounds(self.beginning.place.existing, self.origin.snapshot)
-            return Publication(
-                identity, made_by, known.rows, before, known.record, made.inputs, made.code_versions, bounds
-            )
+            known = replace(known, inputs=made.inputs, code_versions=made.code_versions)
+            if self.origin.snapshot is None or self.beginning.place.existing is None:
+                return known
+            bounds = recorded_bounds(self.beginning.place.existing, self.origin.snapshot)
+            return replace(known, text_bounds=bounds)
         rows, before = self.whole.statistics.rows, self.beginning.rows_before
         record = record_of(self._rows.record, self.whole.statistics, before)
         made = made or Provenance()

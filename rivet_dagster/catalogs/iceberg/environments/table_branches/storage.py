@@ -37,7 +37,7 @@ from rivet_dagster.model.storage import Published
 if TYPE_CHECKING:
     from pyiceberg.table import Table
 
-    from rivet_dagster.catalogs.iceberg.metadata.summary import Publication, TextBounds
+    from rivet_dagster.catalogs.iceberg.metadata.summary import TextBounds
     from rivet_dagster.catalogs.iceberg.writes.errors import Beginning
 
 
@@ -217,7 +217,8 @@ class _TableMerge:
         head = found.current_snapshot()
         assert head is not None, "it was just found to be built"
         known = replace(publication_for(found, head), text_bounds=self._text_bounds(found, head.snapshot_id))
-        properties = self._publication(known).properties()
+        identity = self.merge.identity_of(self.table.table, self.table.current)
+        properties = known.again(identity, self.begin.rows_before).properties()
         last = last_publication(found, head)
         errors = last.facts.get(ERRORS) if last is not None else None
         if last is not None and errors:
@@ -225,14 +226,6 @@ class _TableMerge:
             self._publish_errors(errors, last.version, new)
         self._release(found, int(head.snapshot_id), new, properties, self._marks(found, new))
         return self.begin.described(new)
-
-    def _publication(self, known: Publication) -> Publication:
-        from rivet_dagster.catalogs.iceberg.metadata.summary import Publication
-
-        identity = self.merge.identity_of(self.table.table, self.table.current)
-        made_by = known.made_by or known.identity
-        rows = (known.rows, self.begin.rows_before)
-        return Publication(identity, made_by, *rows, known.record, known.inputs, known.code_versions, known.text_bounds)
 
     def _text_bounds(self, found: Table, head: int) -> TextBounds:
         """Return what the published snapshot records of its files, which those of a table of its own are added to."""
