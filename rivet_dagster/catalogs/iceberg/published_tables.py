@@ -1,7 +1,4 @@
-"""The tables of the catalog ``iceberg`` as they are published: all that is only read, by which snapshot.
-
-Watermarks: the maximum of a column of a snapshot, and the override that a person set in its place.
-"""
+"""The published tables of the catalog ``iceberg``: all that is only read of them, by which snapshot, and watermarks."""
 
 from __future__ import annotations
 

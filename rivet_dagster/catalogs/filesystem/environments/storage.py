@@ -1,13 +1,10 @@
 """The environments of a catalog ``filesystem``: each is a folder of tables.
 
-The state of an environment is the journal of its merge: it is ``merging`` before the first table is published,
-``published`` after the last one, and ``merged`` when its data have been removed. What an interrupted merge had
-published is found by the identity under which it was, in the base itself.
-
-The tables in the folder of an environment.
-
-What is written is written there. Before its first write a table is seeded with the base's version, so that modes that
-add or merge rows build upon those of the base.
+What is written in an environment is written there. Before its first write a table is seeded with the base's version, so
+that modes that add or merge rows build upon those of the base. The state of an environment is the journal of its merge:
+it is ``merging`` before the first table is published, ``published`` after the last one, and ``merged`` when its data
+have been removed. What an interrupted merge had published is found by the identity under which it was, in the base
+itself.
 """
 
 from __future__ import annotations

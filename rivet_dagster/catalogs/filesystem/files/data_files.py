@@ -1,7 +1,4 @@
-"""Statistics of a version's data files; footers are read for new files only.
-
-Copy on write: the files of the base that a write cannot change are shared by the new version, not written again.
-"""
+"""The data files of a version: their statistics, and the sharing of those that a write cannot change."""
 
 from __future__ import annotations
 

@@ -1,9 +1,8 @@
 """Whether files and folders exist: anything but the answer "does not exist" of the file system is an error.
 
 ``Path.exists``, ``os.path.exists`` and ``glob.glob`` also answer "no" after some other failures, depending on Python's
-version; but a table that cannot be looked up for a moment must not be mistaken for one that was never published.
-
-The error for damaged JSON files of the catalog.
+version; but a table that cannot be looked up for a moment must not be mistaken for one that was never published. Nor is
+a JSON file of the catalog that is damaged one that is missing.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""The file system that the files of sources are on, this machine's or an object store, as far as they need it.
-
-The files of this machine, as sources are read from them.
-"""
+"""The file system that the files of sources are on, as far as they need it: this machine's, or an object store."""
 
 from __future__ import annotations
 

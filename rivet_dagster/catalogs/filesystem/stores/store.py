@@ -1,7 +1,4 @@
-"""A store: where a catalog's folder is in it, and pyarrow's client of it.
-
-URIs of folders and files in stores, and the kinds of store that there are.
-"""
+"""Stores of objects: their kinds, the URIs of folders and files in them, and how pyarrow reaches one."""
 
 from __future__ import annotations
 

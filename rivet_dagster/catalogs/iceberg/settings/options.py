@@ -1,7 +1,4 @@
-"""The declaration of an Iceberg catalog: its kinds, what each of them needs, and where its places are.
-
-Nessie as a server of Iceberg's own REST protocol, which is for sources alone.
-"""
+"""The declaration of an Iceberg catalog: its kinds, what each needs and what it is for, and where its places are."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""The error table of a version: a table of its own, published just before the rows, and naming their snapshot.
-
-The state that a transaction begins with.
-"""
+"""The beginning of a transaction, and its error table, which is published just before the rows and names their snapshot."""
 
 from __future__ import annotations
 

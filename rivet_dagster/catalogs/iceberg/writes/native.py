@@ -1,7 +1,4 @@
-"""Write plans on a branch of an existing table, whose columns stay, by the statements of Iceberg's own.
-
-The choice of where a version is staged: whether it fits the table as it is.
-"""
+"""Write plans carried out by Iceberg's own statements, on a branch of a table that the version fits as it is."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""The transaction of a version that a run stages on its own branch of the server.
-
-Publishing a branch of a table whose metadata are on a branch of the server, with the snapshots that it has there.
-"""
+"""The transaction of a version that a run stages on its own branch of the server, and publishes with its snapshots."""
 
 from __future__ import annotations
 

@@ -1,11 +1,8 @@
-"""Removing the branches and staging tables of dead runs.
+"""Removals from a catalog's tables: of what dead runs have staged, and of all versions of a table that is evicted.
 
-Removing all versions of a table, on the condition that none has been published since.
-
-It is one commit, which fails if another snapshot is current by then, and no drop, which catalogs carry out by the name
-alone: the table stays, without rows, and a run that began upon its version publishes nothing.
-
-All tables of a catalog at once: what runs have staged in them, and a sweep of what dead ones have left.
+The versions of a table go in one commit, which fails if another snapshot is current by then, and by no drop, which
+catalogs carry out by the name alone: the table stays, without rows, and a run that began upon its version publishes
+nothing.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Versions with a mark, a property with their facts: withheld ones, which no sweep removes, and those of live runs.
-
-Versions that a run has staged for its last step: branches and staging tables with a mark, and with a heartbeat.
-"""
+"""Versions with a mark, a property that holds their facts: withheld ones, and those that live runs have staged."""
 
 from __future__ import annotations
 

@@ -1,9 +1,8 @@
 """The environments of a catalog whose tables have branches: each is a branch of every table that was built there.
 
-Merging: publishing the tables that were built in an environment to the base, one after another, which ends it.
-
-The commit that publishes a table also removes the environment's branch of it, and has the branch and the base as they
-were judged as its condition: what an interrupted merge has published is not built in the environment any more.
+A merge publishes these tables to the base, one after another. The commit that publishes one also removes the
+environment's branch of it, and has the branch and the base as they were judged as its condition: what an interrupted
+merge has published is not built in the environment any more.
 """
 
 from __future__ import annotations
