@@ -1,4 +1,4 @@
-"""The incoming rows: those of a stored batch that are added to the table or replace rows of it, if that is determined."""
+"""The incoming rows: those of a stored batch that are added to the table, or that replace rows of it."""
 
 from __future__ import annotations
 

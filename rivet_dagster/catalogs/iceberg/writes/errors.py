@@ -1,4 +1,4 @@
-"""The beginning of a transaction, and its error table, which is published just before the rows and names their snapshot."""
+"""The beginning of a transaction, and its error table, published just before the rows and naming their snapshot."""
 
 from __future__ import annotations
 
