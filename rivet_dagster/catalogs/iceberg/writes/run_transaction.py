@@ -244,17 +244,19 @@ def carry(release: Release, branch: StagedBranch, head: int) -> None:
         raise RivetError("RVT-407", message)
 
     def changes(found: Table) -> Changes:
-        if release._is_done(found):
+        if release.is_done(found):
             return Changes()
         before, metadata = _carried(found, source, head)
         writer = SnapshotWriter(found.io, metadata, release.snapshot_id, source.snapshot_by_id(head))
         added = writer.same_rows(release.properties)
-        made = Changes((*before, added, set_branch(MAIN, release.snapshot_id), *release._told(found)), (), (writer,))
-        return release._required(made.updates, (branch_is_at(MAIN, release.upon),), made)
+        made = Changes(
+            (*before, added, set_branch(MAIN, release.snapshot_id), *release.property_updates(found)), (), (writer,)
+        )
+        return release.with_requirements(made.updates, (branch_is_at(MAIN, release.upon),), made)
 
     if isinstance(release.table.catalog, OneCommit):
         release.table.catalog.carried |= {snapshot.snapshot_id for snapshot in source.metadata.snapshots}
-    release._commit(changes)
+    release.commit_changes(changes)
 
 
 def _carried(found: Table, source: Table, head: int) -> tuple[tuple[TableUpdate, ...], TableMetadata]:
