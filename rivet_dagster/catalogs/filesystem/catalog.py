@@ -15,8 +15,13 @@ from rivet_dagster.catalogs.capabilities.upkeep import Sweeps
 from rivet_dagster.catalogs.environments.catalog import HasEnvironments
 from rivet_dagster.catalogs.filesystem.catalog_location import CatalogLocation, MountGuard
 from rivet_dagster.catalogs.filesystem.declared import OWN_CATALOG, PUBLISH_WITH_ICEBERG
-from rivet_dagster.catalogs.filesystem.files.file_status import exists, is_folder, names_in, translate_read_errors
-from rivet_dagster.catalogs.filesystem.files.local_writing import translate_write_errors
+from rivet_dagster.catalogs.filesystem.files.file_status import (
+    exists,
+    is_folder,
+    names_in,
+    translate_read_errors,
+    translate_write_errors,
+)
 from rivet_dagster.catalogs.filesystem.sources import table_files
 from rivet_dagster.catalogs.filesystem.sources.file_tree import FileTree, LocalTree
 from rivet_dagster.catalogs.filesystem.sources.landing import FilesystemLandingZone, source_files

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from rivet_dagster.catalogs.capabilities.targets import NO_OPTIONS
 from rivet_dagster.catalogs.filesystem.files.data_files import Footers
-from rivet_dagster.catalogs.filesystem.files.file_status import is_folder, translate_read_errors
+from rivet_dagster.catalogs.filesystem.files.file_status import is_folder, translate_read_errors, translate_write_errors
 from rivet_dagster.catalogs.filesystem.files.footers import parquet_files
-from rivet_dagster.catalogs.filesystem.files.local_writing import translate_write_errors
 from rivet_dagster.catalogs.filesystem.sources.source_schema import parquet_in
 from rivet_dagster.catalogs.filesystem.sources.table_files import as_texts, chosen_format
 from rivet_dagster.catalogs.filesystem.versions import lifecycle, marked

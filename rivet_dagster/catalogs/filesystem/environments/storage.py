@@ -30,9 +30,8 @@ from rivet_dagster.catalogs.filesystem.environments.folder import (
     seed,
 )
 from rivet_dagster.catalogs.filesystem.files.data_files import stamp_of
-from rivet_dagster.catalogs.filesystem.files.file_status import translate_read_errors
+from rivet_dagster.catalogs.filesystem.files.file_status import translate_read_errors, translate_write_errors
 from rivet_dagster.catalogs.filesystem.files.footers import parquet_files
-from rivet_dagster.catalogs.filesystem.files.local_writing import translate_write_errors
 from rivet_dagster.catalogs.filesystem.version_folders import VersionFolders
 from rivet_dagster.catalogs.filesystem.versions import lifecycle, links
 from rivet_dagster.catalogs.filesystem.versions.heartbeat import FileHeartbeat

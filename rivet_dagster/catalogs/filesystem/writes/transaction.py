@@ -10,11 +10,10 @@ from typing import Any
 from rivet_dagster.catalogs.capabilities.staging import StagedTransaction
 from rivet_dagster.catalogs.capabilities.targets import ErrorTransaction, VersionTransaction
 from rivet_dagster.catalogs.capabilities.transaction import NO_CONTEXT, WriteContext
-from rivet_dagster.catalogs.filesystem.files.data_files import Footers, keep_permissions, share, stamp_of
-from rivet_dagster.catalogs.filesystem.files.file_status import exists, translate_read_errors
+from rivet_dagster.catalogs.filesystem.files.data_files import Footers, keep_permissions, share, stamp_of, write_rows
+from rivet_dagster.catalogs.filesystem.files.file_status import exists, translate_read_errors, translate_write_errors
 from rivet_dagster.catalogs.filesystem.files.footer_cache import FileStamp
 from rivet_dagster.catalogs.filesystem.files.footers import parquet_files
-from rivet_dagster.catalogs.filesystem.files.local_writing import translate_write_errors, write_rows
 from rivet_dagster.catalogs.filesystem.sources.file_tree import LocalTree
 from rivet_dagster.catalogs.filesystem.sources.source_schema import with_schema
 from rivet_dagster.catalogs.filesystem.sources.table_files import TableFiles
