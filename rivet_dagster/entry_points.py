@@ -1,4 +1,4 @@
-"""Find plugins by entry point, and validate the options that a profile gives them."""
+"""Find plugins by entry point, and expand and validate the options that a profile gives them."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from importlib.metadata import EntryPoint, entry_points
 from typing import Any, ClassVar, Protocol, TypeVar
 
 from rivet_dagster.errors import Diagnostic, RivetError, nearest
+from rivet_dagster.secrets.variables import UnsetVariablesError, expand
 
 _Fact = TypeVar("_Fact")
 
@@ -127,6 +128,18 @@ def _loaded(plugin: EntryPoint) -> Any:
     except (ImportError, AttributeError) as error:
         message = f"the {_WORDS[plugin.group]} type '{plugin.name}' ({plugin.value}) cannot be imported: {error}"
         raise RivetError("RVT-109", message) from error
+
+
+def expand_variables(value: Any, environ: Mapping[str, str]) -> Any:
+    """Return options or a text with the values of their ``${VAR}``, redacted in all texts from now on. Raises RVT-107.
+
+    >>> expand_variables({"url": "jdbc://${HOST}"}, {"HOST": "db"})
+    {'url': 'jdbc://db'}
+    """
+    try:
+        return expand(value, environ)
+    except UnsetVariablesError as error:
+        raise RivetError("RVT-107", str(error)) from None
 
 
 def option_errors(plugin: type[Plugin], subject: str, options: Mapping[str, Any]) -> list[Diagnostic]:

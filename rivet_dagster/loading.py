@@ -16,10 +16,10 @@ from rivet_dagster.compiler.compilation import compile_project
 from rivet_dagster.compiler.plan import CompiledAssembly
 from rivet_dagster.compiler.second_process import second_process
 from rivet_dagster.engines.registry import engine_traits
+from rivet_dagster.entry_points import expand_variables
 from rivet_dagster.errors import RivetError
 from rivet_dagster.model.joint import SOURCE, Joint
 from rivet_dagster.model.plugins import Plugins
-from rivet_dagster.model.profile import expand_variables
 from rivet_dagster.model.project import Project
 from rivet_dagster.model.schema import Introspection
 from rivet_dagster.model.target import Location, Resolved

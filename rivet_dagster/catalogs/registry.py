@@ -11,9 +11,9 @@ from rivet_dagster.catalogs.capabilities.sources import HasLandingZones, ListsFi
 from rivet_dagster.catalogs.capabilities.staging import StagesForRuns
 from rivet_dagster.catalogs.capabilities.targets import Adopts, HasErrorTables, HasTargets
 from rivet_dagster.catalogs.contract import Catalog
-from rivet_dagster.entry_points import CATALOGS, ByType, plugin_class
+from rivet_dagster.entry_points import CATALOGS, ByType, expand_variables, plugin_class
 from rivet_dagster.model.plugins import CatalogTraits
-from rivet_dagster.model.profile import CatalogSpec, expand_variables
+from rivet_dagster.model.profile import CatalogSpec
 from rivet_dagster.model.write_strategy import modes_of
 
 

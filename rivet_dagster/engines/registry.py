@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import os
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
 from rivet_dagster.engines.contract import Engine
-from rivet_dagster.entry_points import ENGINES, ByType, plugin_class
+from rivet_dagster.entry_points import ENGINES, ByType, expand_variables, plugin_class
 from rivet_dagster.model.plugins import EngineTraits
-from rivet_dagster.model.profile import EngineSpec, expand_variables
+from rivet_dagster.model.profile import EngineSpec
 from rivet_dagster.model.session_needs import SessionNeeds
-
-_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")
+from rivet_dagster.paths import absolute_paths
 
 
 def engine_class(type_: str) -> type[Engine]:
@@ -41,7 +38,7 @@ def open_engine(
     """
     class_ = engine_class(spec.type)
     options = expand_variables(spec.options, environ)
-    paths = {key: _absolute(options[key], root) for key in class_.path_options & options.keys()}
+    paths = {key: absolute_paths(options[key], root) for key in class_.path_options & options.keys()}
     engine = class_(replace(spec, options=options | paths), connect, check_interrupt, needs)
     engine.root = root
     return engine
@@ -72,12 +69,3 @@ def _traits(class_: type[Engine]) -> EngineTraits:
         class_.other_options,
         class_.wrong_settings,
     )
-
-
-def _absolute(path: Any, root: Path) -> Any:
-    """Return a path, or each of a list, as an absolute one; a URI is returned as it is."""
-    if isinstance(path, list | tuple):
-        return [_absolute(part, root) for part in path]
-    if not isinstance(path, str) or _SCHEME.match(path):
-        return path
-    return os.path.abspath(root / Path(path).expanduser())

@@ -13,8 +13,8 @@ from rivet_dagster.catalogs.capabilities import capable
 from rivet_dagster.catalogs.capabilities.upkeep import HasUpkeep, Sweeps, UpkeepReport
 from rivet_dagster.catalogs.contract import Catalog
 from rivet_dagster.catalogs.environments.catalog import HasEnvironments
-from rivet_dagster.catalogs.heartbeat import DEAD_AFTER
 from rivet_dagster.catalogs.registry import catalog_class
+from rivet_dagster.catalogs.versions.heartbeat import DEAD_AFTER
 from rivet_dagster.compiler.plan import CompiledAssembly, FusedGroup
 from rivet_dagster.engines.contract import EngineSession
 from rivet_dagster.errors import Diagnostic, RivetError

@@ -45,11 +45,11 @@ def run_group(
     """
     group = runtime.assembly.group(group_name)
     clock = PhaseClock(partial(runtime.enter_phase, group.name))
-    one_session = OneSession(runtime.engine(group.engine), runtime.assembly.joint(group.exit).step.config)
     exit_names = exits(runtime, group, set(selected))
     read = reads(runtime.assembly, group, exit_names)
     snapshots = Snapshots(runtime, {*read, *group.joints})
     given = {**(given or {}), **snapshots.refs}
+    one_session = OneSession(runtime.engine(group.engine), runtime.assembly.joint(group.exit).step.config)
     started = datetime.now(UTC)
     run = ThisRun(runtime, group, given, clock, started, one_session, snapshots, identity, window, full_refresh)
     with closing(one_session), snapshots.held():

@@ -1,7 +1,4 @@
-"""The results of a group's run and of its checks, as data.
-
-The tables that a run has staged, and the versions that its steps read.
-"""
+"""The results of a group's run, of its checks and of what it has staged, as data."""
 
 from __future__ import annotations
 

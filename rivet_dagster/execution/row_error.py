@@ -1,8 +1,7 @@
-"""RowError: the failure of a run because rows could not be evaluated, with an entry for each site.
+"""Errors of a run at their places: rows that could not be evaluated, and what the engine or a catalog raises.
 
-``row_values: false``: texts of engines and Python functions without the values of rows that they may quote.
-
-The location of errors: the joint, and its file and line, of an error that the engine or a catalog raises.
+A ``RowError`` has an entry for each site. Under ``row_values: false`` texts of engines and Python functions lose the
+values of rows that they may quote.
 """
 
 from __future__ import annotations

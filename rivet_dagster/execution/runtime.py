@@ -19,11 +19,12 @@ from rivet_dagster.compiler.fusion import ARROW_PASSTHROUGH
 from rivet_dagster.compiler.plan import CompiledAssembly
 from rivet_dagster.engines.contract import Engine, EngineSession, Progress, Typed
 from rivet_dagster.engines.registry import open_engine
+from rivet_dagster.entry_points import expand_variables
 from rivet_dagster.errors import RivetError
 from rivet_dagster.execution.code_versions import CodeVersions
 from rivet_dagster.execution.progress import ProgressListener
 from rivet_dagster.execution.results import StagedBy, version_of
-from rivet_dagster.model.profile import EngineSpec, expand_variables
+from rivet_dagster.model.profile import EngineSpec
 from rivet_dagster.model.storage import Published
 from rivet_dagster.sql.target import variable_of
 

@@ -1,7 +1,7 @@
 """The rows of a joint, computed now from the sources, as one query of each engine; nothing is stored.
 
-Joints that a run would store are a part of the query, too, whether or not they have ever been stored. Only Python
-joints, and joints of other engines, are computed by themselves.
+Joints that a run would store are a part of the query, too, whether or not they have ever been stored: with the rows
+that readers would find after a first run. Only Python joints, and joints of other engines, are computed by themselves.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
+from rivet_dagster.catalogs.rewriting.incoming import own_columns
 from rivet_dagster.compiler.group_query import Cte, GroupQuery
 from rivet_dagster.compiler.joints import FunctionJoint, SinkJoint, SourceJoint
 from rivet_dagster.compiler.plan import CompiledAssembly
 from rivet_dagster.engines.contract import EngineSession, Frame, Typed
 from rivet_dagster.errors import RivetError
 from rivet_dagster.execution.quality.judging import held_source_frame
-from rivet_dagster.execution.reading.first_rows import differing_plan, first_rows
 from rivet_dagster.execution.reading.inputs import partition_values
 from rivet_dagster.execution.reading.refs import MaterializedRef
 from rivet_dagster.execution.reading.sources import source_frame
@@ -27,8 +27,13 @@ from rivet_dagster.execution.row_error import locate_in_query, locating_errors
 from rivet_dagster.execution.runtime import Runtime
 from rivet_dagster.execution.writing.joint import call, load_function
 from rivet_dagster.model.partitions import PARTITION_PARAMETERS
+from rivet_dagster.model.write_plan import History, Upsert, WritePlan
 from rivet_dagster.sql.fusion import limited_rows
 from rivet_dagster.sql.target import RUN_STARTED_AT
+from rivet_dagster.sql.write_strategies import scd2
+from rivet_dagster.sql.write_strategies.alignment import projection, without_rows
+from rivet_dagster.sql.write_strategies.incoming import decided_rows
+from rivet_dagster.sql.write_strategies.trees import BATCH, TARGET
 
 _SHOWN = "rivet_shown"
 
@@ -164,3 +169,26 @@ class _Computing:
                 waiting.append((each, True))
                 waiting += [(upstream, False) for upstream in joint.upstream]
         return tuple(found.values())
+
+
+_CHANGES = "rivet_changes"
+
+
+def differing_plan(assembly: CompiledAssembly, joint: str) -> Upsert | History | None:
+    """Return how a joint's table is written, if its rows differ from the first batch; None if they do not."""
+    target = assembly.target(joint)
+    plan: WritePlan | None = target.write if target is not None and target.declared else None
+    return plan if isinstance(plan, Upsert | History) else None
+
+
+def first_rows(plan: Upsert | History, session: EngineSession, batch: Frame) -> Frame:
+    """Return the rows of a table to which ``batch`` is written first, lazily: of ambiguous keys any row is used."""
+    given = session.columns(batch)
+    session.register(BATCH, batch)
+    if isinstance(plan, Upsert):
+        return session.query(decided_rows(BATCH, given, plan.keys, plan.order_by))
+    columns = (*given, *own_columns(plan, given))
+    session.register(TARGET, session.query(without_rows(columns)))
+    names = [name for name, _ in columns]
+    session.register(_CHANGES, session.query(scd2.changes(names, plan), {"run_started_at": datetime.now(UTC)}))
+    return session.query(projection(columns, columns, _CHANGES))

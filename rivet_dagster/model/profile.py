@@ -7,9 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from rivet_dagster.errors import RivetError
 from rivet_dagster.model.text_lines import Origin
-from rivet_dagster.secrets.variables import UnsetVariablesError, expand
 
 WORKSPACE = "workspace"
 """The name of the built-in catalog that stores intermediate joints, unless the profile names another."""
@@ -73,15 +71,3 @@ class Profile:
     @cached_property
     def _engines(self) -> dict[str, EngineSpec]:
         return {spec.name: spec for spec in reversed(self.engines)}
-
-
-def expand_variables(value: Any, environ: Mapping[str, str]) -> Any:
-    """Return options or a text with the values of their ``${VAR}``, redacted in all texts from now on. Raises RVT-107.
-
-    >>> expand_variables({"url": "jdbc://${HOST}"}, {"HOST": "db"})
-    {'url': 'jdbc://db'}
-    """
-    try:
-        return expand(value, environ)
-    except UnsetVariablesError as error:
-        raise RivetError("RVT-107", str(error)) from None

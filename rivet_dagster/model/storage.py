@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -48,6 +48,10 @@ class Statistics:
         """Return whether ``values`` gives the max of a column, or shows that it has no value but NULL."""
         known = self.values.get(column.lower())
         return known is not None and (known.max is not None or known.nulls == self.rows)
+
+    def max_of(self, column: str, read: Callable[[], Any]) -> Any:
+        """Return the max of a column, None if it has none; ``read`` reads it where ``values`` does not tell it."""
+        return self.values[column.lower()].max if self.tells_max(column) else read()
 
 
 @dataclass(frozen=True)

@@ -42,13 +42,24 @@ from rivet_dagster.catalogs.environments.state import (
     merged_environment,
 )
 from rivet_dagster.catalogs.environments.tables_over_base import EnvironmentTables
-from rivet_dagster.catalogs.heartbeat import DEAD_AFTER
-from rivet_dagster.catalogs.inputs_json import inputs_from_json, landed_as_json, positions_as_json
 from rivet_dagster.catalogs.parquet_rows import no_errors
 from rivet_dagster.catalogs.rewriting.error_retention import loaded_errors, retained_errors
 from rivet_dagster.catalogs.rewriting.intervals import Affected
-from rivet_dagster.catalogs.rewriting.rewrite import Rewritten, rewritten
+from rivet_dagster.catalogs.rewriting.rewrite import Rewritten, WrittenRows, rewritten
 from rivet_dagster.catalogs.rewriting.version import Remaining, RewritableVersion
+from rivet_dagster.catalogs.versions.facts import describe_published, describe_version, record_of, told_anew
+from rivet_dagster.catalogs.versions.heartbeat import DEAD_AFTER, Heartbeat
+from rivet_dagster.catalogs.versions.inputs_json import inputs_from_json, landed_as_json, positions_as_json
+from rivet_dagster.catalogs.versions.marks import (
+    MarkedVersion,
+    find_staged,
+    find_staged_by,
+    list_versions,
+    require_staged,
+    require_withheld,
+)
+from rivet_dagster.catalogs.versions.refusals import no_staged_version, overtaken, unknown_version
+from rivet_dagster.catalogs.versions.sweeping import Leftover, find_dead, sweep_dead, telling_failures
 from rivet_dagster.engines.contract import EngineSession, Frame
 from rivet_dagster.entry_points import refuse_wrong_options
 from rivet_dagster.errors import RivetError
@@ -132,15 +143,18 @@ __all__ = [
     "HasUpkeep",
     "HasVersions",
     "HasWatermarks",
+    "Heartbeat",
     "History",
     "Inputs",
     "JdbcTable",
     "Kinds",
     "LandedFile",
     "LandingZone",
+    "Leftover",
     "ListsFiles",
     "ListsTables",
     "Location",
+    "MarkedVersion",
     "NeedsEngine",
     "PlanType",
     "Position",
@@ -180,21 +194,37 @@ __all__ = [
     "VersionTransaction",
     "WriteContext",
     "WritePlan",
+    "WrittenRows",
     "Wrong",
     "broken",
     "count_query",
     "delete",
     "delete_and_insert",
+    "describe_published",
+    "describe_version",
     "doubtful",
+    "find_dead",
+    "find_staged",
+    "find_staged_by",
     "in_order",
     "inputs_from_json",
     "landed_as_json",
+    "list_versions",
     "loaded_errors",
     "merged_environment",
     "no_errors",
+    "no_staged_version",
+    "overtaken",
     "positions_as_json",
+    "record_of",
     "refuse_wrong_options",
+    "require_staged",
+    "require_withheld",
     "retained_errors",
     "rewritten",
+    "sweep_dead",
+    "telling_failures",
+    "told_anew",
+    "unknown_version",
     "update_or_insert",
 ]

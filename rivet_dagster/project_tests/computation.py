@@ -14,9 +14,9 @@ from rivet_dagster.compiler.group_query import FusedQuery
 from rivet_dagster.compiler.plan import CompiledAssembly
 from rivet_dagster.engines.contract import EngineSession, Frame
 from rivet_dagster.errors import RivetError
-from rivet_dagster.execution.reading.first_rows import first_rows
 from rivet_dagster.execution.reading.refs import MaterializedRef
 from rivet_dagster.execution.row_error import locate_at_joint, locate_in_query
+from rivet_dagster.execution.showing import first_rows
 from rivet_dagster.execution.writing.joint import call, load_function
 from rivet_dagster.project_tests.prepared import Prepared
 from rivet_dagster.project_tests.values import Table, table_of

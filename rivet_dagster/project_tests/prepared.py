@@ -18,8 +18,8 @@ from rivet_dagster.compiler.joints import FunctionJoint, SinkJoint
 from rivet_dagster.compiler.plan import CompiledAssembly
 from rivet_dagster.engines.contract import Typed
 from rivet_dagster.errors import Diagnostic, RivetError, nearest
-from rivet_dagster.execution.reading.first_rows import differing_plan
 from rivet_dagster.execution.runtime import values_of_variables
+from rivet_dagster.execution.showing import differing_plan
 from rivet_dagster.model.check_plan import CompiledCheck
 from rivet_dagster.model.partitions import PARTITION_END, PARTITION_KEYS, PARTITION_START, Partitions
 from rivet_dagster.model.schema import SparkType, parse_type

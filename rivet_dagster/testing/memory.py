@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Mapping
-from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from threading import Lock
@@ -24,7 +23,9 @@ from rivet_dagster.catalogs.capabilities.targets import (
 from rivet_dagster.catalogs.capabilities.transaction import NO_CONTEXT, WriteContext
 from rivet_dagster.catalogs.environments.catalog import HasEnvironments
 from rivet_dagster.catalogs.parquet_rows import no_errors
-from rivet_dagster.catalogs.rewriting.rewrite import Rewritten, rewritten
+from rivet_dagster.catalogs.rewriting.rewrite import Rewritten, WrittenRows, rewritten
+from rivet_dagster.catalogs.versions.facts import record_of
+from rivet_dagster.catalogs.versions.refusals import other_table, overtaken, refuse_second_errors, unknown_version
 from rivet_dagster.engines.contract import EngineSession, Frame
 from rivet_dagster.errors import RivetError
 from rivet_dagster.model.profile import CatalogSpec
@@ -38,7 +39,6 @@ from rivet_dagster.model.storage import (
     Base,
     Provenance,
     Published,
-    Record,
     Statistics,
     StoredRows,
     Version,
@@ -128,7 +128,7 @@ class MemoryCatalog(HasVersions, HasErrorTables, HasEnvironments, ListsTables):
         """Raise RVT-404 if ``errors`` cannot be the error table of ``table``, since another table has that name."""
         other = self._errors_called(errors)
         if self.current(errors) is not None or errors == table or (other is not None and other[0].table != table):
-            raise RivetError("RVT-404", f"'{errors}' cannot be the error table of '{table}': it is another table")
+            raise other_table(errors, table)
 
     def evict(self, published: Published) -> None:
         """Remove all versions of the table."""
@@ -152,7 +152,7 @@ class MemoryCatalog(HasVersions, HasErrorTables, HasEnvironments, ListsTables):
         """Reopen a withheld version, based on what is published now."""
         withheld = self._table(table).withheld
         if version not in withheld:
-            raise RivetError("RVT-408", f"'{table}' has no withheld version '{version}'")
+            raise unknown_version(table, version, WITHHELD)
         rows, _, made = withheld[version]
         return self._copy(table, version, rows, made, self._table(table).errors.get(version))
 
@@ -163,7 +163,7 @@ class MemoryCatalog(HasVersions, HasErrorTables, HasEnvironments, ListsTables):
             if published.version == version:
                 made = Provenance(published.inputs, published.code_versions)
                 return self._copy(table, secrets.token_hex(4), rows, made, errors)
-        raise RivetError("RVT-408", f"'{table}' has no older version '{version}'")
+        raise unknown_version(table, version, OLDER)
 
     def publish(self, transaction: MemoryTransaction, identity: str, rewrite: Rewritten, made: Provenance) -> Published:
         """Publish a version in one atomic step."""
@@ -173,10 +173,10 @@ class MemoryCatalog(HasVersions, HasErrorTables, HasEnvironments, ListsTables):
             table = self._tables.setdefault(transaction.table, StoredTable())
             last = table.published[-1][0] if table.published else None
             if (last.version if last else None) != transaction.upon:
-                raise RivetError("RVT-405", f"'{transaction.table}' has been published by another run since")
+                raise overtaken(transaction.table)
             before = last.statistics.rows if last else 0
             statistics = rewrite.whole.statistics
-            record = rewrite.record or Record(statistics.rows, 0, before, statistics.bytes)
+            record = record_of(rewrite.record, statistics, before)
             name, uri = transaction.table, self.uri(transaction.table)
             published = Published(
                 self.name,
@@ -260,8 +260,7 @@ class MemoryTransaction(VersionTransaction, ErrorTransaction):
         self._catalog = catalog
         self._filled = filled
         self._made_from = made or Provenance()
-        self._scratch = ExitStack()
-        self._rewritten: Rewritten | None = None
+        self._rows = WrittenRows(filled.audit)
 
     @property
     def base(self) -> Base | None:
@@ -270,16 +269,14 @@ class MemoryTransaction(VersionTransaction, ErrorTransaction):
 
     def write(self, plan: WritePlan, frame: Frame, context: WriteContext = NO_CONTEXT) -> None:
         """Rewrite the table."""
-        self._rewritten = self._scratch.enter_context(rewritten(self._filled, plan, frame, context))
-        self.query_plan = self._rewritten.query_plan
+        self.query_plan = self._rows.write(rewritten(self._filled, plan, frame, context))
 
     def write_errors(self, table: str, frame: Frame | None) -> StoredRows:
         """Add the rows as an Arrow table."""
         self._catalog.refuse_errors(self.table, table)
         rows = no_errors().read_all() if frame is None else self._filled.session.to_arrow(frame)
         if self.errors is not None:
-            if self.errors.table != table:
-                raise RivetError("RVT-404", f"'{self.table}' has the error table '{self.errors.table}' already")
+            refuse_second_errors(f"'{self.table}'", self.errors.table, table)
             rows = pa.concat_tables([arrow_rows(self.errors.rows).batches().read_all(), rows])
         statistics = Statistics(rows.num_rows, rows.nbytes, tuple(ERROR_TYPES.items()))
         self.errors = Errors(table, StoredRows(ArrowRows(rows.schema, rows.to_reader), statistics))
@@ -292,25 +289,18 @@ class MemoryTransaction(VersionTransaction, ErrorTransaction):
     @property
     def batch(self) -> StoredRows:
         """The batch."""
-        return self._result.batch
+        return self._rows.result.batch
 
     @property
     def whole(self) -> StoredRows:
         """All rows of the version."""
-        return self._result.whole
+        return self._rows.result.whole
 
     def beat(self) -> None:
         """Do nothing, since a run of this process never counts as dead."""
 
-    @property
-    def _result(self) -> Rewritten:
-        if self._rewritten is None:
-            whole = self._filled.audit()
-            self._rewritten = Rewritten(whole, whole)
-        return self._rewritten
-
     def _commit(self, identity: str, made: Provenance | None) -> Published:
-        return self._catalog.publish(self, identity, self._result, self._made(made))
+        return self._catalog.publish(self, identity, self._rows.result, self._made(made))
 
     def _withhold(self, identity: str, made: Provenance | None) -> None:
         self._catalog.withhold(self, identity, self.whole, self._made(made))
@@ -320,7 +310,7 @@ class MemoryTransaction(VersionTransaction, ErrorTransaction):
 
     def _abort(self) -> None:
         self._catalog.forget(self)
-        self._scratch.close()
+        self._rows.close()
 
 
 def _described(published: Published, state: str) -> Version:

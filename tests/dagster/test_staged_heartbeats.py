@@ -7,7 +7,7 @@ import pytest
 from support.tables import catalog, fill
 
 from rivet_dagster.catalogs.capabilities.staging import StagesForRuns
-from rivet_dagster.catalogs.heartbeat import DEAD_AFTER
+from rivet_dagster.catalogs.versions.heartbeat import DEAD_AFTER
 from rivet_dagster.definitions.runs import staged_heartbeats
 from rivet_dagster.errors import RivetError
 from rivet_dagster.execution.results import StagedTable

@@ -11,9 +11,9 @@ from support.folders import sink
 from support.standin import TABLE, StandIn, run
 from support.tables import refused, tree
 
-from rivet_dagster.catalogs.filesystem.versions.manifest_file import write_manifest
+from rivet_dagster.catalogs.filesystem.versions.records import write_manifest
 from rivet_dagster.catalogs.filesystem.writes import transaction
-from rivet_dagster.catalogs.manifest import Manifest
+from rivet_dagster.catalogs.versions.manifest import Manifest
 from rivet_dagster.engines.pyspark import PySparkEngine
 from rivet_dagster.errors import RivetError
 

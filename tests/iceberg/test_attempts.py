@@ -23,7 +23,7 @@ from support.iceberg_runs import (
 )
 from support.tables import refused
 
-from rivet_dagster.catalogs import heartbeat as heartbeats_of_runs
+from rivet_dagster.catalogs.versions import heartbeat as heartbeats_of_runs
 
 OLD = Work([1], 1)
 NEW = Work([2, 3], 2, plan=APPEND, identity="new/orders")

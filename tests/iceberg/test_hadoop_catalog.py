@@ -19,8 +19,8 @@ from pyiceberg.exceptions import (
 )
 from pyiceberg.table.update import AssertRefSnapshotId, SetPropertiesUpdate
 
+from rivet_dagster.catalogs.iceberg.hadoop.folders import MetadataFolder, VersionExistsError
 from rivet_dagster.catalogs.iceberg.hadoop.hadoop_catalog import HadoopCatalog
-from rivet_dagster.catalogs.iceberg.hadoop.metadata_folder import MetadataFolder, VersionExistsError
 
 
 @pytest.fixture

@@ -24,6 +24,7 @@ from support.folders import ProjectFolder, sink
 from support.iceberg_folders import profiles
 
 from rivet_dagster import compile_directory
+from rivet_dagster.catalogs.iceberg.metadata.declared_layout import PartitionText, SortText, partition_text, sort_text
 from rivet_dagster.catalogs.iceberg.metadata.layout import (
     Layout,
     kept_layout,
@@ -34,7 +35,6 @@ from rivet_dagster.catalogs.iceberg.metadata.layout import (
     table_properties,
     wrong_layout,
 )
-from rivet_dagster.catalogs.iceberg.metadata.layout_texts import PartitionText, SortText, partition_text, sort_text
 from rivet_dagster.errors import RivetError
 
 SCHEMA = Schema(

@@ -11,6 +11,7 @@ import pytest
 
 from rivet_dagster.catalogs import parquet_rows
 from rivet_dagster.catalogs.iceberg.writes import errors
+from rivet_dagster.catalogs.versions import facts
 from rivet_dagster.execution import group_run
 from rivet_dagster.execution.this_run import ThisRun
 from rivet_dagster.execution.writing import row_errors
@@ -47,4 +48,4 @@ def write_as_before(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(parquet_rows, "ERROR_TYPES", types)
     monkeypatch.setattr(parquet_rows, "ERROR_SCHEMA", schema)
     monkeypatch.setattr(errors, "ERROR_SCHEMA", schema)
-    monkeypatch.setattr(errors, "ERROR_COLUMNS", tuple(types))
+    monkeypatch.setattr(facts, "ERROR_COLUMNS", tuple(types))

@@ -1,7 +1,4 @@
-"""Tables that are written to, with errors of rows beside them and watermarks.
-
-Versions that a person decides about: withheld ones, and older ones that can be published again.
-"""
+"""Capabilities of catalogs that are written to: tables with error tables, watermarks, and versions to decide about."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from datetime import datetime
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
-from rivet_dagster.catalogs.heartbeat import send_heartbeats
+from rivet_dagster.catalogs.versions.heartbeat import send_heartbeats
 from rivet_dagster.engines.contract import Frame, Progress, QueryPlan
 from rivet_dagster.errors import HeartbeatLost, RivetError
 from rivet_dagster.model.check_plan import CompiledCheck

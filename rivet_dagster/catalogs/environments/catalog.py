@@ -9,7 +9,6 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from rivet_dagster.catalogs.capabilities.targets import HasTargets
-from rivet_dagster.catalogs.environments.merging import EnvironmentMerge
 from rivet_dagster.catalogs.environments.state import (
     ABANDONED_AFTER,
     DROPPED,
@@ -17,6 +16,7 @@ from rivet_dagster.catalogs.environments.state import (
     OPEN,
     BuiltTable,
     Environment,
+    EnvironmentMerge,
     missing_environment,
     of_another_profile,
 )

@@ -1,22 +1,22 @@
-"""The state of an environment, and the storage that holds it.
+"""The states of an environment, the storage that holds them, and the merge that goes through them.
 
 An environment is ``open`` until a merge begins: then it is ``merging``. It is ``published`` when the base has all of
 its tables, and ``merged`` when its data have been removed, too. One that is removed instead is ``dropped`` where that
 takes more than one step. A storage need not hold each of these states: it may tell by other means that a merge has
-published, or that it has ended.
-
-Errors of environments, which each kind of catalog tells in the same words.
+published, or that it has ended. A merge that was interrupted is finished by the next one, from the state in which it
+left the environment.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Generic, TypeVar
 
-from rivet_dagster.errors import RivetError
+from rivet_dagster.errors import Conflict, EnvironmentInUse, RivetError
 from rivet_dagster.model.storage import Published
 from rivet_dagster.project.environment_name import NAME
 
@@ -168,3 +168,85 @@ class BuiltTable:
     current: Published
     moved: bool = False
     same: bool = False
+
+
+class EnvironmentMerge(ABC, Generic[S]):
+    """The merge of an environment into the base: the states are here, the steps are those of the storage."""
+
+    @property
+    @abstractmethod
+    def environment(self) -> StateOfEnvironment[S]:
+        """The environment."""
+
+    @abstractmethod
+    def built(self) -> tuple[BuiltTable, ...]:
+        """Return the tables that were built in the environment, in order."""
+
+    @abstractmethod
+    def is_alive(self) -> bool:
+        """Return whether a run that is alive, or has just died, writes in the environment."""
+
+    @abstractmethod
+    def publish(self, tables: Sequence[BuiltTable], state: S) -> tuple[Published, ...]:
+        """Publish the tables to the base, except for those that an interrupted merge has, and return their versions.
+
+        Raises RVT-405 if the base of a table has moved.
+        """
+
+    @abstractmethod
+    def remove_data(self, state: S) -> bool:
+        """Remove what the environment still has of its tables; return whether nothing must stay for now."""
+
+    def excluding_others(self, state: S) -> AbstractContextManager[object]:
+        """Keep other merges, and drops, of the environment away during the block."""
+        return nullcontext()
+
+    def is_published(self, state: S) -> bool:
+        """Return whether an interrupted merge has published all tables."""
+        return state.state == PUBLISHED
+
+    def published_before(self) -> tuple[Published, ...]:
+        """Return the versions that an interrupted merge has published, where they are known."""
+        return ()
+
+    def moved(self, tables: Sequence[BuiltTable]) -> RivetError:
+        """Return RVT-405 for tables whose base has moved."""
+        return moved_base(self.environment.name, [table.table for table in tables])
+
+    def end(self, state: S) -> None:
+        """Remove the data, and record that the environment has been merged."""
+        self.remove_data(state)
+        self.environment.set(MERGED)
+
+    def finish(self) -> tuple[Published, ...]:
+        """Merge, from wherever an earlier merge was interrupted. Raises what ``HasEnvironments.merge`` does."""
+        environment = self.environment
+        with self.excluding_others(environment.required(OPEN, MERGING, PUBLISHED)):
+            state = environment.required(OPEN, MERGING, PUBLISHED)
+            environment.use(state)
+            if self.is_published(state):
+                published = self.published_before()
+            else:
+                published = self._publish_all(state)
+                environment.set(PUBLISHED)
+            self.end(state)
+        return published
+
+    def _publish_all(self, state: S) -> tuple[Published, ...]:
+        self.environment.set(MERGING)
+        try:
+            # A run says that it is alive, then looks at the state: one of both is seen by the other.
+            if self.is_alive():
+                raise environment_in_use(self.environment.name)
+            tables = self.built()
+            self.refuse_moved(tables)
+            return self.publish(tables, state)
+        except (Conflict, EnvironmentInUse):  # there is something to do in the environment first
+            self.environment.set(OPEN, instead_of=MERGING)
+            raise
+
+    def refuse_moved(self, tables: Sequence[BuiltTable]) -> None:
+        """Raise RVT-405 if the base of a table has moved since it was first written in the environment."""
+        others = [table for table in tables if table.moved]
+        if others:
+            raise self.moved(others)

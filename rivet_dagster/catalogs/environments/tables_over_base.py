@@ -8,7 +8,14 @@ from contextlib import AbstractContextManager
 from typing import Any, ClassVar, TypeVar
 
 from rivet_dagster.catalogs.capabilities import capable
-from rivet_dagster.catalogs.capabilities.sources import HasLandingZones, LandingZone, ListsFiles, ListsTables
+from rivet_dagster.catalogs.capabilities.sources import (
+    HasLandingZones,
+    HasSnapshots,
+    LandingZone,
+    ListsFiles,
+    ListsTables,
+    Snapshot,
+)
 from rivet_dagster.catalogs.capabilities.staging import PublishesTogether, StagedTransaction, StagesForRuns
 from rivet_dagster.catalogs.capabilities.targets import (
     NO_OPTIONS,
@@ -101,6 +108,11 @@ class EnvironmentTables(ABC):
         """Withhold a version that was staged in the environment."""
         capable(self.catalog, StagesForRuns).withhold_staged(table, version)
 
+    def snapshot(self, tables: int) -> Snapshot:
+        """Return the tables of the environment, and the others of the base, as they are now. Raises RVT-413."""
+        message = f"the environments of the catalog '{self.catalog.name}' cannot be read as they were at one moment"
+        raise RivetError("RVT-413", message)
+
     def building(self) -> tuple[str, ...]:
         """Return what runs in the environment have staged, each as ``table/version``."""
         return self.catalog.building() if isinstance(self.catalog, Sweeps) else ()
@@ -126,6 +138,7 @@ class TablesOverBase(
     HasWatermarks,
     HasUpkeep,
     HasLandingZones,
+    HasSnapshots,
     ListsFiles,
     ListsTables,
     Sweeps,
@@ -148,6 +161,7 @@ class TablesOverBase(
         self.environment = tables
         # These tell what a class can do, and this class stands in front of catalogs of any other.
         self.type, self.gives, self.write_plans = base.type, base.gives, base.write_plans  # type: ignore[misc]
+        self.keeps_versions = base.keeps_versions  # type: ignore[misc]
 
     def session_needs(self, engine_type: str) -> SessionNeeds:
         """Return what sessions need to reach the tables of the environment, which they reach those of the base with."""
@@ -233,6 +247,10 @@ class TablesOverBase(
     def landing_zone(self, table: str, options: Mapping[str, Any]) -> LandingZone:
         """Return the base's landing zone."""
         return capable(self.base, HasLandingZones).landing_zone(table, options)
+
+    def snapshot(self, tables: int) -> Snapshot:
+        """Return the tables that readers in the environment see, at one moment."""
+        return self.environment.snapshot(tables)
 
     def begin(self, table: str, session: EngineSession | None = None, options: Mapping[str, Any] = NO_OPTIONS) -> Any:
         """Begin upon what was built in the environment, else upon the base's version."""

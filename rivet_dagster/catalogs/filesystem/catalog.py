@@ -13,10 +13,15 @@ from rivet_dagster.catalogs.capabilities.staging import StagesForRuns
 from rivet_dagster.catalogs.capabilities.targets import NO_OPTIONS, HasErrorTables, HasVersions, HasWatermarks
 from rivet_dagster.catalogs.capabilities.upkeep import Sweeps
 from rivet_dagster.catalogs.environments.catalog import HasEnvironments
-from rivet_dagster.catalogs.filesystem.catalog_location import CatalogLocation, MountGuard, is_remote
+from rivet_dagster.catalogs.filesystem.catalog_location import CatalogLocation, MountGuard
 from rivet_dagster.catalogs.filesystem.declared import OWN_CATALOG, PUBLISH_WITH_ICEBERG
-from rivet_dagster.catalogs.filesystem.files.file_status import exists, is_folder, names_in, translate_read_errors
-from rivet_dagster.catalogs.filesystem.files.local_writing import translate_write_errors
+from rivet_dagster.catalogs.filesystem.files.file_status import (
+    exists,
+    is_folder,
+    names_in,
+    translate_read_errors,
+    translate_write_errors,
+)
 from rivet_dagster.catalogs.filesystem.sources import table_files
 from rivet_dagster.catalogs.filesystem.sources.file_tree import FileTree, LocalTree
 from rivet_dagster.catalogs.filesystem.sources.landing import FilesystemLandingZone, source_files
@@ -28,11 +33,11 @@ from rivet_dagster.catalogs.filesystem.stores.store_tree import StoreTree
 from rivet_dagster.catalogs.filesystem.traits import FilesystemTraits
 from rivet_dagster.catalogs.filesystem.version_folders import VersionFolders
 from rivet_dagster.catalogs.filesystem.versions import lifecycle
-from rivet_dagster.catalogs.filesystem.versions.error_tables import errors_folder
 from rivet_dagster.catalogs.filesystem.versions.layout import HOMES, TableLayout, is_table_name
-from rivet_dagster.catalogs.filesystem.versions.linked_versions import list_others
+from rivet_dagster.catalogs.filesystem.versions.links import errors_folder, list_others
 from rivet_dagster.catalogs.filesystem.versions.sweep import list_building, sweep
-from rivet_dagster.catalogs.manifest import Manifest
+from rivet_dagster.catalogs.versions.manifest import Manifest
+from rivet_dagster.catalogs.versions.sweeping import telling_failures
 from rivet_dagster.engines.contract import EngineSession
 from rivet_dagster.entry_points import refuse_wrong_options
 from rivet_dagster.errors import RivetError
@@ -43,6 +48,7 @@ from rivet_dagster.model.relations import Files
 from rivet_dagster.model.schema import Schema
 from rivet_dagster.model.session_needs import SessionNeeds
 from rivet_dagster.model.storage import Published, Version
+from rivet_dagster.paths import is_remote
 from rivet_dagster.secrets.redaction import redacted
 
 if TYPE_CHECKING:
@@ -212,15 +218,13 @@ class FilesystemCatalog(
     def sweep(self, failed: Callable[[RivetError], None] | None = None) -> tuple[str, ...]:
         """Remove the versions of dead runs in all tables and return them, each as ``table/version``."""
         swept: list[str] = []
-        errors: list[RivetError] = []
-        for table in self._layouts():
-            try:
-                with translate_write_errors(table.home):
-                    swept += [f"{table.name}/{version}" for version in sweep(table)]
-            except RivetError as error:
-                (failed or errors.append)(error)
-        if errors:
-            raise RivetError.of(diagnostic for error in errors for diagnostic in error.diagnostics)
+        with telling_failures(failed) as tell:
+            for table in self._layouts():
+                try:
+                    with translate_write_errors(table.home):
+                        swept += [f"{table.name}/{version}" for version in sweep(table)]
+                except RivetError as error:
+                    tell(error)
         return tuple(swept)
 
     def building(self) -> tuple[str, ...]:

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import hashlib
-import os
-import re
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path, PurePath
-from urllib.parse import unquote
 
 from rivet_dagster.catalogs.filesystem.files.file_status import exists, is_folder, translate_read_errors
 from rivet_dagster.catalogs.filesystem.versions.layout import HOMES
 from rivet_dagster.errors import RivetError
+from rivet_dagster.paths import resolve_path, shown_from
 
 
 class MountGuard:
@@ -53,25 +51,6 @@ class MountGuard:
             self._recorded = True
 
 
-_SCHEME = re.compile(r"^([A-Za-z][A-Za-z0-9+.-]+):/")
-_FILE_URI = re.compile(r"^file:(//(localhost)?(?=/))?", re.IGNORECASE)
-
-
-def scheme(path: str) -> str | None:
-    """Return the scheme of a URI, None for a plain path.
-
-    >>> scheme("s3://bucket/raw"), scheme("file:///raw"), scheme("raw/2024")
-    ('s3', 'file', None)
-    """
-    match = _SCHEME.match(path)
-    return match[1].lower() if match else None
-
-
-def is_remote(path: str) -> bool:
-    """Return whether a path is in a store, and not on a file system of this machine."""
-    return scheme(path) not in (None, "file")
-
-
 @dataclass(frozen=True)
 class CatalogLocation:
     """The location of a catalog's folder; ``root`` is the project's directory."""
@@ -82,24 +61,8 @@ class CatalogLocation:
     @classmethod
     def of(cls, path: str, root: Path) -> CatalogLocation:
         """Return the location that the option ``path`` names, relative to ``root``."""
-        # Links above the tables are resolved here, since engines may resolve `..` behind a link in another way.
-        return cls(root, Path(os.path.realpath(root / local_path(path).expanduser())))
+        return cls(root, Path(resolve_path(path, root)))
 
     def shown(self, path: PurePath) -> str:
         """Return ``path`` for a message: relative to the project if it lies inside it."""
         return shown_from(self.root, path)
-
-
-def shown_from(root: Path, path: PurePath) -> str:
-    """Return ``path`` relative to ``root`` if it lies inside it, else as it is."""
-    relative = os.path.relpath(path, os.path.realpath(root))
-    return str(path) if relative.startswith("..") else relative
-
-
-def local_path(path: str) -> Path:
-    """Return a plain path or a ``file:`` URI as a path.
-
-    >>> local_path("file:///data/my%20files")
-    PosixPath('/data/my files')
-    """
-    return Path(unquote(_FILE_URI.sub("", path))) if scheme(path) == "file" else Path(path)

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from rivet_dagster.catalogs.filesystem.catalog_location import is_remote, local_path
 from rivet_dagster.catalogs.filesystem.sources.table_files import as_texts, chosen_format, without_braces
 from rivet_dagster.catalogs.filesystem.stores.store import elsewhere
 from rivet_dagster.catalogs.filesystem.versions.layout import TableLayout
@@ -14,6 +13,7 @@ from rivet_dagster.errors import RivetError, nearest
 from rivet_dagster.model.convert import show
 from rivet_dagster.model.plugins import Wrong
 from rivet_dagster.model.step_options import STEP_OPTIONS
+from rivet_dagster.paths import is_remote, local_path
 from rivet_dagster.secrets.redaction import redacted
 
 WRITER_OPTIONS = ("compression", "maxRecordsPerFile")

@@ -11,9 +11,13 @@ from tempfile import TemporaryDirectory
 from rivet_dagster.catalogs.capabilities.upkeep import small_files
 from rivet_dagster.catalogs.filesystem.catalog_location import CatalogLocation
 from rivet_dagster.catalogs.filesystem.declared import PUBLISH_WITH_ICEBERG
-from rivet_dagster.catalogs.filesystem.files.file_status import exists, is_folder, translate_read_errors
+from rivet_dagster.catalogs.filesystem.files.file_status import (
+    exists,
+    is_folder,
+    translate_read_errors,
+    translate_write_errors,
+)
 from rivet_dagster.catalogs.filesystem.files.footers import parquet_files
-from rivet_dagster.catalogs.filesystem.files.local_writing import translate_write_errors
 from rivet_dagster.catalogs.filesystem.sources.file_tree import FileTree
 from rivet_dagster.catalogs.filesystem.sources.landing import require_folder
 from rivet_dagster.catalogs.filesystem.versions.layout import TableLayout

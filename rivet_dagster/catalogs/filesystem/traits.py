@@ -11,7 +11,6 @@ from typing import Any, ClassVar, get_args
 
 from rivet_dagster.catalogs.capabilities.staging import wrong_publish
 from rivet_dagster.catalogs.capabilities.targets import PlanType
-from rivet_dagster.catalogs.filesystem.catalog_location import is_remote, local_path
 from rivet_dagster.catalogs.filesystem.declared import wrong_sink, wrong_source
 from rivet_dagster.catalogs.filesystem.sources.table_files import FORMATS, is_glob, without_braces
 from rivet_dagster.catalogs.filesystem.stores.options import wrong_store
@@ -22,6 +21,7 @@ from rivet_dagster.model.convert import show
 from rivet_dagster.model.plugins import Wrong
 from rivet_dagster.model.target import PUBLISH, Location
 from rivet_dagster.model.write_plan import WritePlan
+from rivet_dagster.paths import is_remote, local_path, resolve_path
 
 
 class FilesystemTraits:
@@ -58,7 +58,7 @@ class FilesystemTraits:
     @classmethod
     def resolved(cls, options: Mapping[str, Any], root: Path) -> Mapping[str, Any]:
         """Return the options with an absolute path, links resolved."""
-        return resolve_path(options, root)
+        return resolve_options(options, root)
 
     @classmethod
     def written_locations(cls, options: Mapping[str, Any], table: str) -> Iterable[Location]:
@@ -75,11 +75,11 @@ _HOMES = ".rivet"
 _RELATIVE = frozenset({"", ".", ".."})
 
 
-def resolve_path(options: Mapping[str, Any], root: Path) -> dict[str, Any]:
+def resolve_options(options: Mapping[str, Any], root: Path) -> dict[str, Any]:
     """Return the options with their ``path`` made absolute on this machine, links resolved."""
     path = str(options["path"])
     if not is_remote(path):
-        path = os.path.realpath(os.path.join(root, os.path.expanduser(local_path(path))))
+        path = resolve_path(path, root)
     return {**options, "path": path}
 
 

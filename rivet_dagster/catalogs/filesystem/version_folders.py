@@ -9,16 +9,15 @@ from typing import TYPE_CHECKING, Any
 
 from rivet_dagster.catalogs.capabilities.targets import NO_OPTIONS
 from rivet_dagster.catalogs.filesystem.files.data_files import Footers
-from rivet_dagster.catalogs.filesystem.files.file_status import is_folder, translate_read_errors
+from rivet_dagster.catalogs.filesystem.files.file_status import is_folder, translate_read_errors, translate_write_errors
 from rivet_dagster.catalogs.filesystem.files.footers import parquet_files
-from rivet_dagster.catalogs.filesystem.files.local_writing import translate_write_errors
 from rivet_dagster.catalogs.filesystem.sources.source_schema import parquet_in
 from rivet_dagster.catalogs.filesystem.sources.table_files import as_texts, chosen_format
-from rivet_dagster.catalogs.filesystem.versions import lifecycle, staged, withheld
+from rivet_dagster.catalogs.filesystem.versions import lifecycle, marked
 from rivet_dagster.catalogs.filesystem.versions.layout import TableLayout
 from rivet_dagster.catalogs.filesystem.versions.sweep import sweep
-from rivet_dagster.catalogs.filesystem.versions.watermark import max_of, read_override, write_override
-from rivet_dagster.catalogs.manifest import Manifest
+from rivet_dagster.catalogs.filesystem.versions.watermark import read_max, read_override, write_override
+from rivet_dagster.catalogs.versions.manifest import Manifest
 from rivet_dagster.engines.contract import EngineSession
 from rivet_dagster.errors import NotWritable, RivetError
 from rivet_dagster.model.relations import Files
@@ -80,7 +79,7 @@ class VersionFolders(ABC):
         """Return all versions in the table's folder but those that are being built and not staged yet."""
         layout = self.layout(table)
         with translate_read_errors(layout.link):
-            return withheld.all_versions(layout)
+            return marked.all_versions(layout)
 
     def read(self, published: Published) -> Files:
         """Return the version's own folder: a query planned on it finishes even when another version is published."""
@@ -99,7 +98,7 @@ class VersionFolders(ABC):
         statistics = self.statistics(published)
         folder = lifecycle.folder(self.layout(published.table), published.version)
         with translate_read_errors(folder):
-            return max_of(folder, statistics, column)
+            return statistics.max_of(column, lambda: read_max(folder, statistics, column))
 
     def watermark_override(self, published: Published) -> Override | None:
         """Return the content of a file beside the version."""
@@ -131,19 +130,19 @@ class VersionFolders(ABC):
         """Reopen a withheld version, based on what is published now."""
         layout = self.layout(table)
         with translate_write_errors(layout.home):
-            mark = withheld.take_up(layout, version)
-        return self._transaction(layout, version, layout.published(), origin=mark)
+            origin = marked.take_up_withheld(layout, version)
+        return self._transaction(layout, version, layout.published(), origin=origin)
 
     def staged_by(self, table: str, identity: str) -> Published | None:
         """Return the version, by the marks beside the versions."""
         layout = self.layout(table)
         with translate_read_errors(layout.home):
-            version = staged.staged_by(layout, identity) if is_folder(layout.home) else None
-            return self.described(layout, staged.staged_manifest(layout, version)) if version is not None else None
+            version = marked.staged_by(layout, identity) if is_folder(layout.home) else None
+            return self.described(layout, marked.staged_manifest(layout, version)) if version is not None else None
 
     def keep_alive(self, table: str, version: str, seconds: float = 0.0) -> bool:
         """Set the modification time of the heartbeat file."""
-        return staged.keep_alive(self.layout(table), version, seconds)
+        return marked.keep_alive(self.layout(table), version, seconds)
 
     def take_up_staged(
         self, table: str, version: str, options: Mapping[str, Any] = NO_OPTIONS
@@ -151,7 +150,7 @@ class VersionFolders(ABC):
         """Reopen a staged version, based on what was published when it was begun."""
         layout = self.layout(table)
         with translate_write_errors(layout.home):
-            mark = staged.take_up(layout, version)
+            mark = marked.take_up_staged(layout, version)
         upon = mark.staged.upon if mark.staged is not None else None
         return self._transaction(layout, version, upon, origin=mark.origin)
 
@@ -159,14 +158,14 @@ class VersionFolders(ABC):
         """Change the mark of a staged version."""
         layout = self.layout(table)
         with translate_write_errors(layout.home):
-            staged.withhold(layout, version)
+            marked.withhold_staged(layout, version)
 
     def restage(self, table: str, version: str) -> FilesystemTransaction:
         """Begin a new version that shares the older one's files on disk."""
         layout = self.layout(table)
         base = layout.published()
         with translate_write_errors(layout.home):
-            new, origin = withheld.restage(layout, version)
+            new, origin = marked.restage(layout, version)
         return self._transaction(layout, new, base, origin=origin, beside=(layout.files(version),))
 
     def begin_copy(self, layout: TableLayout, origin: Provenance, beside: Path) -> FilesystemTransaction:
@@ -181,7 +180,7 @@ class VersionFolders(ABC):
         """Have readers find no table any more, then remove the versions."""
         layout = self.layout(published.table)
         with translate_write_errors(layout.home):
-            withheld.evict(layout, published.version)
+            marked.evict(layout, published.version)
 
     def _transaction(
         self,

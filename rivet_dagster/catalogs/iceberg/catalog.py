@@ -20,12 +20,14 @@ from rivet_dagster.catalogs.iceberg.settings.options import refuse_nessie
 from rivet_dagster.catalogs.iceberg.settings.upkeep_options import parse_upkeep
 from rivet_dagster.catalogs.iceberg.traits import IcebergTraits
 from rivet_dagster.catalogs.iceberg.transactions import NessieTransactions, Transactions
+from rivet_dagster.catalogs.versions.marks import list_versions
+from rivet_dagster.catalogs.versions.refusals import unknown_version
 from rivet_dagster.engines.contract import EngineSession
 from rivet_dagster.entry_points import refuse_wrong_options
-from rivet_dagster.errors import RivetError, nearest
+from rivet_dagster.errors import RivetError
 from rivet_dagster.model.finding import Finding
 from rivet_dagster.model.profile import CatalogSpec
-from rivet_dagster.model.storage import OLDER, STAGED, WITHHELD, Published, Version
+from rivet_dagster.model.storage import OLDER, WITHHELD, Published, Version
 from rivet_dagster.model.watermark import Override
 
 if TYPE_CHECKING:
@@ -101,24 +103,13 @@ class IcebergCatalog(
 
     def versions(self, table: str) -> tuple[Version, ...]:
         """Return the snapshots that have been current, then the branches and staging tables with a mark."""
-        from rivet_dagster.catalogs.iceberg.metadata.history import list_versions
+        from rivet_dagster.catalogs.iceberg.metadata.history import published_versions
         from rivet_dagster.catalogs.iceberg.writes.withheld import list_marked
 
         opened = self.access.open(table)
         found = opened.load_if_any()
         with self.access.reaching(table):
-            withheld = tuple(
-                Version(
-                    w.name,
-                    STAGED if w.is_staged else WITHHELD,
-                    w.publication.rows,
-                    None,
-                    w.publication.identity,
-                    w.publication.inputs,
-                )
-                for w in list_marked(opened)
-            )
-            return (*(list_versions(found) if found is not None else ()), *withheld)
+            return list_versions(published_versions(found) if found is not None else (), list_marked(opened))
 
     def take_up(self, table: str, version: str) -> IcebergTransaction:
         """Reopen a withheld version, by the id of its snapshot or the name of its branch."""
@@ -261,4 +252,4 @@ class IcebergCatalog(
 
     def _unknown(self, table: str, version: str, state: str) -> RivetError:
         names = [known.name for known in self.versions(table) if known.state == state]
-        return RivetError("RVT-408", f"'{table}' has no {state} version '{version}'{nearest(version, names)}")
+        return unknown_version(table, version, state, names)

@@ -10,7 +10,6 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from rivet_dagster.catalogs.capabilities.upkeep import small_files
-from rivet_dagster.catalogs.filesystem.catalog_location import scheme, shown_from
 from rivet_dagster.catalogs.iceberg.commits.committing import REMOVES_METADATA
 from rivet_dagster.catalogs.iceberg.metadata.same_rows import facts_of
 from rivet_dagster.catalogs.iceberg.settings.options import HIVE, JDBC, NESSIE, REST, SQLITE, warehouse
@@ -18,6 +17,7 @@ from rivet_dagster.catalogs.iceberg.settings.upkeep_options import parse_upkeep
 from rivet_dagster.errors import RivetError
 from rivet_dagster.machine import Server, amount, free_space, little_space, refusals, servers_in, web_servers
 from rivet_dagster.model.finding import Finding, broken, doubtful, in_order
+from rivet_dagster.paths import scheme, shown_from
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog

@@ -14,8 +14,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rivet_dagster.catalogs.heartbeat import Heartbeat
 from rivet_dagster.catalogs.iceberg.names import BRANCH
+from rivet_dagster.catalogs.versions.heartbeat import Heartbeat
 
 if TYPE_CHECKING:
     from pyiceberg.io import FileIO

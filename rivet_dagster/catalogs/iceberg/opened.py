@@ -10,10 +10,10 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 from weakref import WeakKeyDictionary
 
-from rivet_dagster.catalogs.heartbeat import DEAD_AFTER
 from rivet_dagster.catalogs.iceberg.metadata.summary import ENVIRONMENT_OF
 from rivet_dagster.catalogs.iceberg.names import ENVIRONMENTS, TableName, environment_of
 from rivet_dagster.catalogs.iceberg.reaching import translate_errors
+from rivet_dagster.catalogs.versions.heartbeat import DEAD_AFTER
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog

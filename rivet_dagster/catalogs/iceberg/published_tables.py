@@ -1,7 +1,4 @@
-"""The tables of the catalog ``iceberg`` as they are published: all that is only read, by which snapshot.
-
-Watermarks: the maximum of a column of a snapshot, and the override that a person set in its place.
-"""
+"""The published tables of the catalog ``iceberg``: all that is only read of them, by which snapshot, and watermarks."""
 
 from __future__ import annotations
 
@@ -23,6 +20,7 @@ from rivet_dagster.catalogs.iceberg.settings.spark_settings import spark_needs
 from rivet_dagster.catalogs.iceberg.traits import snapshot_read
 from rivet_dagster.catalogs.iceberg.writes.errors import errors_of_rows
 from rivet_dagster.catalogs.parquet_rows import greatest
+from rivet_dagster.catalogs.versions.refusals import moved_watermark
 from rivet_dagster.errors import NotMaterialized, RivetError
 from rivet_dagster.model.relations import CatalogTable
 from rivet_dagster.model.schema import Field, Schema
@@ -130,12 +128,13 @@ class PublishedTables:
 
     def max_of(self, published: Published, column: str) -> Any:
         """Return the maximum by the manifests; if they do not hold it, the column is read in this process."""
-        statistics = self.statistics(published)
-        if statistics.tells_max(column):
-            return statistics.values[column.lower()].max
-        table, snapshot = self._stored(published)
-        with self.access.reaching(published.table):
-            return max_of(table.load(), snapshot, column)
+
+        def read() -> Any:
+            table, snapshot = self._stored(published)
+            with self.access.reaching(published.table):
+                return read_max(table.load(), snapshot, column)
+
+        return self.statistics(published).max_of(column, read)
 
     def watermark_override(self, published: Published) -> Override | None:
         """Return the value of a property of the table."""
@@ -227,7 +226,7 @@ def is_error_table(found: Table) -> bool:
     return ERRORS_OF in found.metadata.properties
 
 
-def max_of(table: Table, snapshot: int, column: str) -> Any:
+def read_max(table: Table, snapshot: int, column: str) -> Any:
     """Return the maximum of a column, read batch by batch; None if it has no value, NaN if it has that."""
     field = table.schema().find_field(column, case_sensitive=False)
     most = greatest(table.scan(snapshot_id=snapshot, selected_fields=(field.name,)).to_arrow_batch_reader())
@@ -255,8 +254,7 @@ def set_override(table: OpenedTable, version: str, override: Override) -> None:
     def changes(found: Table) -> Changes:
         now = current_version(found)
         if str(now) != version:
-            message = f"'{table.name}' is at {now} now, and was at {version} a moment ago"
-            raise RivetError("RVT-405", message, remediation="Set it again, upon what is published now.")
+            raise moved_watermark(str(table.name), None if now is None else str(now), version)
         value = json.dumps({"version": version, "value": override.value})
         return Changes(set_properties({OVERRIDE: value}), (branch_is_at(MAIN, found.metadata.current_snapshot_id),))
 

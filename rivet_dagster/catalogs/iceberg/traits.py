@@ -1,7 +1,4 @@
-"""The class methods of the catalog ``iceberg``, which need no open catalog: only options and names of tables.
-
-The state of a table that a source reads: its current one, or the one that its options name.
-"""
+"""The traits of the catalog ``iceberg``, which follow from options and names of tables, without opening it."""
 
 from __future__ import annotations
 

@@ -36,11 +36,12 @@ from rivet_dagster.catalogs.jdbc.options import (
 from rivet_dagster.catalogs.jdbc.postgres.product import POSTGRESQL
 from rivet_dagster.catalogs.jdbc.product import Product
 from rivet_dagster.catalogs.jdbc.published.environment_state import schema_of_environment
-from rivet_dagster.catalogs.jdbc.published.environments import DatabaseEnvironments, TablesAtSnapshots
+from rivet_dagster.catalogs.jdbc.published.environments import DatabaseEnvironments
 from rivet_dagster.catalogs.jdbc.published.published_tables import PublishedTables
 from rivet_dagster.catalogs.jdbc.published.records import Records
 from rivet_dagster.catalogs.jdbc.published.stored_version import STAGED, WITHHELD
 from rivet_dagster.catalogs.jdbc.published.transaction import DatabaseTransaction, publish_together
+from rivet_dagster.catalogs.versions.refusals import no_staged_version, unknown_version
 from rivet_dagster.engines.contract import EngineSession
 from rivet_dagster.entry_points import is_unexpanded, refuse_wrong_options
 from rivet_dagster.errors import RivetError
@@ -180,13 +181,7 @@ class JdbcCatalog(
         """The environments, each of which is a schema; None in an environment."""
         if self._published.base is not None:
             return None
-        return DatabaseEnvironments(self._published, self._in_environment)
-
-    def in_environment(self, name: str) -> HasTargets:
-        """Return the tables of the environment, over those of the base, which are read at one snapshot."""
-        assert self._published.base is None
-        storage = DatabaseEnvironments(self._published, self._in_environment)
-        return TablesAtSnapshots(self, storage.stored(name).tables, self._snapshot_of)
+        return DatabaseEnvironments(self._published, self._in_environment, self._snapshot_of)
 
     def _in_environment(self, name: str) -> tuple[HasTargets, PublishedTables]:
         catalog = JdbcCatalog(*self._declared, name)
@@ -291,7 +286,7 @@ class JdbcCatalog(
         """Reopen a withheld version."""
         taken = self._published.take_up(table, version, WITHHELD)
         if taken is None:
-            raise RivetError("RVT-408", f"'{table}' has no withheld version '{version}'")
+            raise unknown_version(table, version, WITHHELD)
         return DatabaseTransaction(self._published, table, taken)
 
     def restage(self, table: str, version: str) -> DatabaseTransaction:
@@ -315,7 +310,7 @@ class JdbcCatalog(
         """Reopen a staged version."""
         taken = self._published.take_up(table, version, STAGED)
         if taken is None:
-            raise RivetError("RVT-418", f"'{table}' has no staged version '{version}'")
+            raise no_staged_version(table, version)
         return DatabaseTransaction(self._published, table, taken)
 
     def withhold_staged(self, table: str, version: str) -> None:

@@ -1,9 +1,4 @@
-"""The incoming rows: the rows of a stored batch that are added to the table or replace rows of it.
-
-The write plan History (SCD type 2): the versions of keys that a batch adds to a table, or changes in it.
-
-Errors for batches that do not determine what is to be written.
-"""
+"""The incoming rows: those of a stored batch that are added to the table, or that replace rows of it."""
 
 from __future__ import annotations
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -44,6 +44,37 @@ class Rewritten:
             counts = f"{record.inserted} inserted, {record.updated} updated, {record.deleted} deleted"
             message = f"the counts of rows do not add up: {counts}, and {self.whole.statistics.rows} there now"
             raise RivetError("RVT-407", message, remediation="Run it again: something else has written there, too.")
+
+
+class WrittenRows:
+    """The rows of a transaction: those that its one write makes, or else all that its version ``has`` already."""
+
+    def __init__(self, has: Callable[[], StoredRows]) -> None:
+        self._has = has
+        self._scratch = ExitStack()
+        self._rewritten: Rewritten | None = None
+
+    def write(self, rewriting: AbstractContextManager[Rewritten]) -> QueryPlan | None:
+        """Enter ``rewriting``, which writes the rows, until ``close``; return how the engine computed them."""
+        self._rewritten = self._scratch.enter_context(rewriting)
+        return self._rewritten.query_plan
+
+    @property
+    def result(self) -> Rewritten:
+        """The batch and all rows, the same object without a write."""
+        if self._rewritten is None:
+            whole = self._has()
+            self._rewritten = Rewritten(whole, whole)
+        return self._rewritten
+
+    @property
+    def record(self) -> Record | None:
+        """The record of the write; None without one, and if it replaced all rows."""
+        return self._rewritten.record if self._rewritten is not None else None
+
+    def close(self) -> None:
+        """Remove what only the batch needs; the rows are not read any more."""
+        self._scratch.close()
 
 
 @contextmanager

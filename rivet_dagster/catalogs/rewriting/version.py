@@ -1,7 +1,4 @@
-"""The interface of a version that a rewrite fills, and of the version that it builds upon.
-
-The columns that a table has after a write.
-"""
+"""The versions of a rewrite: the interface of the one that it fills, and the columns that the table has after it."""
 
 from __future__ import annotations
 

@@ -11,7 +11,6 @@ from rivet_dagster.catalogs.capabilities.sources import TellsLocations
 from rivet_dagster.catalogs.capabilities.staging import StagesForRuns
 from rivet_dagster.catalogs.capabilities.targets import HasVersions, HasWatermarks, PlanType
 from rivet_dagster.catalogs.contract import NeedsEngine
-from rivet_dagster.catalogs.filesystem.catalog_location import scheme, shown_from
 from rivet_dagster.catalogs.filesystem.declared import wrong_writer_options
 from rivet_dagster.catalogs.filesystem.sources import table_files
 from rivet_dagster.catalogs.filesystem.sources.file_tree import LocalTree
@@ -33,6 +32,7 @@ from rivet_dagster.model.schema import Field, Schema
 from rivet_dagster.model.session_needs import SessionNeeds
 from rivet_dagster.model.target import Location
 from rivet_dagster.model.write_plan import Append, AppendNewer, Refresh, ReplaceAll, ReplacePartitions
+from rivet_dagster.paths import scheme, shown_from
 
 
 class SparkCatalog(VersionFolders, NeedsEngine, HasVersions, StagesForRuns, HasWatermarks, TellsLocations):

@@ -16,7 +16,6 @@ from pathlib import Path
 from threading import Event, Lock, Thread
 from typing import Any
 
-from rivet_dagster.catalogs.filesystem.catalog_location import scheme
 from rivet_dagster.catalogs.spark.hive_columns import columns_ddl, redefine
 from rivet_dagster.catalogs.spark.names import OWN, SparkTableName
 from rivet_dagster.engines.contract import EngineSession
@@ -24,6 +23,7 @@ from rivet_dagster.engines.pyspark.messages import spark_error
 from rivet_dagster.engines.pyspark.waiting import THREAD_PREFIX, wait_for
 from rivet_dagster.errors import QueryRefused, RivetError
 from rivet_dagster.model.relations import CatalogTable, Files
+from rivet_dagster.paths import scheme
 
 _FILE = re.compile(r"^file:(//(?=/))?", re.IGNORECASE)
 _IMPLEMENTATION = "spark.sql.catalogImplementation"

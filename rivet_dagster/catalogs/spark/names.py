@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from rivet_dagster.catalogs.capabilities.staging import wrong_publish
-from rivet_dagster.catalogs.filesystem.catalog_location import local_path, scheme
 from rivet_dagster.entry_points import is_unexpanded
 from rivet_dagster.errors import RivetError
 from rivet_dagster.model.convert import show
 from rivet_dagster.model.target import PUBLISH
+from rivet_dagster.paths import resolve_path, scheme
 
 OWN = "spark_catalog"
 """Spark's name of a session's own catalog."""
@@ -107,7 +106,7 @@ def resolve_paths(options: Mapping[str, Any], root: Path) -> dict[str, Any]:
     """Return the options with absolute paths; ``root`` is the project's directory."""
     paths = {key: str(options[key]) for key in ("metastore", "warehouse") if key in options}
     local = {key: value for key, value in paths.items() if scheme(value) in (None, "file")}
-    return {**options, **{key: os.path.realpath(root / local_path(value).expanduser()) for key, value in local.items()}}
+    return {**options, **{key: resolve_path(value, root) for key, value in local.items()}}
 
 
 def session_settings(options: Mapping[str, Any]) -> dict[str, str]:

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Mapping, Set
 import dagster as dg
 
 from rivet_dagster.catalogs.capabilities.staging import StagesForRuns
-from rivet_dagster.catalogs.heartbeat import SECONDS
+from rivet_dagster.catalogs.versions.heartbeat import SECONDS
 from rivet_dagster.execution.results import StagedTable
 from rivet_dagster.execution.runtime import Runtime
 

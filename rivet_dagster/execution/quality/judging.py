@@ -1,7 +1,4 @@
-"""The gate: judging sources in place, staged rows before they are published, and published rows on demand.
-
-The rows of a source that hold: those on which the groups compute that quarantine the others.
-"""
+"""The gate: judging sources in place, staged rows before they are published, and published rows on demand."""
 
 from __future__ import annotations
 

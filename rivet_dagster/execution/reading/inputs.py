@@ -1,7 +1,4 @@
-"""How the rows of a joint are read: stored joints from their published version, others by running their query.
-
-A window of partitions when reading: the rows in it, and the values of the partition parameters of queries.
-"""
+"""How the rows of a joint, or of a window of its partitions, are read: published, or by running their query."""
 
 from __future__ import annotations
 

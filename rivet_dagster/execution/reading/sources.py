@@ -1,7 +1,4 @@
-"""How the rows of a source are read, and what tells that its data has changed.
-
-How the rows of an error table are read: those of the published version of the table beside it.
-"""
+"""How the rows of a source or of an error table are read, and what tells that the data of a source has changed."""
 
 from __future__ import annotations
 

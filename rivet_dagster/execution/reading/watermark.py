@@ -62,14 +62,15 @@ def _greatest(
     runtime: Runtime, sink: ComputedJoint, published: Published, column: str, session: EngineSession
 ) -> Value | None:
     catalog = runtime.target_catalog(published.catalog)
-    statistics = catalog.statistics(published)
-    if statistics.tells_max(column):
-        greatest: Value | None = statistics.values[column.lower()].max
-        return greatest
-    view = target_view(sink.name)
-    session.register(view, session.load(catalog.read(published)))
-    (row,) = session.rows(greatest_query(view, column))
-    greatest = row["greatest"]
+
+    def read() -> Value | None:
+        view = target_view(sink.name)
+        session.register(view, session.load(catalog.read(published)))
+        (row,) = session.rows(greatest_query(view, column))
+        found: Value | None = row["greatest"]
+        return found
+
+    greatest: Value | None = catalog.statistics(published).max_of(column, read)
     return greatest
 
 

@@ -1,7 +1,4 @@
-"""Computing one joint of a group and writing its rows to a table, as one query of the engine.
-
-Running the function of a Python joint: loading it from its file and calling it with handles on its inputs.
-"""
+"""Computing one joint of a group, a query or a Python function, and writing its rows to a table."""
 
 from __future__ import annotations
 

@@ -15,8 +15,8 @@ from support.error_tables import ERRORS, SCHEMA, Writer, errors, messages, publi
 from support.tables import catalog, fill, ids, recorded_syncs, refused, tree
 
 from rivet_dagster.catalogs.filesystem import FilesystemCatalog
-from rivet_dagster.catalogs.filesystem.versions import error_tables, lifecycle
-from rivet_dagster.catalogs.filesystem.versions.linked_versions import list_others
+from rivet_dagster.catalogs.filesystem.versions import lifecycle, links
+from rivet_dagster.catalogs.filesystem.versions.links import list_others
 from rivet_dagster.errors import RivetError
 
 
@@ -423,7 +423,7 @@ def test_a_link_that_a_dead_run_left_is_removed_even_if_a_table_had_its_name(lak
     """The run died after it had switched readers to a version without errors."""
     warehouse.evict(fill(warehouse.begin(ERRORS), [1]).commit("run"))
     publish(warehouse, [1], ["bad"])
-    with patch.object(error_tables, "remove_replaced_link", side_effect=OSError):
+    with patch.object(links, "remove_replaced_link", side_effect=OSError):
         publish(warehouse, [2], None)
     assert (lake / ERRORS).is_symlink()
     assert warehouse.sweep() == ()

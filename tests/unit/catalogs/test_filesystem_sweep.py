@@ -14,7 +14,6 @@ import pytest
 from support.folders import ProjectFolder
 from support.tables import catalog, fill, ids, publish, refused, tree
 
-from rivet_dagster.catalogs import heartbeat
 from rivet_dagster.catalogs.filesystem import FilesystemCatalog
 from rivet_dagster.catalogs.filesystem.versions import lifecycle
 from rivet_dagster.catalogs.filesystem.versions import sweep as sweep_module
@@ -22,6 +21,7 @@ from rivet_dagster.catalogs.filesystem.versions.heartbeat import FileHeartbeat
 from rivet_dagster.catalogs.filesystem.versions.layout import TableLayout
 from rivet_dagster.catalogs.filesystem.writes.transaction import FilesystemTransaction
 from rivet_dagster.catalogs.rewriting.intervals import EVERYTHING
+from rivet_dagster.catalogs.versions import heartbeat
 from rivet_dagster.cli.main import main
 from rivet_dagster.errors import RivetError
 from rivet_dagster.model.watermark import Override

@@ -14,12 +14,12 @@ from unittest.mock import Mock
 import pytest
 from support.tables import catalog, fill, ids, publish, recorded_syncs, refused, tree
 
-from rivet_dagster.catalogs import heartbeat
 from rivet_dagster.catalogs.filesystem import FilesystemCatalog
 from rivet_dagster.catalogs.filesystem.files.data_files import share
-from rivet_dagster.catalogs.filesystem.versions import lifecycle, publishers
+from rivet_dagster.catalogs.filesystem.versions import lifecycle, records
 from rivet_dagster.catalogs.filesystem.versions.heartbeat import FileHeartbeat
 from rivet_dagster.catalogs.filesystem.writes.transaction import FilesystemTransaction
+from rivet_dagster.catalogs.versions import heartbeat
 from rivet_dagster.model.storage import WITHHELD, Record
 
 
@@ -69,7 +69,7 @@ def test_a_version_is_found_by_the_run_that_published_it(warehouse, table, monke
         file.write('{"version": "0')  # of a killed process
     publish(warehouse, [5], run="eight")
     assert warehouse.published_by("orders", "five").rows_before == 1
-    monkeypatch.setattr(publishers, "REMEMBERED", timedelta(0))
+    monkeypatch.setattr(records, "REMEMBERED", timedelta(0))
     publish(warehouse, [6], run="nine")
     assert warehouse.published_by("orders", "one") is None
     retained = ["six", "seven", "eight"]  # when it was written
@@ -484,7 +484,7 @@ def test_what_was_published_after_a_version_that_a_person_brings_back_expires(ta
 def test_the_record_of_a_version_stays_as_long_as_the_version(tmp_path, monkeypatch):
     """And that of an expired one for the time that runs are retried in."""
     lake = catalog(tmp_path, versions=3)
-    monkeypatch.setattr(publishers, "REMEMBERED", timedelta(0))
+    monkeypatch.setattr(records, "REMEMBERED", timedelta(0))
     for number in range(6):
         publish(lake, [number], run=f"run{number}")
         time.sleep(0.002)

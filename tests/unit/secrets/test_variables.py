@@ -1,7 +1,7 @@
 import pytest
 
+from rivet_dagster.entry_points import expand_variables
 from rivet_dagster.errors import RivetError
-from rivet_dagster.model.profile import expand_variables
 from rivet_dagster.secrets.variables import MalformedReferenceError, expand, references
 
 

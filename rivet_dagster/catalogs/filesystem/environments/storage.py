@@ -1,13 +1,10 @@
 """The environments of a catalog ``filesystem``: each is a folder of tables.
 
-The state of an environment is the journal of its merge: it is ``merging`` before the first table is published,
-``published`` after the last one, and ``merged`` when its data have been removed. What an interrupted merge had
-published is found by the identity under which it was, in the base itself.
-
-The tables in the folder of an environment.
-
-What is written is written there. Before its first write a table is seeded with the base's version, so that modes that
-add or merge rows build upon those of the base.
+What is written in an environment is written there. Before its first write a table is seeded with the base's version, so
+that modes that add or merge rows build upon those of the base. The state of an environment is the journal of its merge:
+it is ``merging`` before the first table is published, ``published`` after the last one, and ``merged`` when its data
+have been removed. What an interrupted merge had published is found by the identity under which it was, in the base
+itself.
 """
 
 from __future__ import annotations
@@ -25,21 +22,25 @@ from rivet_dagster.catalogs.environments.state import MERGING, OPEN, PUBLISHED, 
 from rivet_dagster.catalogs.environments.tables_over_base import EnvironmentTables
 from rivet_dagster.catalogs.filesystem.catalog_location import MountGuard
 from rivet_dagster.catalogs.filesystem.environments import folder as folders
-from rivet_dagster.catalogs.filesystem.environments.folder import EnvironmentFolder, FolderState
-from rivet_dagster.catalogs.filesystem.environments.seeding import forget, keep_permissions, seed
+from rivet_dagster.catalogs.filesystem.environments.folder import (
+    EnvironmentFolder,
+    FolderState,
+    forget,
+    keep_permissions,
+    seed,
+)
 from rivet_dagster.catalogs.filesystem.files.data_files import stamp_of
-from rivet_dagster.catalogs.filesystem.files.file_status import translate_read_errors
+from rivet_dagster.catalogs.filesystem.files.file_status import translate_read_errors, translate_write_errors
 from rivet_dagster.catalogs.filesystem.files.footers import parquet_files
-from rivet_dagster.catalogs.filesystem.files.local_writing import translate_write_errors
 from rivet_dagster.catalogs.filesystem.version_folders import VersionFolders
-from rivet_dagster.catalogs.filesystem.versions import error_tables, lifecycle
+from rivet_dagster.catalogs.filesystem.versions import lifecycle, links
 from rivet_dagster.catalogs.filesystem.versions.heartbeat import FileHeartbeat
 from rivet_dagster.catalogs.filesystem.versions.layout import TableLayout, is_table_name
-from rivet_dagster.catalogs.filesystem.versions.manifest_file import read_manifest
+from rivet_dagster.catalogs.filesystem.versions.records import read_manifest
 from rivet_dagster.catalogs.filesystem.versions.sweep import list_building
 from rivet_dagster.catalogs.filesystem.versions.watermark import read_override
-from rivet_dagster.catalogs.heartbeat import send_heartbeats
-from rivet_dagster.catalogs.manifest import Manifest
+from rivet_dagster.catalogs.versions.heartbeat import send_heartbeats
+from rivet_dagster.catalogs.versions.manifest import Manifest
 from rivet_dagster.errors import NotWritable, RivetError
 from rivet_dagster.model.storage import Provenance, Published
 
@@ -63,7 +64,7 @@ class FolderTables(EnvironmentTables):
             return False  # a path or a glob of a source
         with translate_read_errors(self.folder.path):
             for folder in (self.folder.path, self.folder.catalog):
-                table = error_tables.table_of(folder, table) or table
+                table = links.table_of(folder, table) or table
             try:
                 return self.folder.is_built(table)
             except NotWritable:

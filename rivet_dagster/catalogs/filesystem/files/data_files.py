@@ -1,19 +1,18 @@
-"""Statistics of a version's data files; footers are read for new files only.
-
-Copy on write: the files of the base that a write cannot change are shared by the new version, not written again.
-"""
+"""The data files of a version: their statistics, and the sharing of those that a write cannot change."""
 
 from __future__ import annotations
 
 import os
+import secrets
 import shutil
 from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 from rivet_dagster.catalogs.filesystem.files.file_status import is_folder, names_in
 from rivet_dagster.catalogs.filesystem.files.footer_cache import FileStamp, read_footers, storable, write_footers
-from rivet_dagster.catalogs.filesystem.files.footers import Footer, footer_of, parquet_files
+from rivet_dagster.catalogs.filesystem.files.footers import Footer, footer_of, parquet_files, sql_type
 from rivet_dagster.catalogs.rewriting.intervals import Affected
 from rivet_dagster.catalogs.totals import Totals
 from rivet_dagster.errors import RivetError
@@ -160,3 +159,18 @@ def prune_files(files: list[Path], affected: Affected, footers: Footers) -> tupl
         elif not affected.removes(statistics):
             mixed.append(path)
     return unchanged, mixed, rows
+
+
+def write_rows(rows: Any, folder: Path) -> bool:
+    """Write the rows of a pyarrow.RecordBatchReader to one more file of a version, a few batches in memory at a time.
+
+    Return False, without having read any row, if Spark would not read a column with its own type.
+    """
+    import pyarrow.parquet as pq
+
+    if any(sql_type(field.type) is None for field in rows.schema):
+        return False
+    with pq.ParquetWriter(folder / f"part-{secrets.token_hex(4)}.snappy.parquet", rows.schema) as file:
+        for batch in rows:
+            file.write_batch(batch)
+    return True

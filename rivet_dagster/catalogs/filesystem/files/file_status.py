@@ -1,9 +1,9 @@
-"""Whether files and folders exist: anything but the answer "does not exist" of the file system is an error.
+"""Whether files and folders exist, and the errors of looking them up and of writing them.
 
+Anything but the answer "does not exist" of the file system is an error.
 ``Path.exists``, ``os.path.exists`` and ``glob.glob`` also answer "no" after some other failures, depending on Python's
-version; but a table that cannot be looked up for a moment must not be mistaken for one that was never published.
-
-The error for damaged JSON files of the catalog.
+version; but a table that cannot be looked up for a moment must not be mistaken for one that was never published. Nor is
+a JSON file of the catalog that is damaged one that is missing.
 """
 
 from __future__ import annotations
@@ -89,3 +89,33 @@ def damage(file: Path, remedy: str) -> Iterator[None]:
         yield
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise RivetError("RVT-407", f"{file} is damaged: {error!r}", remediation=remedy) from error
+
+
+_RIGHTS = "Give this user the right to write there, or the catalog another `path`."
+_SPACE = "Free space on that file system, or give the catalog another `path`."
+_REMEDIES = {
+    errno.EACCES: _RIGHTS,
+    errno.EPERM: _RIGHTS,
+    errno.EROFS: _RIGHTS,
+    errno.ENOSPC: _SPACE,
+    errno.EDQUOT: _SPACE,
+    errno.EIO: "Look after that file system, then run it again.",
+    errno.ESTALE: "Look after that file system, then run it again.",
+}
+
+
+@contextmanager
+def translate_write_errors(path: Path) -> Iterator[None]:
+    """Turn an OSError of the block, which writes to ``path``, into RVT-404.
+
+    >>> with translate_write_errors(Path("/warehouse")):
+    ...     raise OSError(errno.ENOSPC, "No space left on device")
+    Traceback (most recent call last):
+    rivet_dagster.errors.NotWritable: RVT-404 cannot write to /warehouse: No space left on device
+        Free space on that file system, or give the catalog another `path`.
+    """
+    try:
+        yield
+    except OSError as error:
+        message = f"cannot write to {path}: {error.strerror or error}"
+        raise RivetError("RVT-404", message, remediation=_REMEDIES.get(error.errno or 0)) from error

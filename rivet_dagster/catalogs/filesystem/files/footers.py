@@ -1,7 +1,4 @@
-"""Statistics and schemas in the footers of a version's Parquet files, read without reading rows.
-
-The Spark SQL types of Arrow types, as Spark reads them from files of other writers.
-"""
+"""The footers of a version's Parquet files: statistics, and columns with Spark's types, without reading rows."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""The file system that the files of sources are on, this machine's or an object store, as far as they need it.
-
-The files of this machine, as sources are read from them.
-"""
+"""The file system that the files of sources are on, as far as they need it: this machine's, or an object store."""
 
 from __future__ import annotations
 
@@ -15,10 +12,10 @@ from operator import attrgetter
 from pathlib import Path, PurePath
 from typing import Any
 
-from rivet_dagster.catalogs.filesystem.catalog_location import local_path, shown_from
 from rivet_dagster.catalogs.filesystem.files.file_status import MISSING, REMEDY, exists, is_link, names_in, status
 from rivet_dagster.errors import RivetError
 from rivet_dagster.model.inputs import LandedFile
+from rivet_dagster.paths import local_path, shown_from
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,4 @@
-"""Landing zones: directories and globs whose files are tracked, read and archived one by one.
-
-The files of a table with their paths, sizes and modification times.
-"""
+"""Landing zones: directories and globs whose files, with size and time, are tracked, read and archived one by one."""
 
 from __future__ import annotations
 

@@ -1,11 +1,8 @@
-"""The schema of a source's Parquet files, if one footer proves what Spark would infer, so that Spark need not do so.
+"""The columns of a source's files as Spark would name and type them, as far as one footer or header proves that.
 
-Spark starts a job to read a footer of each table that it opens. Whatever depends on its settings (binary read as
-strings, timestamps without time zone, old timestamps) or on more than one file is left to Spark.
-
-The columns of a source's files as Spark would name and type them, read from one footer or header.
-
-What only Spark can determine (inferred types, JSON, partition folders) stays unknown rather than being guessed.
+Spark starts a job to read a footer of each table that it opens, and need not do so if it is given the schema. What only
+Spark can determine stays unknown rather than being guessed: what depends on its settings (binary read as strings,
+timestamps without time zone, old timestamps) or on more than one file, inferred types, JSON, partition folders.
 """
 
 from __future__ import annotations

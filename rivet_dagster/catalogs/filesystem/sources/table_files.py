@@ -1,7 +1,4 @@
-"""The files of a source's table, which is a file, a directory or a glob, and their fingerprint.
-
-File formats: how they follow from a file's name, and their default reader options.
-"""
+"""The files of a source's table, which is a file, a directory or a glob: format, options, fingerprint."""
 
 from __future__ import annotations
 

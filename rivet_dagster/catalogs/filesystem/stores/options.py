@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from rivet_dagster.catalogs.filesystem.catalog_location import is_remote
 from rivet_dagster.catalogs.filesystem.stores.store import OPTIONS, StoreUri
 from rivet_dagster.entry_points import is_unexpanded
 from rivet_dagster.errors import nearest
 from rivet_dagster.model.convert import show
 from rivet_dagster.model.session_needs import SessionNeeds
+from rivet_dagster.paths import is_remote
 
 
 def wrong_store(path: str, options: Any) -> dict[str, str]:

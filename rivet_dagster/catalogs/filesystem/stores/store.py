@@ -1,7 +1,4 @@
-"""A store: where a catalog's folder is in it, and pyarrow's client of it.
-
-URIs of folders and files in stores, and the kinds of store that there are.
-"""
+"""Stores of objects: their kinds, the URIs of folders and files in them, and how pyarrow reaches one."""
 
 from __future__ import annotations
 
@@ -13,8 +10,8 @@ from pathlib import PurePath, PurePosixPath
 from typing import Any
 from urllib.parse import urlsplit
 
-from rivet_dagster.catalogs.filesystem.catalog_location import is_remote, scheme
 from rivet_dagster.errors import nearest
+from rivet_dagster.paths import is_remote, scheme
 from rivet_dagster.secrets.redaction import redacted
 
 OPTIONS: Mapping[str, tuple[str, ...]] = {

@@ -12,10 +12,10 @@ from operator import attrgetter
 from pathlib import PurePath, PurePosixPath
 from typing import Any
 
-from rivet_dagster.catalogs.filesystem.catalog_location import scheme
 from rivet_dagster.catalogs.filesystem.sources.file_tree import FileStatus, FileTree, Move, is_ignored
 from rivet_dagster.catalogs.filesystem.stores.store import Store, StoreUri
 from rivet_dagster.model.inputs import LandedFile
+from rivet_dagster.paths import scheme
 from rivet_dagster.secrets.redaction import redacted
 
 _FOLDER = FileStatus(0, 0, is_folder=True)

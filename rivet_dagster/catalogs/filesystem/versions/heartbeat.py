@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from rivet_dagster.catalogs.filesystem.files.file_status import status
 from rivet_dagster.catalogs.filesystem.versions.layout import TableLayout
-from rivet_dagster.catalogs.heartbeat import Heartbeat
+from rivet_dagster.catalogs.versions.heartbeat import Heartbeat
 
 
 @dataclass(frozen=True)

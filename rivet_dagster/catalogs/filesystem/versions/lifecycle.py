@@ -18,8 +18,6 @@ from pathlib import Path
 from rivet_dagster.catalogs.filesystem.files.data_files import Footers, share
 from rivet_dagster.catalogs.filesystem.files.file_status import exists, is_folder, names_in, translate_read_errors
 from rivet_dagster.catalogs.filesystem.files.footers import is_data, parquet_files, read_statistics
-from rivet_dagster.catalogs.filesystem.versions import publishers
-from rivet_dagster.catalogs.filesystem.versions.error_tables import errors_folder, make_errors_folder
 from rivet_dagster.catalogs.filesystem.versions.heartbeat import FileHeartbeat
 from rivet_dagster.catalogs.filesystem.versions.layout import (
     ALIVE,
@@ -28,9 +26,10 @@ from rivet_dagster.catalogs.filesystem.versions.layout import (
     TableLayout,
     versions_with,
 )
-from rivet_dagster.catalogs.filesystem.versions.linked_versions import find_unlinked
-from rivet_dagster.catalogs.filesystem.versions.manifest_file import read_manifest
-from rivet_dagster.catalogs.manifest import Manifest
+from rivet_dagster.catalogs.filesystem.versions.links import errors_folder, find_unlinked, make_errors_folder
+from rivet_dagster.catalogs.filesystem.versions.records import read_manifest, read_publishers, remember_publishers
+from rivet_dagster.catalogs.versions.facts import is_by
+from rivet_dagster.catalogs.versions.manifest import Manifest
 from rivet_dagster.errors import NotWritable, RivetError
 from rivet_dagster.file_replacement import sync
 from rivet_dagster.project.rivet_folder import make_rivet_folder
@@ -221,11 +220,11 @@ def published_by(table: TableLayout, identity: str) -> Manifest | None:
     version = table.published()
     if version is None:
         return None
-    written, recorded = json.dumps(identity).encode(), publishers.read(table)
+    written, recorded = json.dumps(identity).encode(), read_publishers(table)
     unrecorded = versions_with(names_in(table.home), MANIFEST).difference(recorded.versions)
     if any(written in content for content in _contents(table, unrecorded)):
         for _, manifest in _chain(table):
-            if manifest is not None and identity in manifest.publishers:
+            if manifest is not None and is_by(manifest, identity):
                 return replace(manifest, identity=identity)
     found = recorded.find(identity)
     if found is None:
@@ -252,7 +251,7 @@ def expire(table: TableLayout, keep: int) -> list[str]:
     # Such as a withheld version whose publication was killed after it had written the manifest.
     unsettled = versions_with(names, ALIVE, MARKED)
     replaced = versions_with(names, MANIFEST) - unsettled - {table.published()}
-    recorded = publishers.read(table).versions
+    recorded = read_publishers(table).versions
     if unrecorded := replaced.difference(recorded):
         recorded = (*recorded, *_record(table, unrecorded))
     retained = [version for version in recorded if version in replaced]
@@ -280,7 +279,7 @@ def _record(table: TableLayout, versions: set[str]) -> list[str]:
             manifests.insert(0, manifest)
         if not left:
             break
-    publishers.remember(table, manifests)
+    remember_publishers(table, manifests)
     return [manifest.version for manifest in manifests]
 
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 from rivet_dagster.catalogs.filesystem.files.file_status import is_folder, names_in, status
-from rivet_dagster.catalogs.filesystem.versions import error_tables, lifecycle
+from rivet_dagster.catalogs.filesystem.versions import lifecycle, links
 from rivet_dagster.catalogs.filesystem.versions.heartbeat import FileHeartbeat, now
 from rivet_dagster.catalogs.filesystem.versions.layout import (
     ALIVE,
@@ -17,10 +18,11 @@ from rivet_dagster.catalogs.filesystem.versions.layout import (
     versions_in,
     versions_with,
 )
-from rivet_dagster.catalogs.filesystem.versions.linked_versions import find_unlinked
-from rivet_dagster.catalogs.filesystem.versions.manifest_file import read_manifest
-from rivet_dagster.catalogs.filesystem.versions.withheld_mark import is_staged
-from rivet_dagster.catalogs.heartbeat import DEAD_AFTER
+from rivet_dagster.catalogs.filesystem.versions.links import find_unlinked
+from rivet_dagster.catalogs.filesystem.versions.marked import is_staged
+from rivet_dagster.catalogs.filesystem.versions.records import read_manifest
+from rivet_dagster.catalogs.versions.heartbeat import DEAD_AFTER
+from rivet_dagster.catalogs.versions.sweeping import end_dead, find_dead
 
 _PROBE = re.compile(r"\.(link|clock|kept|watermark)-[0-9a-f]{8}")
 
@@ -78,11 +80,9 @@ def _sweep(table: TableLayout, names: Sequence[str]) -> list[str]:
         FileHeartbeat(table, version).end()
     for version in published & marked:
         table.withheld(version).unlink(missing_ok=True)
-    for version in (withheld - published) & beating:  # the process that reopened it may have died
-        heartbeat = FileHeartbeat(table, version)
-        if not heartbeat.is_alive():
-            heartbeat.end()
-    error_tables.remove_stale_links(table, _unsettled(table, names) | _replaced(table))
+    # The process that reopened one of these may have died.
+    end_dead(FileHeartbeat(table, version) for version in (withheld - published) & beating)
+    links.remove_stale_links(table, _unsettled(table, names) | _replaced(table))
     return leftovers
 
 
@@ -117,5 +117,19 @@ def _replaced(table: TableLayout) -> set[str]:
 
 def _suspects(table: TableLayout, names: Sequence[str], withheld: set[str]) -> set[str]:
     """Return the versions that are dead unless they are published: not withheld, and without a heartbeat."""
-    unsettled = _unsettled(table, names) - withheld
-    return {version for version in unsettled if not FileHeartbeat(table, version).is_alive()}
+    unsettled = (UnsettledFolder(table, version, version in withheld) for version in _unsettled(table, names))
+    return {version.name for version in find_dead(unsettled)}
+
+
+@dataclass(frozen=True)
+class UnsettledFolder:
+    """A version that may not be published."""
+
+    table: TableLayout
+    name: str
+    is_withheld: bool
+
+    @property
+    def heartbeat(self) -> FileHeartbeat:
+        """The heartbeat of its run."""
+        return FileHeartbeat(self.table, self.name)

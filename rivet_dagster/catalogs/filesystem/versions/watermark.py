@@ -16,22 +16,21 @@ from rivet_dagster.catalogs.filesystem.files.footers import parquet_files
 from rivet_dagster.catalogs.filesystem.versions import lifecycle
 from rivet_dagster.catalogs.filesystem.versions.layout import TableLayout
 from rivet_dagster.catalogs.parquet_rows import greatest
+from rivet_dagster.catalogs.versions.refusals import moved_watermark
 from rivet_dagster.errors import RivetError
 from rivet_dagster.file_replacement import replace_file
 from rivet_dagster.model.storage import Statistics
 from rivet_dagster.model.watermark import Override
 
 
-def max_of(folder: Path, statistics: Statistics, column: str) -> Any:
+def read_max(folder: Path, statistics: Statistics, column: str) -> Any:
     """Return the maximum of a column of a version, None if it has no value; NaN is greater than all others.
 
-    If the ``statistics`` do not hold it, the column is read batch by batch. Raises RVT-407.
+    The column is read batch by batch. Raises RVT-407.
     """
     import pyarrow as pa
     import pyarrow.dataset as ds
 
-    if statistics.tells_max(column):
-        return statistics.values[column.lower()].max
     files = parquet_files(folder)
     name, type_ = next(named for named in statistics.columns if named[0].lower() == column.lower())
     # Spark may store a TIMESTAMP as INT96, which has neither unit nor time zone.
@@ -58,7 +57,6 @@ def write_override(table: TableLayout, version: str, override: Override) -> None
     """Set the override, unless another version has been published by now. Raises RVT-405, OSError."""
     with lifecycle.hold_lock(table):
         if table.published() != version:
-            message = f"'{table.name}' is at {table.published() or 'nothing'} now, and was at {version} a moment ago"
-            raise RivetError("RVT-405", message, remediation="Set it again, upon what is published now.")
+            raise moved_watermark(table.name, table.published(), version)
         unfinished = table.home / f".watermark-{secrets.token_hex(4)}"
         replace_file(table.watermark(version), json.dumps({"value": override.value}).encode(), unfinished)

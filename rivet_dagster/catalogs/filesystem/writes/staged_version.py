@@ -16,17 +16,17 @@ from rivet_dagster.catalogs.filesystem.files.data_files import (
     keep_permissions,
     prune_files,
     stamp_of,
+    write_rows,
 )
-from rivet_dagster.catalogs.filesystem.files.file_status import translate_read_errors
+from rivet_dagster.catalogs.filesystem.files.file_status import translate_read_errors, translate_write_errors
 from rivet_dagster.catalogs.filesystem.files.footer_cache import FileStamp
 from rivet_dagster.catalogs.filesystem.files.footers import parquet_files
-from rivet_dagster.catalogs.filesystem.files.local_writing import translate_write_errors, write_rows
 from rivet_dagster.catalogs.filesystem.versions import lifecycle
 from rivet_dagster.catalogs.filesystem.versions.heartbeat import FileHeartbeat
 from rivet_dagster.catalogs.filesystem.versions.layout import TableLayout
-from rivet_dagster.catalogs.heartbeat import send_heartbeats
 from rivet_dagster.catalogs.rewriting.intervals import Affected
 from rivet_dagster.catalogs.rewriting.version import Remaining, RewritableVersion
+from rivet_dagster.catalogs.versions.heartbeat import send_heartbeats
 from rivet_dagster.engines.contract import EngineSession, Frame, Progress
 from rivet_dagster.errors import RivetError
 from rivet_dagster.model.relations import Files

@@ -3,35 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import ExitStack, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from rivet_dagster.catalogs.capabilities.staging import StagedTransaction
 from rivet_dagster.catalogs.capabilities.targets import ErrorTransaction, VersionTransaction
 from rivet_dagster.catalogs.capabilities.transaction import NO_CONTEXT, WriteContext
-from rivet_dagster.catalogs.filesystem.files.data_files import Footers, keep_permissions, share, stamp_of
-from rivet_dagster.catalogs.filesystem.files.file_status import exists, translate_read_errors
+from rivet_dagster.catalogs.filesystem.files.data_files import Footers, keep_permissions, share, stamp_of, write_rows
+from rivet_dagster.catalogs.filesystem.files.file_status import exists, translate_read_errors, translate_write_errors
 from rivet_dagster.catalogs.filesystem.files.footer_cache import FileStamp
 from rivet_dagster.catalogs.filesystem.files.footers import parquet_files
-from rivet_dagster.catalogs.filesystem.files.local_writing import translate_write_errors, write_rows
 from rivet_dagster.catalogs.filesystem.sources.file_tree import LocalTree
 from rivet_dagster.catalogs.filesystem.sources.source_schema import with_schema
 from rivet_dagster.catalogs.filesystem.sources.table_files import TableFiles
-from rivet_dagster.catalogs.filesystem.versions import error_tables, lifecycle, publishers, staged, withheld
-from rivet_dagster.catalogs.filesystem.versions.error_tables import errors_folder, make_errors_folder
+from rivet_dagster.catalogs.filesystem.versions import lifecycle, links, marked
 from rivet_dagster.catalogs.filesystem.versions.heartbeat import FileHeartbeat
-from rivet_dagster.catalogs.filesystem.versions.manifest_file import write_manifest
-from rivet_dagster.catalogs.filesystem.versions.withheld_mark import Mark, StagedFor
+from rivet_dagster.catalogs.filesystem.versions.links import errors_folder, make_errors_folder
+from rivet_dagster.catalogs.filesystem.versions.marked import Mark, StagedFor
+from rivet_dagster.catalogs.filesystem.versions.records import forget_publishers, write_manifest
 from rivet_dagster.catalogs.filesystem.writes.staged_version import StagedVersion, refuse_repeated_write, required_files
-from rivet_dagster.catalogs.manifest import UNKNOWN, Manifest
 from rivet_dagster.catalogs.parquet_rows import no_errors
-from rivet_dagster.catalogs.rewriting.rewrite import Rewritten, rewritten
+from rivet_dagster.catalogs.rewriting.rewrite import WrittenRows, rewritten
+from rivet_dagster.catalogs.versions.facts import has_error_columns, told_anew
+from rivet_dagster.catalogs.versions.manifest import UNKNOWN, Manifest
 from rivet_dagster.engines.contract import Frame
 from rivet_dagster.errors import RivetError
 from rivet_dagster.file_replacement import sync
 from rivet_dagster.model.relations import Files
-from rivet_dagster.model.row_errors import ERROR_COLUMNS
 from rivet_dagster.model.storage import Base, Provenance, Published, StoredRows
 from rivet_dagster.model.write_plan import WritePlan
 
@@ -60,8 +59,7 @@ class FilesystemTransaction(StagedTransaction, VersionTransaction, ErrorTransact
         self._described = described
         self._described_staged = described_staged or described
         self._origin = origin or UNKNOWN
-        self._scratch = ExitStack()
-        self._rewritten: Rewritten | None = None
+        self._rows = WrittenRows(staged.audit)
 
     @property
     def target(self) -> Files:
@@ -75,8 +73,7 @@ class FilesystemTransaction(StagedTransaction, VersionTransaction, ErrorTransact
 
     def write(self, plan: WritePlan, frame: Frame, context: WriteContext = NO_CONTEXT) -> None:
         """Rewrite the table by copy on write: files that do not change are shared."""
-        self._rewritten = self._scratch.enter_context(rewritten(self._staged, plan, frame, context))
-        self.query_plan = self._rewritten.query_plan
+        self.query_plan = self._rows.write(rewritten(self._staged, plan, frame, context))
 
     def write_errors(self, table: str, frame: Frame | None) -> StoredRows:
         """Write files beside those of the rows; a table without rows is written in this process."""
@@ -93,23 +90,16 @@ class FilesystemTransaction(StagedTransaction, VersionTransaction, ErrorTransact
     @property
     def batch(self) -> StoredRows:
         """The batch."""
-        return self._result.batch
+        return self._rows.result.batch
 
     @property
     def whole(self) -> StoredRows:
         """All of the version's files."""
-        return self._result.whole
+        return self._rows.result.whole
 
     def beat(self) -> None:
         """Renew the modification time of the heartbeat file."""
         self._staged.beat()
-
-    @property
-    def _result(self) -> Rewritten:
-        if self._rewritten is None:
-            whole = self._staged.audit()
-            self._rewritten = Rewritten(whole, whole)
-        return self._rewritten
 
     def check_base(self) -> None:
         """Compare the published version with the one that was published when this one was begun."""
@@ -122,36 +112,31 @@ class FilesystemTransaction(StagedTransaction, VersionTransaction, ErrorTransact
         origin = replace(self._made(made), identity=identity)
         table = self._staged.table
         with translate_write_errors(table.home):
-            staged.stage(table, self.version, Mark(origin, StagedFor(self._staged.upon, origin.record)))
-            manifest = staged.staged_manifest(table, self.version)
-        self._scratch.close()
+            marked.stage(table, self.version, Mark(origin, StagedFor(self._staged.upon, origin.record)))
+            manifest = marked.staged_manifest(table, self.version)
+        self._rows.close()
         return self._described_staged(manifest)
 
     def _commit(self, identity: str, made: Provenance | None) -> Published:
         origin = self._made(made)
         with translate_write_errors(self._staged.table.home):
             manifest = publish(self._staged, self._errors, identity, origin, self._keep)
-        self._scratch.close()
+        self._rows.close()
         return self._described(manifest)
 
     def _withhold(self, identity: str, made: Provenance | None) -> None:
         origin = self._made(made)
         with translate_write_errors(self._staged.table.home):
-            withheld.withhold(self._staged.table, self.version, replace(origin, identity=identity or origin.identity))
-        self._scratch.close()
+            marked.withhold(self._staged.table, self.version, replace(origin, identity=identity or origin.identity))
+        self._rows.close()
 
     def _made(self, made: Provenance | None) -> Provenance:
         """Return what the version was made from and by, as far as it was told; else what is known of its origin."""
-        known, rewritten = self._origin, self._rewritten
-        return replace(
-            known,
-            record=rewritten.record if rewritten is not None and rewritten.record is not None else known.record,
-            inputs=known.inputs if made is None else made.inputs,
-            code_versions=known.code_versions if made is None else made.code_versions,
-        )
+        known = told_anew(self._origin, made)
+        return replace(known, record=self._rows.record or known.record)
 
     def _abort(self) -> None:
-        self._scratch.close()
+        self._rows.close()
         self._staged.remove()
 
 
@@ -187,21 +172,21 @@ def publish(
         heartbeat.beat(since)
         if version != staged.upon:
             raise moved_table(staged, version)
-        error_tables.move_rows(table, name)
+        links.move_rows(table, name)
         manifest = Manifest.now(name, current, identity, statistics, origin)
         write_manifest(manifest, table.manifest(name))
         sync(table.home)
         if version is None:
-            publishers.forget(table)
+            forget_publishers(table)
             for folder in (table.home, table.home.parent, table.folder):
                 lifecycle.sync_entry(folder)
-        if error_tables.make_link(table, name):
+        if links.make_link(table, name):
             sync(table.folder)
         lifecycle.switch(table, name)
         # The version is published: the next run reports what is wrong with others.
         with suppress(OSError, RivetError):
             if version is not None:
-                error_tables.remove_replaced_link(table, name, version)
+                links.remove_replaced_link(table, name, version)
             heartbeat.end()  # last: that of a published version has the next sweep look for links that were left
         if exists(table.withheld(name)):
             table.withheld(name).unlink()
@@ -258,8 +243,7 @@ class StagedErrorFiles:
     def share(self, name: str) -> StoredRows | None:
         """Share the files of the base's error table, and return its rows; None if there are none, or too many files.
 
-        Files of an earlier release, which lack a column, are not shared: many readers of a folder expect the columns of
-        one of its files in all. Raises what ``add`` does.
+        Files of an earlier release, which lack a column, are not shared. Raises what ``add`` does.
         """
         staged = self.version
         with translate_write_errors(staged.table.home), FileHeartbeat(staged.table, staged.name).required():
@@ -267,7 +251,7 @@ class StagedErrorFiles:
             files = parquet_files(base) if base is not None else []
             if not 0 < len(files) <= MOST_SHARED:
                 return None
-            if not {*ERROR_COLUMNS} <= {name for name, _ in self._footers.statistics(files).columns}:
+            if not has_error_columns({name for name, _ in self._footers.statistics(files).columns}):
                 return None
             folder = make_errors_folder(staged.table, staged.name, name)
             for path in files:

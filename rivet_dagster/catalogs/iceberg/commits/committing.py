@@ -1,9 +1,8 @@
 """Commits: several updates of a table's metadata in one atomic step of the catalog.
 
 A request may be carried out although its answer is lost, late, or an error: proxies give up, and send requests twice.
-So nothing that a commit needs is deleted before the table itself shows that it does not have it.
-
-Sending the request of a commit, and what its failure says: that it was refused, or that nobody knows.
+So nothing that a commit needs is deleted before the table itself shows that it does not have it, and a failure says
+either that the commit was refused, or that nobody knows.
 """
 
 from __future__ import annotations

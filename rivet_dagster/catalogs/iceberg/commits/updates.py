@@ -1,10 +1,7 @@
 """The updates of a table's metadata that a publication is made of, and what must hold for them.
 
-The definition of a table, all of it but its rows.
-
-It must not change between the beginning of a version and its publication.
-
-NOT NULLs and identifier fields of a table that another tool made, which stay when its columns change.
+The definition of a table, all of it but its rows, must not change between the beginning of a version and its
+publication. NOT NULLs and identifier fields that another tool has declared stay when the columns change.
 """
 
 from __future__ import annotations

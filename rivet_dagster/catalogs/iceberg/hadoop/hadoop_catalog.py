@@ -29,15 +29,16 @@ from pyiceberg.table.sorting import UNSORTED_SORT_ORDER, SortOrder
 from pyiceberg.typedef import EMPTY_DICT, Identifier, Properties
 
 from rivet_dagster.catalogs.iceberg.commits.committing import CommitRefusedError
-from rivet_dagster.catalogs.iceberg.hadoop.catalog_of_folders import (
+from rivet_dagster.catalogs.iceberg.hadoop.folders import (
     CatalogOfFolders,
+    MetadataFolder,
+    VersionExistsError,
     delete_file,
     files_elsewhere,
     local_path,
     refuse_other_files,
     remove_tree,
 )
-from rivet_dagster.catalogs.iceberg.hadoop.metadata_folder import MetadataFolder, VersionExistsError
 
 if TYPE_CHECKING:
     import pyarrow as pa

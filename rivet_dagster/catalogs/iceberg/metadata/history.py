@@ -19,13 +19,13 @@ from rivet_dagster.catalogs.iceberg.metadata.same_rows import (
 from rivet_dagster.catalogs.iceberg.metadata.statistics import statistics_of
 from rivet_dagster.catalogs.iceberg.metadata.summary import (
     ENVIRONMENT,
-    IDENTITY,
-    MADE_BY,
     Publication,
     foreign_publication,
+    names_publisher,
     publication_of,
 )
 from rivet_dagster.catalogs.iceberg.metadata.types import schema_of, sql_columns
+from rivet_dagster.catalogs.versions.facts import describe_published, describe_version, is_by
 from rivet_dagster.model.storage import CURRENT, OLDER, Published, Statistics, Version
 
 if TYPE_CHECKING:
@@ -48,19 +48,10 @@ def published_version(table: Table, snapshot: Snapshot, catalog: str, declared: 
     publication = publication_for(table, snapshot)
     schema = schema_of(table, snapshot.snapshot_id)
     size = int(facts_of(snapshot).get("total-files-size") or 0)
-    return Published(
-        catalog=catalog,
-        table=declared,
-        version=str(version_of(table, snapshot)),
-        uri=table.metadata.location,
-        statistics=Statistics(publication.rows, size, sql_columns(schema)),
-        rows_before=publication.rows_before,
-        identity=publication.identity,
-        record=publication.record,
-        inputs=publication.inputs,
-        code_versions=publication.code_versions,
-        unknown_before=publication.unknown_before,
-    )
+    statistics = Statistics(publication.rows, size, sql_columns(schema))
+    version, uri = str(version_of(table, snapshot)), table.metadata.location
+    published = describe_published(publication, catalog, declared, version, uri, statistics)
+    return replace(published, unknown_before=publication.unknown_before)
 
 
 def publication_for(table: Table, snapshot: Snapshot) -> Publication:
@@ -90,7 +81,7 @@ def published_by(table: Table, identity: str) -> Snapshot | None:
     # Not by the log of current snapshots, which the expiry of one may cut.
     for snapshot in reversed(table.metadata.snapshots):
         facts = facts_of(with_facts(table, snapshot))
-        if identity in (facts.get(IDENTITY), facts.get(MADE_BY)) and identity and ENVIRONMENT not in facts:
+        if names_publisher(facts, identity) and ENVIRONMENT not in facts:
             return snapshot
     return None
 
@@ -110,35 +101,23 @@ def expired_publications(table: Table) -> Iterator[tuple[int, Publication]]:
 def expired_version(table: Table, identity: str, current: Published) -> Published | None:
     """Return the version that ``identity`` published or made, as far as it is remembered; None if it is not."""
     for version, known in expired_publications(table):
-        if identity and identity in (known.identity, known.made_by):
-            return replace(
-                current,
-                version=str(version),
-                statistics=Statistics(known.rows, known.record.bytes or 0, current.statistics.columns),
-                rows_before=known.rows_before,
-                identity=known.identity,
-                record=known.record,
-                inputs=known.inputs,
-                code_versions=known.code_versions,
-            )
+        if is_by(known, identity):
+            statistics = Statistics(known.rows, known.record.bytes or 0, current.statistics.columns)
+            found = describe_published(known, current.catalog, current.table, str(version), current.uri, statistics)
+            return replace(found, environment=current.environment, unknown_before=current.unknown_before)
     return None
 
 
-def list_versions(table: Table) -> tuple[Version, ...]:
+def published_versions(table: Table) -> tuple[Version, ...]:
     """Return the published versions that still exist, the newest first."""
     current, times = current_version(table), _times(table)
     found: dict[int, Version] = {}
     for snapshot in published_snapshots(table):
         version, publication = version_of(table, snapshot), publication_for(table, snapshot)
         if version not in found:
-            found[version] = Version(
-                str(version),
-                CURRENT if version == current else OLDER,
-                publication.rows,
-                _published_at(with_facts(table, snapshot), times),
-                publication.identity,
-                publication.inputs,
-            )
+            state = CURRENT if version == current else OLDER
+            at = _published_at(with_facts(table, snapshot), times)
+            found[version] = describe_version(publication, str(version), state, at)
     return tuple(sorted(found.values(), key=lambda version: version.state != CURRENT))
 
 

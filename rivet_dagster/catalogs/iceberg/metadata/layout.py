@@ -7,8 +7,15 @@ from dataclasses import dataclass, replace
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
-from rivet_dagster.catalogs.iceberg.metadata.declared_layout import FORMAT_VERSION, as_text, wrong_layout
-from rivet_dagster.catalogs.iceberg.metadata.layout_texts import PartitionText, SortText, partition_text, sort_text
+from rivet_dagster.catalogs.iceberg.metadata.declared_layout import (
+    FORMAT_VERSION,
+    PartitionText,
+    SortText,
+    as_text,
+    partition_text,
+    sort_text,
+    wrong_layout,
+)
 from rivet_dagster.errors import RivetError, nearest
 
 if TYPE_CHECKING:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from rivet_dagster.catalogs.inputs_json import inputs_from_json, landed_as_json, positions_as_json
+from rivet_dagster.catalogs.versions.inputs_json import inputs_from_json, landed_as_json, positions_as_json
 from rivet_dagster.model.inputs import Inputs
 from rivet_dagster.model.storage import Record
 
@@ -57,6 +57,11 @@ class Publication:
     code_versions: Mapping[str, str] = field(default_factory=dict)
     text_bounds: TextBounds = ()
     unknown_before: str | None = None
+
+    def again(self, identity: str, rows_before: int) -> Publication:
+        """Return the facts of the same version, published once more, by ``identity``; who made it stays known."""
+        made_by = self.made_by or self.identity
+        return replace(self, identity=identity, made_by=made_by, rows_before=rows_before, unknown_before=None)
 
     def properties(self) -> dict[str, str]:
         """Return the properties of the snapshot.
@@ -114,6 +119,15 @@ def publication_of(properties: Mapping[str, str | None]) -> Publication | None:
         code_versions=json.loads(known.get(CODE_VERSIONS, "{}")),
         text_bounds=tuple((first, last) for first, last in json.loads(known.get(TEXT_BOUNDS, "[]"))),
     )
+
+
+def names_publisher(properties: Mapping[str, str | None], identity: str) -> bool:
+    """Return whether a retry of the run ``identity`` must find the snapshot with these properties, as ``is_by`` does.
+
+    >>> names_publisher(Publication("1f/orders", "", 3, 1, Record(2)).properties(), "1f/orders")
+    True
+    """
+    return identity != "" and identity in (properties.get(IDENTITY), properties.get(MADE_BY))
 
 
 def foreign_publication(properties: Mapping[str, str | None], rows: int, rows_before: int) -> Publication:

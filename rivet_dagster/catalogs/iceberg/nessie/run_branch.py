@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from rivet_dagster.catalogs.iceberg.heartbeat import ObjectHeartbeat, heartbeat_at
@@ -70,19 +70,25 @@ class RunBranch:
         return key if self.record is None else f"{self.record.table}/{key}"
 
     @property
-    def heartbeat(self) -> ObjectHeartbeat:
-        """The heartbeat of the run."""
-        assert self.record is not None, "it has none before it has a record"
+    def heartbeat(self) -> ObjectHeartbeat | None:
+        """The heartbeat of the run; None before it has a record."""
+        if self.record is None:
+            return None
         return heartbeat_at(self.base._load_file_io(location=self.record.heartbeat), self.record.heartbeat)
 
     def is_alive(self) -> bool:
         """Return whether the run sends heartbeats."""
-        return self.record is not None and self.heartbeat.is_alive()
+        heartbeat = self.heartbeat
+        return heartbeat is not None and heartbeat.is_alive()
 
     @property
-    def is_kept(self) -> bool:
+    def is_withheld(self) -> bool:
         """Whether the version is withheld there, so that only a person publishes or removes it."""
         return self.record is not None and self.record.kept != ""
+
+    def without_mark(self) -> RunBranch:
+        """Return it as one on which nothing is withheld."""
+        return self if self.record is None else replace(self, record=replace(self.record, kept=""))
 
     @property
     def is_begun(self) -> bool:
@@ -103,8 +109,9 @@ class RunBranch:
         Files that it names are left to Nessie's garbage collection: a run that was taken for dead may be publishing
         them at this moment.
         """
-        if self.record is not None:
-            self.heartbeat.end()
+        heartbeat = self.heartbeat
+        if heartbeat is not None:
+            heartbeat.end()
         self.base.server.remove(self.ref)
         return True
 

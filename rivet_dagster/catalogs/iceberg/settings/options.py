@@ -1,22 +1,18 @@
-"""The declaration of an Iceberg catalog: its kinds, what each of them needs, and where its places are.
-
-Nessie as a server of Iceberg's own REST protocol, which is for sources alone.
-"""
+"""The declaration of an Iceberg catalog: its kinds, what each needs and what it is for, and where its places are."""
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rivet_dagster.catalogs.capabilities.staging import wrong_publish
-from rivet_dagster.catalogs.filesystem.catalog_location import local_path, scheme
 from rivet_dagster.catalogs.iceberg.settings.upkeep_options import wrong_upkeep
 from rivet_dagster.entry_points import is_unexpanded
 from rivet_dagster.errors import RivetError, nearest
 from rivet_dagster.model import convert
+from rivet_dagster.paths import resolve_path, scheme
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
@@ -83,7 +79,7 @@ def warehouse(options: Mapping[str, Any], root: Path) -> str | None:
     declared = options.get("warehouse")
     if declared is None or options["catalog"] == REST or scheme(declared) not in (None, "file"):
         return declared
-    return f"file://{_absolute(str(local_path(declared)), root)}"
+    return f"file://{resolve_path(declared, root)}"
 
 
 def uri(options: Mapping[str, Any], root: Path) -> str | None:
@@ -96,7 +92,7 @@ def uri(options: Mapping[str, Any], root: Path) -> str | None:
     if declared is None or not declared.startswith(SQLITE):
         return declared
     file, mark, parameters = declared.removeprefix(SQLITE).removeprefix("file:").partition("?")
-    return f"{SQLITE}{_absolute(file, root)}{mark}{parameters}"
+    return f"{SQLITE}{resolve_path(file, root)}{mark}{parameters}"
 
 
 def is_on_s3(options: Mapping[str, Any]) -> bool:
@@ -145,11 +141,6 @@ def _wrong_folder(warehouse: str) -> str | None:
         return None
     given = convert.show(warehouse)
     return f"must be a folder of this machine, not {given}: tables in an object store need another kind of catalog"
-
-
-def _absolute(path: str, root: Path) -> str:
-    # Links are resolved here, as in the catalog `filesystem`: readers may resolve `..` behind a link in other ways.
-    return os.path.realpath(root / Path(path).expanduser())
 
 
 _OF_NESSIE = "nessie.is-nessie-catalog"

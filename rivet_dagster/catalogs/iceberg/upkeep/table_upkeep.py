@@ -10,7 +10,6 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from rivet_dagster.catalogs.capabilities.upkeep import UpkeepReport
-from rivet_dagster.catalogs.heartbeat import sweep_dead
 from rivet_dagster.catalogs.iceberg.commits.committing import Changes, commit
 from rivet_dagster.catalogs.iceberg.commits.snapshots import SnapshotWriter, new_snapshot_id
 from rivet_dagster.catalogs.iceberg.commits.updates import MAIN, branch_is_at, set_branch
@@ -40,6 +39,7 @@ from rivet_dagster.catalogs.iceberg.upkeep.expiring import (
 )
 from rivet_dagster.catalogs.iceberg.writes.sweeping import staged_by_runs
 from rivet_dagster.catalogs.iceberg.writes.withheld import withheld_versions
+from rivet_dagster.catalogs.versions.sweeping import sweep_dead
 from rivet_dagster.engines.contract import EngineSession
 from rivet_dagster.errors import RivetError
 

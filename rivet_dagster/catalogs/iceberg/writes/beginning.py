@@ -17,9 +17,8 @@ from rivet_dagster.catalogs.iceberg.metadata.types import sql_columns
 from rivet_dagster.catalogs.iceberg.opened import OpenedTable, Opener
 from rivet_dagster.catalogs.iceberg.settings.options import refuse_nessie
 from rivet_dagster.catalogs.iceberg.writes.errors import Beginning, ExistingVersion, StagedErrors, errors_of_rows
-from rivet_dagster.catalogs.iceberg.writes.staged_branch import StagedBranch, begin_branch
+from rivet_dagster.catalogs.iceberg.writes.staged_branch import StagedBranch, StoredSnapshot, begin_branch, stored_rows
 from rivet_dagster.catalogs.iceberg.writes.staged_table import StagingTable, place_of
-from rivet_dagster.catalogs.iceberg.writes.stored import StoredSnapshot, stored_rows
 from rivet_dagster.catalogs.iceberg.writes.transaction import IcebergTransaction
 from rivet_dagster.catalogs.iceberg.writes.withheld import Withheld, heartbeat_of
 from rivet_dagster.model.relations import CatalogTable

@@ -1,7 +1,4 @@
-"""The error table of a version: a table of its own, published just before the rows, and naming their snapshot.
-
-The state that a transaction begins with.
-"""
+"""The beginning of a transaction, and its error table, published just before the rows and naming their snapshot."""
 
 from __future__ import annotations
 
@@ -28,10 +25,11 @@ from rivet_dagster.catalogs.iceberg.writes.staged_table import (
 )
 from rivet_dagster.catalogs.iceberg.writes.sweeping import remove_leftovers
 from rivet_dagster.catalogs.iceberg.writes.withheld import Judged, withhold
+from rivet_dagster.catalogs.versions.facts import has_error_columns
+from rivet_dagster.catalogs.versions.refusals import other_table, refuse_second_errors
 from rivet_dagster.engines.contract import EngineSession, Frame
-from rivet_dagster.errors import RivetError
 from rivet_dagster.model.relations import CatalogTable
-from rivet_dagster.model.row_errors import ERROR_COLUMNS, ERROR_SCHEMA
+from rivet_dagster.model.row_errors import ERROR_SCHEMA
 from rivet_dagster.model.storage import Base, Published, StoredRows
 
 if TYPE_CHECKING:
@@ -66,8 +64,8 @@ class StagedErrors:
         """Add the rows of ``frame`` to the error table ``name``, and return all of them. Raises RVT-404."""
         if self.staged is None:
             self._begin(name, heartbeat, session)
-        elif self.name != name:
-            raise RivetError("RVT-404", f"'{self.table.name}' has the error table '{self.name}' already")
+        else:
+            refuse_second_errors(f"'{self.table.name}'", self.name, name)
         assert self.staged is not None
         if frame is not None:
             assert session is not None, "only an engine computes rows"
@@ -185,8 +183,7 @@ class StagedErrors:
         own = ".".join(self.table.name.identifier)
         of = place.existing.metadata.properties.get(ERRORS_OF) if place.existing is not None else own
         if of != own or opened.name == self.table.name:
-            message = f"'{opened.name}' cannot be the error table of '{self.table.name}': it is another table"
-            raise RivetError("RVT-404", message)
+            raise other_table(str(opened.name), str(self.table.name))
 
     def _released(self, identity: str) -> Release:
         assert self._place is not None
@@ -265,7 +262,7 @@ def errors_snapshot(errors: Table, data_snapshot: int) -> int | None:
 
 def has_columns(errors: Table) -> bool:
     """Return whether an error table has all of ERROR_COLUMNS, as it lacks some if an earlier release has made it."""
-    return {*ERROR_COLUMNS} <= {field.name for field in errors.schema().fields}
+    return has_error_columns({field.name for field in errors.schema().fields})
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,4 @@
-"""Write plans on a branch of an existing table, whose columns stay, by the statements of Iceberg's own.
-
-The choice of where a version is staged: whether it fits the table as it is.
-"""
+"""Write plans carried out by Iceberg's own statements, on a branch of a table that the version fits as it is."""
 
 from __future__ import annotations
 
@@ -15,9 +12,8 @@ from rivet_dagster.catalogs.iceberg.metadata.layout import layout_updates
 from rivet_dagster.catalogs.iceberg.metadata.manifests import manifests_of
 from rivet_dagster.catalogs.iceberg.metadata.types import same_columns
 from rivet_dagster.catalogs.iceberg.writes.errors import Beginning
-from rivet_dagster.catalogs.iceberg.writes.staged_branch import StagedBranch
+from rivet_dagster.catalogs.iceberg.writes.staged_branch import StagedBranch, StoredSnapshot
 from rivet_dagster.catalogs.iceberg.writes.staged_table import StagingTable, VersionLocation
-from rivet_dagster.catalogs.iceberg.writes.stored import StoredSnapshot
 from rivet_dagster.catalogs.rewriting.incoming import (
     Transforming,
     distinct_by_key,

@@ -39,6 +39,7 @@ from rivet_dagster.catalogs.iceberg.writes.staged_table import (
     mark_publishing,
     unmark_publishing,
 )
+from rivet_dagster.catalogs.versions.refusals import overtaken
 from rivet_dagster.errors import RivetError
 
 if TYPE_CHECKING:
@@ -76,15 +77,15 @@ class Release:
         """
 
         def changes(found: Table) -> Changes:
-            if self._is_done(found):
+            if self.is_done(found):
                 return Changes()
             if head_of(found, key) != head:
                 raise RivetError("RVT-407", f"the branch {key} of '{self.table.name}' has changed since it was judged")
             made = self._same_rows(found, head)
-            updates = (*made.updates, remove_ref(key), *self._told(found, key))
-            return self._required(updates, (*made.requirements, branch_is_at(key, head)), made)
+            updates = (*made.updates, remove_ref(key), *self.property_updates(found, key))
+            return self.with_requirements(updates, (*made.requirements, branch_is_at(key, head)), made)
 
-        self._commit(changes)
+        self.commit_changes(changes)
 
     def of_snapshot(self, snapshot: int) -> None:
         """Publish an older snapshot of the table again, with the columns and the layout that the table had with it.
@@ -93,12 +94,14 @@ class Release:
         """
 
         def changes(found: Table) -> Changes:
-            if self._is_done(found):
+            if self.is_done(found):
                 return Changes()
             made = self._again(found, snapshot)
-            return self._required((*made.updates, *self._told(found, laid_out=True)), made.requirements, made)
+            return self.with_requirements(
+                (*made.updates, *self.property_updates(found, laid_out=True)), made.requirements, made
+            )
 
-        self._commit(changes)
+        self.commit_changes(changes)
 
     def of_table(self, staged: StagingTable, judged: int | None) -> None:
         """Publish the data files of a staging table as all rows of the table, which is made if it does not exist.
@@ -122,23 +125,24 @@ class Release:
             return
 
         def changes(found: Table) -> Changes:
-            if self._is_done(found):
+            if self.is_done(found):
                 return Changes()
             fence = staged.fence
             if fence is None:
                 raise RivetError("RVT-405", f"'{self.table.name}' has been made by another run since")
             if is_on_branch_of_run:
                 made = self._adopted(found, source, files)
-                return self._required(made.updates, made.requirements, made)
+                return self.with_requirements(made.updates, made.requirements, made)
             if head_of(found, fence.key) != fence.start:
                 raise RivetError("RVT-407", f"the branch {fence.key} of '{self.table.name}' has been written to")
             made = self._adopted(found, source, files)
             required = (*made.requirements, branch_is_at(fence.key, fence.start))
-            return self._required((*made.updates, remove_ref(fence.key)), required, made)
+            return self.with_requirements((*made.updates, remove_ref(fence.key)), required, made)
 
-        self._commit(changes)
+        self.commit_changes(changes)
 
-    def _commit(self, changes: Callable[[Table], Changes]) -> None:
+    def commit_changes(self, changes: Callable[[Table], Changes]) -> None:
+        """Commit what ``changes`` returns of the table as it is then. Raises RVT-405."""
         commit(self.table.load, changes, str(self.table.name), self.outcome)
 
     def _make(self, source: Table, staged: OpenedTable | None, place: VersionLocation, files: list[DataFile]) -> None:
@@ -177,7 +181,7 @@ class Release:
             if found is None:
                 message = f"the catalog has something of the name '{self.table.name}' that is no table"
                 raise RivetError("RVT-404", message, remediation=OTHER_NAME)
-            if not self._is_done(found):
+            if not self.is_done(found):
                 raise RivetError("RVT-405", f"'{self.table.name}' has been made by another run since")
 
     def _adopted(self, found: Table, source: Table, files: list[DataFile]) -> Changes:
@@ -194,7 +198,7 @@ class Release:
         writer = SnapshotWriter(found.io, metadata, self.snapshot_id, parent)
         added = writer.replaced(files, metadata.schema(), metadata.default_spec_id, self.properties)
         published = (added, set_branch(MAIN, self.snapshot_id))
-        updates = (*schema, *layout, *spec, *published, *self._told(found, laid_out=True))
+        updates = (*schema, *layout, *spec, *published, *self.property_updates(found, laid_out=True))
         return Changes(updates, (branch_is_at(MAIN, self.upon),), (writer,))
 
     def _again(self, found: Table, snapshot: int) -> Changes:
@@ -216,14 +220,14 @@ class Release:
         requirements = (branch_is_at(MAIN, self.upon),)
         return Changes((*updates, added, set_branch(MAIN, self.snapshot_id)), requirements, (writer,))
 
-    def _required(
+    def with_requirements(
         self, updates: tuple[TableUpdate, ...], requirements: tuple[TableRequirement, ...], made: Changes
     ) -> Changes:
         """Return a commit of ``updates`` that also requires the table to be what it was when the version was begun."""
         own = self.begun.requirements(updates) if self.begun is not None else ()
         return Changes(updates, (*own, *requirements), made.writers)
 
-    def _is_done(self, found: Table) -> bool:
+    def is_done(self, found: Table) -> bool:
         """Return whether the version is published.
 
         Raises RVT-405 if another one is current than when it was begun, or the table has been changed since.
@@ -231,16 +235,13 @@ class Release:
         if found.snapshot_by_id(self.snapshot_id) is not None:
             return True
         if found.metadata.current_snapshot_id != self.upon:
-            raise self._overtaken()
+            raise overtaken(str(self.table.name))
         if self.begun is not None and Definition.of(found.metadata) != self.begun:
             message = f"the columns or partitions of '{self.table.name}' have been changed by somebody else since"
             raise RivetError("RVT-405", message)
         return False
 
-    def _overtaken(self) -> RivetError:
-        return RivetError("RVT-405", f"'{self.table.name}' has been published by another run since")
-
-    def _told(self, found: Table, key: str | None = None, laid_out: bool = False) -> tuple[TableUpdate, ...]:
+    def property_updates(self, found: Table, key: str | None = None, laid_out: bool = False) -> tuple[TableUpdate, ...]:
         """Return the updates of the table's properties and layout that go with the publication."""
         ended = [OVERRIDE, CONTINUES, *([withheld_mark(key)] if key is not None else [])]
         gone = [name for name in ended if name in found.metadata.properties]

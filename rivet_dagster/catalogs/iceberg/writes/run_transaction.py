@@ -1,7 +1,4 @@
-"""The transaction of a version that a run stages on its own branch of the server.
-
-Publishing a branch of a table whose metadata are on a branch of the server, with the snapshots that it has there.
-"""
+"""The transaction of a version that a run stages on its own branch of the server, and publishes with its snapshots."""
 
 from __future__ import annotations
 
@@ -157,7 +154,7 @@ class NessieTransaction(IcebergTransaction):
         _ended(heartbeat)
 
     def _abort(self) -> None:
-        self._scratch.close()
+        self._rows.close()
         if self._outcome.is_unknown:  # the server may carry out the commit yet: a sweep removes the branch, and no file
             return
         with translate_errors(self.beginning.table.name.catalog, f"the table {self.beginning.declared}", "RVT-404"):
@@ -247,17 +244,19 @@ def carry(release: Release, branch: StagedBranch, head: int) -> None:
         raise RivetError("RVT-407", message)
 
     def changes(found: Table) -> Changes:
-        if release._is_done(found):
+        if release.is_done(found):
             return Changes()
         before, metadata = _carried(found, source, head)
         writer = SnapshotWriter(found.io, metadata, release.snapshot_id, source.snapshot_by_id(head))
         added = writer.same_rows(release.properties)
-        made = Changes((*before, added, set_branch(MAIN, release.snapshot_id), *release._told(found)), (), (writer,))
-        return release._required(made.updates, (branch_is_at(MAIN, release.upon),), made)
+        made = Changes(
+            (*before, added, set_branch(MAIN, release.snapshot_id), *release.property_updates(found)), (), (writer,)
+        )
+        return release.with_requirements(made.updates, (branch_is_at(MAIN, release.upon),), made)
 
     if isinstance(release.table.catalog, OneCommit):
         release.table.catalog.carried |= {snapshot.snapshot_id for snapshot in source.metadata.snapshots}
-    release._commit(changes)
+    release.commit_changes(changes)
 
 
 def _carried(found: Table, source: Table, head: int) -> tuple[tuple[TableUpdate, ...], TableMetadata]:

@@ -27,8 +27,12 @@ from rivet_dagster.catalogs.iceberg.metadata.types import iceberg_schema
 from rivet_dagster.catalogs.iceberg.names import staging_of
 from rivet_dagster.catalogs.iceberg.opened import OpenedTable
 from rivet_dagster.catalogs.iceberg.reaching import OTHER_NAME, translate_errors
-from rivet_dagster.catalogs.iceberg.writes.staged_branch import StagedBranch, remove_branch
-from rivet_dagster.catalogs.iceberg.writes.stored import refuse_other_writes, stored_rows
+from rivet_dagster.catalogs.iceberg.writes.staged_branch import (
+    StagedBranch,
+    refuse_other_writes,
+    remove_branch,
+    stored_rows,
+)
 from rivet_dagster.catalogs.rewriting.intervals import Affected
 from rivet_dagster.catalogs.rewriting.version import Remaining, RewritableVersion
 from rivet_dagster.engines.contract import EngineSession, Frame, Progress

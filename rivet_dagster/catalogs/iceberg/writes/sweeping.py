@@ -1,21 +1,19 @@
-"""Removing the branches and staging tables of dead runs.
+"""Removals from a catalog's tables: of what dead runs have staged, and of all versions of a table that is evicted.
 
-Removing all versions of a table, on the condition that none has been published since.
-
-It is one commit, which fails if another snapshot is current by then, and no drop, which catalogs carry out by the name
-alone: the table stays, without rows, and a run that began upon its version publishes nothing.
-
-All tables of a catalog at once: what runs have staged in them, and a sweep of what dead ones have left.
+The versions of a table go in one commit, which fails if another snapshot is current by then, and by no drop, which
+catalogs carry out by the name alone: the table stays, without rows, and a run that began upon its version publishes
+nothing.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import chain
 from typing import TYPE_CHECKING
 
-from rivet_dagster.catalogs.heartbeat import sweep_dead
 from rivet_dagster.catalogs.iceberg.commits.committing import Changes, commit
 from rivet_dagster.catalogs.iceberg.commits.updates import MAIN, branch_is_at, remove_ref
 from rivet_dagster.catalogs.iceberg.heartbeat import ObjectHeartbeat, heartbeats_of
@@ -28,6 +26,7 @@ from rivet_dagster.catalogs.iceberg.reaching import translate_errors
 from rivet_dagster.catalogs.iceberg.writes.staged_branch import remove_branch
 from rivet_dagster.catalogs.iceberg.writes.staged_table import heartbeat_of, remove_staging_table
 from rivet_dagster.catalogs.iceberg.writes.withheld import is_published, withheld_as
+from rivet_dagster.catalogs.versions.sweeping import end_dead, find_dead, sweep_dead, telling_failures
 from rivet_dagster.errors import RivetError
 
 if TYPE_CHECKING:
@@ -39,12 +38,22 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Leftover:
-    """Something that a run has staged: the branch ``key`` of ``table``, or the staging table ``table`` itself."""
+    """Something that a run has staged: the branch ``key`` of ``table``, or the staging table ``table`` itself.
+
+    ``found`` is ``table`` as its metadata were then, ``of`` the one that a staging table is for.
+    ``is_withheld`` says that it stays for a person: a version with a mark that nobody has published yet.
+    """
 
     table: OpenedTable
     key: str
-    heartbeat: ObjectHeartbeat
+    found: Table = field(repr=False, compare=False)
     of: OpenedTable | None = None
+    is_withheld: bool = False
+
+    @cached_property
+    def heartbeat(self) -> ObjectHeartbeat:
+        """The heartbeat of the run."""
+        return _heartbeat(self.table, self.found, self.key) if self.of is None else heartbeat_of(self.found)
 
     @property
     def name(self) -> str:
@@ -63,11 +72,14 @@ class Leftover:
 
 def staged_by_runs(table: OpenedTable, look: Look = look) -> Iterator[Leftover | RunBranch]:
     """Yield all that runs have staged for a table, but withheld versions."""
-    yield from (branch for branch in branches_of_runs(table.catalog, table, look=look) if not branch.is_kept)
+    return (leftover for leftover in _unpublished(table, look) if not leftover.is_withheld)
+
+
+def _unpublished(table: OpenedTable, look: Look) -> Iterator[Leftover | RunBranch]:
+    yield from branches_of_runs(table.catalog, table, look=look)
     found = table.load_if_any()
     if found is not None and STAGED_FOR not in found.metadata.properties:
-        for key in _staged_branches(table, found):
-            yield Leftover(table, key, _heartbeat(table, found, key))
+        yield from _staged_branches(table, found)
     catalog, namespace = table.catalog, table.name.namespace
     for identifier in look(catalog, namespace, lambda: tables_in(catalog, namespace)):
         if identifier[-1].startswith(f"{table.name.name}__{BRANCH}"):
@@ -76,10 +88,8 @@ def staged_by_runs(table: OpenedTable, look: Look = look) -> Iterator[Leftover |
 
 def remove_leftovers(table: OpenedTable, io: FileIO, location: str) -> None:
     """Remove what dead runs have staged for a table at ``location``, which need not exist, and their heartbeats."""
-    for leftover in staged_by_runs(table, look_recently):
-        if not leftover.heartbeat.is_alive():
-            leftover.remove()
-    _remove_dead(heartbeats_of(io, location))
+    list(sweep_dead(staged_by_runs(table, look_recently)))
+    end_dead(heartbeats_of(io, location))
     catalog, namespace = table.catalog, table.name.namespace
     look_recently(catalog, ("drops", namespace), lambda: finish_drops(catalog, namespace))
 
@@ -96,32 +106,25 @@ def remove_heartbeats(table: OpenedTable) -> None:
     """Remove the heartbeats of dead runs that have staged nothing."""
     found = table.load_if_any()
     if found is not None and STAGED_FOR not in found.metadata.properties:
-        _remove_dead(heartbeats_of(found.io, found.metadata.location))
+        end_dead(heartbeats_of(found.io, found.metadata.location))
 
 
 def all_staged(tables: Iterator[OpenedTable]) -> Iterator[Leftover]:
-    """Yield all that runs have staged in ``tables``, all of a catalog's."""
+    """Yield all that runs have staged in ``tables``, all of a catalog's, also what is withheld there."""
     for table in tables:
         if staging_of(table.name.name) is not None:
             yield from _staging_table(table)
             continue
         found = table.load_if_any()
         if found is not None:
-            for key in _staged_branches(table, found):
-                yield Leftover(table, key, _heartbeat(table, found, key))
+            yield from _staged_branches(table, found)
 
 
-def _staged_branches(table: OpenedTable, found: Table) -> Iterator[str]:
+def _staged_branches(table: OpenedTable, found: Table) -> Iterator[Leftover]:
     for key in found.metadata.refs:
-        is_of_run = key.startswith(BRANCH) and not is_of_environment(key)
-        if is_of_run and table.sees(key) and withheld_as(found, key) is None:
-            yield key
-
-
-def _remove_dead(heartbeats: Iterator[ObjectHeartbeat]) -> None:
-    for heartbeat in heartbeats:
-        if not heartbeat.is_alive():
-            heartbeat.end()
+        if key.startswith(BRANCH) and not is_of_environment(key) and table.sees(key):
+            is_withheld = withheld_as(found, key) is not None
+            yield Leftover(table, key, found, is_withheld=is_withheld)
 
 
 def _staging_table(table: OpenedTable) -> Iterator[Leftover]:
@@ -132,11 +135,13 @@ def _staging_table(table: OpenedTable) -> Iterator[Leftover]:
     parts = tuple(found.metadata.properties[STAGED_FOR].split("."))
     of = table.beside(TableName(table.name.catalog, parts[:-1], parts[-1]))
     version = withheld_as(found, key)
-    if version is not None:
-        published = of.load_if_any()
-        if published is None or not is_published(published, version):
-            return
-    yield Leftover(table, key, heartbeat_of(found), of)
+    is_withheld = version is not None and not _is_published(of, version)
+    yield Leftover(table, key, found, of, is_withheld)
+
+
+def _is_published(table: OpenedTable, version: str) -> bool:
+    found = table.load_if_any()
+    return found is not None and is_published(found, version)
 
 
 def _heartbeat(table: OpenedTable, found: Table, key: str) -> ObjectHeartbeat:
@@ -220,8 +225,9 @@ class AllTables:
     def staged(self) -> tuple[str, ...]:
         """Return the branches and staging tables of runs, each as ``table/branch``. Raises RVT-403."""
         with translate_errors(self.name):
-            branches = [branch.name for branch in branches_of_runs(self.catalog) if not branch.is_kept]
-            return tuple(dict.fromkeys([*(leftover.name for leftover in all_staged(self._opened())), *branches]))
+            staged, branches = all_staged(self._opened()), branches_of_runs(self.catalog)
+            unpublished: Iterator[Leftover | RunBranch] = chain(staged, branches)
+            return tuple(dict.fromkeys(version.name for version in unpublished if not version.is_withheld))
 
     def sweep(self, failed: Callable[[RivetError], None] | None = None) -> tuple[str, ...]:
         """Remove the branches and staging tables of dead runs, and return them.
@@ -229,25 +235,22 @@ class AllTables:
         ``failed`` gets the error of each table that cannot be swept; without it they are raised at the end.
         """
         swept: list[str] = []
-        errors: list[RivetError] = []
         with translate_errors(self.name):
             tables = list(self._opened())
         alive: dict[str, bool] = {}
-        for table in tables:
-            try:
-                swept.extend(self._swept(table, alive))
-            except RivetError as error:
-                (failed or errors.append)(error)
-        with translate_errors(self.name, code="RVT-404"):
-            for branch in branches_of_runs(self.catalog):
-                if not branch.is_alive() and not self._holds_withheld(branch):
+        with telling_failures(failed) as tell:
+            for table in tables:
+                try:
+                    swept.extend(self._swept(table, alive))
+                except RivetError as error:
+                    tell(error)
+            with translate_errors(self.name, code="RVT-404"):
+                for branch in find_dead(map(self._settled, branches_of_runs(self.catalog))):
                     branch.remove()
                     if not branch.is_begun:  # else nothing is staged there
                         swept.append(branch.name)
-            for namespace in self._namespaces(()):
-                finish_drops(self.catalog, namespace)
-        if errors:
-            raise RivetError.of(diagnostic for error in errors for diagnostic in error.diagnostics)
+                for namespace in self._namespaces(()):
+                    finish_drops(self.catalog, namespace)
         return tuple(dict.fromkeys(swept))
 
     def _swept(self, table: OpenedTable, alive: dict[str, bool]) -> Iterator[str]:
@@ -256,13 +259,13 @@ class AllTables:
             yield from sweep_dead(all_staged(iter((table,))), alive)
             remove_heartbeats(table)
 
-    def _holds_withheld(self, branch: RunBranch) -> bool:
-        """Return whether a version is withheld on the branch of a run, which nobody has published yet."""
-        if branch.record is None or not branch.is_kept:
-            return False
+    def _settled(self, branch: RunBranch) -> RunBranch:
+        """Return the branch of a run, on which nothing is withheld any more once somebody has published it."""
+        if branch.record is None or not branch.is_withheld:
+            return branch
         *namespace, name = branch.record.table.split(".")
-        found = OpenedTable(self.catalog, TableName(self.name, tuple(namespace), name)).load_if_any()
-        return found is None or not is_published(found, branch.record.version)
+        table = OpenedTable(self.catalog, TableName(self.name, tuple(namespace), name))
+        return branch.without_mark() if _is_published(table, branch.record.version) else branch
 
     def _opened(self) -> Iterator[OpenedTable]:
         """Yield the tables of all namespaces, staging tables first: whether those are needed depends on the others."""

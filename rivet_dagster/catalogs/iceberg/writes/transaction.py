@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -22,11 +22,13 @@ from rivet_dagster.catalogs.iceberg.writes.publishing import Release
 from rivet_dagster.catalogs.iceberg.writes.staged_branch import StagedBranch, begin_branch
 from rivet_dagster.catalogs.iceberg.writes.staged_table import StagingTable
 from rivet_dagster.catalogs.iceberg.writes.withheld import Judged, describe_staged, require_staged, stage, withhold
-from rivet_dagster.catalogs.rewriting.rewrite import Rewritten, rewritten
+from rivet_dagster.catalogs.rewriting.rewrite import WrittenRows, rewritten
+from rivet_dagster.catalogs.versions.facts import record_of, told_anew
+from rivet_dagster.catalogs.versions.refusals import overtaken
 from rivet_dagster.engines.contract import EngineSession, Frame
 from rivet_dagster.errors import RivetError
 from rivet_dagster.model.relations import CatalogTable
-from rivet_dagster.model.storage import Base, Provenance, Published, Record, StoredRows
+from rivet_dagster.model.storage import Base, Provenance, Published, StoredRows
 from rivet_dagster.model.write_plan import WritePlan
 
 if TYPE_CHECKING:
@@ -45,16 +47,15 @@ class IcebergTransaction(StagedTransaction, VersionTransaction, ErrorTransaction
     snapshot_id: int
     session: EngineSession | None = None
     origin: ExistingVersion | None = None
-    _scratch: ExitStack = field(default_factory=ExitStack)
     _staged: StagedBranch | StagingTable | None = None
     heartbeat: ObjectHeartbeat | None = None
-    _rewritten: Rewritten | None = None
     _outcome: Outcome = field(default_factory=Outcome)
     _text_bounds: TextBounds = ()
 
     def __post_init__(self) -> None:
         self.table = self.beginning.declared
         self.version = str(self.snapshot_id)
+        self._rows = WrittenRows(self._existing_rows)
         if self.origin is not None:
             self._staged = self.origin.staged
             self.branch = self.origin.key
@@ -96,13 +97,12 @@ class IcebergTransaction(StagedTransaction, VersionTransaction, ErrorTransaction
                     plan,
                     context,
                 )
-                self._rewritten = self._scratch.enter_context(write.carried_out(frame))
+                self.query_plan = self._rows.write(write.carried_out(frame))
             else:
                 staged.fence = branch
                 self._staged = staged
-                self._rewritten = self._scratch.enter_context(rewritten(staged, plan, frame, context))
+                self.query_plan = self._rows.write(rewritten(staged, plan, frame, context))
             self._text_bounds = bounds_after(begin.place.existing, begin.upon, self._staged.table.load(), native)
-        self.query_plan = self._rewritten.query_plan
 
     def write_errors(self, table: str, frame: Frame | None) -> StoredRows:
         """Write the errors on a branch of their own table."""
@@ -135,12 +135,12 @@ class IcebergTransaction(StagedTransaction, VersionTransaction, ErrorTransaction
     @property
     def batch(self) -> StoredRows:
         """The batch."""
-        return self._result.batch
+        return self._rows.result.batch
 
     @property
     def whole(self) -> StoredRows:
         """All rows, as the branch or the staging table holds them."""
-        return self._result.whole
+        return self._rows.result.whole
 
     def beat(self) -> None:
         """Renew the heartbeat beside the table's metadata."""
@@ -148,30 +148,22 @@ class IcebergTransaction(StagedTransaction, VersionTransaction, ErrorTransaction
             with translate_errors(self.beginning.table.name.catalog, "a heartbeat"):
                 self.heartbeat.beat()
 
-    @property
-    def _result(self) -> Rewritten:
-        if self._rewritten is None:
-            if self.origin is None:
-                raise RivetError("RVT-402", "nothing has been written")
-            whole = self.origin.stored()
-            self._rewritten = Rewritten(whole, whole)
-        return self._rewritten
+    def _existing_rows(self) -> StoredRows:
+        if self.origin is None:
+            raise RivetError("RVT-402", "nothing has been written")
+        return self.origin.stored()
 
     def _publication(self, identity: str, made: Provenance | None) -> Publication:
         if self.origin is not None:
-            known = self.origin.publication
-            made_by = known.made_by or known.identity
-            made = made or Provenance(known.inputs, known.code_versions)
-            before, bounds = self.beginning.rows_before, known.text_bounds
-            if self.origin.snapshot is not None and self.beginning.place.existing is not None:
-                bounds = recorded_bounds(self.beginning.place.existing, self.origin.snapshot)
-            return Publication(
-                identity, made_by, known.rows, before, known.record, made.inputs, made.code_versions, bounds
-            )
+            known = self.origin.publication.again(identity, self.beginning.rows_before)
+            made = told_anew(Provenance(known.inputs, known.code_versions), made)
+            known = replace(known, inputs=made.inputs, code_versions=made.code_versions)
+            if self.origin.snapshot is None or self.beginning.place.existing is None:
+                return known
+            bounds = recorded_bounds(self.beginning.place.existing, self.origin.snapshot)
+            return replace(known, text_bounds=bounds)
         rows, before = self.whole.statistics.rows, self.beginning.rows_before
-        record = self._result.record
-        if record is None:
-            record = Record(rows, 0, before, self.whole.statistics.bytes)
+        record = record_of(self._rows.record, self.whole.statistics, before)
         made = made or Provenance()
         return Publication(identity, "", rows, before, record, made.inputs, made.code_versions, self._text_bounds)
 
@@ -249,7 +241,7 @@ class IcebergTransaction(StagedTransaction, VersionTransaction, ErrorTransaction
 
     def _end(self) -> None:
         """Remove what the published version does not need any more."""
-        self._scratch.close()
+        self._rows.close()
         if isinstance(self._staged, StagingTable):
             self._staged.remove()
         self._staged = None
@@ -269,7 +261,7 @@ class IcebergTransaction(StagedTransaction, VersionTransaction, ErrorTransaction
                 begin.errors.withhold(self.branch)
             if isinstance(self._staged, StagingTable) and self._staged.fence is not None:
                 self._staged.fence.remove()
-        self._scratch.close()
+        self._rows.close()
         if self.heartbeat is not None:
             self.heartbeat.end()
 
@@ -282,7 +274,7 @@ class IcebergTransaction(StagedTransaction, VersionTransaction, ErrorTransaction
             stage(self._staged.table, self.branch, self.version, publication, begin.errors.name, facts, begin.upon)
             version = require_staged(begin.table, self.version, self.branch)
             staged = describe_staged(version, begin.table.name.catalog, self.table)
-        self._scratch.close()
+        self._rows.close()
         return replace(staged, environment=begin.environment)
 
     def check_base(self) -> None:
@@ -299,12 +291,11 @@ class IcebergTransaction(StagedTransaction, VersionTransaction, ErrorTransaction
         begin = self.beginning
         current = found.metadata.current_snapshot_id if found is not None else None
         if current not in (begin.upon, self.snapshot_id):
-            name = begin.table.published.name
-            raise RivetError("RVT-405", f"'{name}' has been published by another run since")
+            raise overtaken(str(begin.table.published.name))
 
     def _abort(self) -> None:
         """Remove what was staged, unless a commit that needs it may still be carried out."""
-        self._scratch.close()
+        self._rows.close()
         if self._outcome.is_unknown or self.beginning.errors.outcome.is_unknown:
             return
         with translate_errors(self.beginning.table.name.catalog, f"the table {self.beginning.table.name}", "RVT-404"):

@@ -1,7 +1,4 @@
-"""Versions with a mark, a property with their facts: withheld ones, which no sweep removes, and those of live runs.
-
-Versions that a run has staged for its last step: branches and staging tables with a mark, and with a heartbeat.
-"""
+"""Versions with a mark, a property that holds their facts: withheld ones, and those that live runs have staged."""
 
 from __future__ import annotations
 
@@ -22,9 +19,12 @@ from rivet_dagster.catalogs.iceberg.nessie.run_branch import RunBranch, branches
 from rivet_dagster.catalogs.iceberg.opened import OpenedTable, Opener, tables_in
 from rivet_dagster.catalogs.iceberg.writes import staged_table
 from rivet_dagster.catalogs.iceberg.writes.staged_branch import head_of, withheld_mark
+from rivet_dagster.catalogs.versions import marks
+from rivet_dagster.catalogs.versions.facts import describe_published, describe_version
+from rivet_dagster.catalogs.versions.marks import find_staged, find_staged_by
 from rivet_dagster.errors import RivetError
 from rivet_dagster.model.relations import CatalogTable
-from rivet_dagster.model.storage import Published, Statistics
+from rivet_dagster.model.storage import STAGED, WITHHELD, Published, Statistics, Version
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
@@ -79,6 +79,15 @@ class Withheld:
     is_staged: bool = False
     upon: int | None = None
     judged: Judged = Judged(None)
+
+    @property
+    def identity(self) -> str:
+        """The run that has made it."""
+        return self.publication.identity
+
+    def describe(self) -> Version:
+        """Return it as a list of versions tells it."""
+        return describe_version(self.publication, self.name, STAGED if self.is_staged else WITHHELD)
 
 
 def withhold(
@@ -210,24 +219,18 @@ def _judged(facts: Mapping[str, str], current: int | None) -> Judged:
 
 def staged_by(table: OpenedTable, identity: str) -> Withheld | None:
     """Return the version that was staged under ``identity``; None if there is none."""
-    staged = (version for version in list_marked(table) if version.is_staged)
-    return next((version for version in staged if version.publication.identity == identity), None)
+    return find_staged_by(list_marked(table), identity)
 
 
 def staged_version(table: OpenedTable, version: str) -> Withheld | None:
     """Return the staged version of that name; None if there is none."""
-    return next((known for known in list_marked(table, version) if known.is_staged), None)
+    return find_staged(list_marked(table, version), version)
 
 
 def require_staged(table: OpenedTable, version: str, key: str | None = None) -> Withheld:
     """Return the staged version of that name, with ``key`` the one that was staged under that. Raises RVT-418."""
-    if key is None:
-        found = staged_version(table, version)
-    else:
-        found = next((known for known in _marked_by(table, [key]) if known.is_staged and known.name == version), None)
-    if found is None:
-        raise RivetError("RVT-418", f"'{table.name}' has no staged version {version} any more")
-    return found
+    marked = list_marked(table, version) if key is None else _marked_by(table, [key])
+    return marks.require_staged(marked, str(table.name), version)
 
 
 def heartbeat_of(version: Withheld) -> ObjectHeartbeat:
@@ -248,18 +251,8 @@ def describe_staged(version: Withheld, catalog: str, declared: str) -> Published
     snapshot = found.snapshot_by_id(head)
     size = int(facts_of(snapshot).get("total-files-size") or 0) if snapshot is not None else 0
     known = version.publication
-    return Published(
-        catalog=catalog,
-        table=declared,
-        version=version.name,
-        uri=heartbeat_of(version).location,
-        statistics=Statistics(known.rows, size, sql_columns(schema_of(found, head))),
-        rows_before=known.rows_before,
-        identity=known.identity,
-        record=known.record,
-        inputs=known.inputs,
-        code_versions=known.code_versions,
-    )
+    statistics = Statistics(known.rows, size, sql_columns(schema_of(found, head)))
+    return describe_published(known, catalog, declared, version.name, heartbeat_of(version).location, statistics)
 
 
 def errors_relation(open: Opener, version: Withheld) -> CatalogTable | None:

@@ -6,9 +6,8 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import ClassVar
 
-from rivet_dagster.catalogs.capabilities.sources import HasSnapshots, Snapshot
+from rivet_dagster.catalogs.capabilities.sources import Snapshot
 from rivet_dagster.catalogs.capabilities.targets import HasTargets
 from rivet_dagster.catalogs.capabilities.transaction import TableTransaction
 from rivet_dagster.catalogs.environments.catalog import EnvironmentStorage, StoredEnvironment
@@ -19,13 +18,16 @@ from rivet_dagster.catalogs.environments.state import (
     EnvironmentState,
     merged_environment,
 )
-from rivet_dagster.catalogs.environments.tables_over_base import EnvironmentTables, TablesOverBase
+from rivet_dagster.catalogs.environments.tables_over_base import EnvironmentTables
 from rivet_dagster.catalogs.jdbc.published.environment_state import DatabaseState
 from rivet_dagster.catalogs.jdbc.published.published_tables import PublishedTables
 from rivet_dagster.catalogs.jdbc.published.publishing import Publication
 from rivet_dagster.catalogs.jdbc.published.stored_version import PlannedWrite, StoredVersion, name_of
 from rivet_dagster.model.storage import Published
 from rivet_dagster.sql.database_trees import Name
+
+SnapshotOf = Callable[[int, Callable[[str], Name]], Snapshot]
+"""A function that takes a snapshot of the database of some tables, which it finds by a function of their names."""
 
 
 @dataclass(frozen=True)
@@ -35,6 +37,7 @@ class DatabaseTables(EnvironmentTables):
     environment: DatabaseState
     catalog: HasTargets
     published_tables: PublishedTables
+    snapshot_of: SnapshotOf
 
     @property
     def name(self) -> str:
@@ -72,6 +75,13 @@ class DatabaseTables(EnvironmentTables):
     def evict(self, published: Published) -> None:
         """Drop the table of the environment."""
         self.published_tables.evict(published)
+
+    def snapshot(self, tables: int) -> Snapshot:
+        """Return the tables of the environment, and the others of the base, at one snapshot of the database."""
+        return self.snapshot_of(tables, self._name_of)
+
+    def _name_of(self, table: str) -> Name:
+        return (self.published_tables if self.is_built(table) else self.environment.base).name(table)
 
     def _as_named(self, key: str) -> str:
         schema, name = name_of(key)
@@ -184,11 +194,12 @@ class DatabaseEnvironments(EnvironmentStorage):
 
     base: PublishedTables
     tables_in: Callable[[str], tuple[HasTargets, PublishedTables]]
+    snapshot_of: SnapshotOf
 
     def stored(self, name: str) -> DatabaseEnvironment:
         """Return the environment of that name."""
         catalog, tables = self.tables_in(name)
-        return DatabaseEnvironment(DatabaseTables(DatabaseState(self.base, name), catalog, tables))
+        return DatabaseEnvironment(DatabaseTables(DatabaseState(self.base, name), catalog, tables, self.snapshot_of))
 
     def names(self) -> list[str]:
         """Return the names of environments, in order."""
@@ -205,28 +216,3 @@ class DatabaseEnvironments(EnvironmentStorage):
     def sweep_remains(self, oldest: datetime) -> Iterable[str]:
         """Remove nothing: the state goes last."""
         return ()
-
-
-class TablesAtSnapshots(TablesOverBase, HasSnapshots):
-    """The tables of an environment over those of the base, of which a run of a group reads all at one snapshot."""
-
-    options: ClassVar[frozenset[str]] = frozenset()
-    keeps_versions: ClassVar[bool] = False
-
-    def __init__(
-        self,
-        base: HasTargets,
-        tables: DatabaseTables,
-        snapshot_of: Callable[[int, Callable[[str], Name]], Snapshot],
-    ) -> None:
-        super().__init__(base, tables)
-        self._tables = tables
-        self._snapshot_of = snapshot_of
-
-    def snapshot(self, tables: int) -> Snapshot:
-        """Return the tables of the environment, and the others of the base, at one snapshot of the database."""
-        return self._snapshot_of(tables, self._name)
-
-    def _name(self, table: str) -> Name:
-        in_schema, base = self._tables.published_tables, self._tables.environment.base
-        return (in_schema if self._tables.is_built(table) else base).name(table)

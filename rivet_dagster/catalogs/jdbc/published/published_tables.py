@@ -28,14 +28,14 @@ from rivet_dagster.catalogs.jdbc.published.stored_version import (
     name_of,
 )
 from rivet_dagster.catalogs.jdbc.published.writing import Destination
-from rivet_dagster.catalogs.manifest import Manifest
+from rivet_dagster.catalogs.versions.manifest import Manifest
+from rivet_dagster.catalogs.versions.marks import find_staged_by, list_versions
+from rivet_dagster.catalogs.versions.refusals import other_table
 from rivet_dagster.errors import RivetError
 from rivet_dagster.model.check_plan import CompiledCheck
 from rivet_dagster.model.relations import JdbcTable
 from rivet_dagster.model.row_errors import ERROR_TYPES
-from rivet_dagster.model.storage import CURRENT, Published, Record, StoredRows, Version
-from rivet_dagster.model.storage import STAGED as IS_STAGED
-from rivet_dagster.model.storage import WITHHELD as IS_WITHHELD
+from rivet_dagster.model.storage import Published, Record, StoredRows, Version
 from rivet_dagster.model.watermark import Override
 from rivet_dagster.model.write_plan import ReplaceAll, WritePlan
 from rivet_dagster.sql.database_queries import count_of, greatest_value, rows_of_all
@@ -43,8 +43,6 @@ from rivet_dagster.sql.database_trees import Name
 from rivet_dagster.sql.write_strategies.trees import Columns
 
 _LOG = logging.getLogger(__name__)
-
-_STATES = {WITHHELD: IS_WITHHELD, STAGED: IS_STAGED}
 
 
 @dataclass(frozen=True)
@@ -184,16 +182,15 @@ class PublishedTables:
         key = self.key(table)
         with self.database.connect(f"the table {table}") as connection:
             current = self._current(connection, key)
-            others = [one for state in _STATES for one in self.records.in_state(connection, state, key)]
-        versions = [_described(current, CURRENT)] if current is not None else []
-        return (*versions, *(_described(one, _STATES[one.state]) for one in others))
+            marked = [one for state in (WITHHELD, STAGED) for one in self.records.in_state(connection, state, key)]
+        return list_versions([current.describe()] if current is not None else [], marked)
 
     def staged_by(self, table: str, identity: str) -> Published | None:
         """Return the version that the run ``identity`` has staged."""
         with self.database.connect(f"the table {table}") as connection:
             staged = self.records.in_state(connection, STAGED, self.key(table))
-        stored = next((one for one in staged if one.identity == identity), None)
-        return None if stored is None else self.published(table, stored)
+        found = find_staged_by(staged, identity)
+        return None if found is None else self.published(table, found)
 
     def keep_alive(self, table: str, version: str, seconds: float) -> bool:
         """Renew the heartbeat of a staged version; return whether there is one."""
@@ -300,7 +297,7 @@ class PublishedTables:
             known = self.records.with_errors(connection, key)
             is_own = known is not None and known.table == own
             if key == own or (not is_own and self.kind.has_table(connection, self.stored_name(key))):
-                raise RivetError("RVT-404", f"'{errors}' cannot be the error table of '{table}': it is another table")
+                raise other_table(errors, table)
 
     def data_version(self, table: str) -> str | None:
         """Return the current version of a table, or of the one whose errors it holds; None if it is not published."""
@@ -395,13 +392,6 @@ def name_in_environment(name: Name, base: str, schema: str) -> Name:
     ('shop__pr-7', 'sales.orders')
     """
     return (schema, name[1]) if name[0] == base else (schema, ".".join(name))
-
-
-def _described(stored: StoredVersion, state: str) -> Version:
-    manifest = stored.manifest
-    assert manifest is not None
-    at = manifest.published_at if state == CURRENT else None
-    return Version(stored.version, state, manifest.rows, at, stored.identity, manifest.inputs)
 
 
 def _replaced(table: str, version: str) -> str:

@@ -14,10 +14,10 @@ from datetime import timedelta
 from typing import Any
 
 from rivet_dagster.catalogs.capabilities.upkeep import REMEMBERED
-from rivet_dagster.catalogs.heartbeat import DEAD_AFTER
 from rivet_dagster.catalogs.jdbc.database import Connection, Database
 from rivet_dagster.catalogs.jdbc.product import DatabaseKind
 from rivet_dagster.catalogs.jdbc.published.stored_version import StoredVersion
+from rivet_dagster.catalogs.versions.heartbeat import DEAD_AFTER
 from rivet_dagster.errors import RivetError
 from rivet_dagster.sql.database_definitions import drop_table, quote_name, quote_text
 from rivet_dagster.sql.database_trees import Name

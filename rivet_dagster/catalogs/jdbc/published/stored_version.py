@@ -7,11 +7,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from rivet_dagster.catalogs.manifest import Manifest, manifest_from
+from rivet_dagster.catalogs.versions.facts import describe_version
+from rivet_dagster.catalogs.versions.manifest import Manifest, manifest_from
+from rivet_dagster.model.storage import CURRENT, Version
+from rivet_dagster.model.storage import STAGED as IS_STAGED
+from rivet_dagster.model.storage import WITHHELD as IS_WITHHELD
 from rivet_dagster.sql.database_trees import Name
 
 BUILDING, STAGED, WITHHELD, PUBLISHED = "building", "staged", "withheld", "published"
 """The states of a version."""
+
+_STATES = {PUBLISHED: CURRENT, STAGED: IS_STAGED, WITHHELD: IS_WITHHELD}
 
 
 @dataclass(frozen=True)
@@ -94,6 +100,23 @@ class StoredVersion:
     errors: str | None = None
     watermark: Mapping[str, Any] | None = None
     built_upon: str | None = None
+
+    @property
+    def name(self) -> str:
+        """The name of the version."""
+        return self.version
+
+    @property
+    def is_staged(self) -> bool:
+        """Whether a run has staged it for its last step."""
+        return self.state == STAGED
+
+    def describe(self) -> Version:
+        """Return it as a list of versions tells it; a published one is the current one."""
+        manifest = self.manifest
+        assert manifest is not None
+        at = manifest.published_at if self.state == PUBLISHED else None
+        return describe_version(manifest, self.version, _STATES[self.state], at)
 
     @classmethod
     def of(cls, columns: Mapping[str, Any]) -> StoredVersion:

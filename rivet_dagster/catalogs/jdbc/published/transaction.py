@@ -18,7 +18,8 @@ from rivet_dagster.catalogs.jdbc.published.records import swept_away
 from rivet_dagster.catalogs.jdbc.published.staging import StagedTable, Staging
 from rivet_dagster.catalogs.jdbc.published.stored_version import STAGED, WITHHELD, StoredVersion
 from rivet_dagster.catalogs.jdbc.published.writing import DatabaseWrite, StagedWrite, WholeRows
-from rivet_dagster.catalogs.manifest import Manifest
+from rivet_dagster.catalogs.versions.manifest import Manifest
+from rivet_dagster.catalogs.versions.refusals import refuse_second_errors
 from rivet_dagster.engines.contract import EngineSession, Frame
 from rivet_dagster.errors import RivetError
 from rivet_dagster.model.check_plan import CompiledCheck
@@ -94,9 +95,7 @@ class DatabaseTransaction(StagedTransaction, VersionTransaction, ErrorTransactio
     def write_errors(self, table: str, frame: Frame | None) -> StoredRows:
         """Stage the rows of errors."""
         errors = self._tables.key(table)
-        if self._stored.errors not in (None, errors):
-            message = f"'{self.table}' has the error table '{self._stored.errors}' already"
-            raise RivetError("RVT-404", message)
+        refuse_second_errors(f"'{self.table}'", self._stored.errors, errors)
         self._tables.refuse_errors(self.table, table)
         self._stored = replace(self._stored, errors=errors)
         if frame is not None or not self._errors:

@@ -51,12 +51,12 @@ class MergeRelease(Release):
             return
 
         def changes(found: Table) -> Changes:
-            if self._is_done(found):
+            if self.is_done(found):
                 return Changes()
             made = self._adopted(found, plain, files)
-            return self._required(made.updates, made.requirements, made)
+            return self.with_requirements(made.updates, made.requirements, made)
 
-        self._commit(changes)
+        self.commit_changes(changes)
 
     def _again(self, found: Table, snapshot: int) -> Changes:
         """Return the changes that publish the environment's branch, with its columns and layout."""
@@ -77,7 +77,7 @@ class MergeRelease(Release):
         if record is not None and "order" in changed:
             yield update.SetDefaultSortOrderUpdate.model_validate({"sort-order-id": record.order})
 
-    def _told(self, found: Table, key: str | None = None, laid_out: bool = False) -> tuple[TableUpdate, ...]:
+    def property_updates(self, found: Table, key: str | None = None, laid_out: bool = False) -> tuple[TableUpdate, ...]:
         """Return the updates of the table's properties, and those that end the environment's branch."""
         own = own_properties(found, self.environment)
         left_out = (withheld_mark(""), OVERRIDE, CONTINUES)

@@ -1,9 +1,8 @@
 """The environments of a catalog whose tables have branches: each is a branch of every table that was built there.
 
-Merging: publishing the tables that were built in an environment to the base, one after another, which ends it.
-
-The commit that publishes a table also removes the environment's branch of it, and has the branch and the base as they
-were judged as its condition: what an interrupted merge has published is not built in the environment any more.
+A merge publishes these tables to the base, one after another. The commit that publishes one also removes the
+environment's branch of it, and has the branch and the base as they were judged as its condition: what an interrupted
+merge has published is not built in the environment any more.
 """
 
 from __future__ import annotations
@@ -19,7 +18,6 @@ from typing import TYPE_CHECKING
 from rivet_dagster.catalogs.capabilities.targets import HasTargets
 from rivet_dagster.catalogs.environments.catalog import StoredEnvironment
 from rivet_dagster.catalogs.environments.state import DROPPED, MERGED, BuiltTable, merged_environment, moved_base
-from rivet_dagster.catalogs.heartbeat import send_heartbeats
 from rivet_dagster.catalogs.iceberg.commits.committing import OutcomeUnknownError
 from rivet_dagster.catalogs.iceberg.environments.iceberg_environments import IcebergEnvironments
 from rivet_dagster.catalogs.iceberg.environments.table_branches.record import (
@@ -31,13 +29,14 @@ from rivet_dagster.catalogs.iceberg.environments.table_branches.tables import Br
 from rivet_dagster.catalogs.iceberg.heartbeat import ObjectHeartbeat, heartbeats_of
 from rivet_dagster.catalogs.iceberg.names import environment_of, identity_there, is_of_environment, key_of
 from rivet_dagster.catalogs.iceberg.opened import has_table_of_environment
+from rivet_dagster.catalogs.versions.heartbeat import send_heartbeats
 from rivet_dagster.errors import RivetError
 from rivet_dagster.model.storage import Published
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
 
-    from rivet_dagster.catalogs.iceberg.metadata.summary import Publication, TextBounds
+    from rivet_dagster.catalogs.iceberg.metadata.summary import TextBounds
     from rivet_dagster.catalogs.iceberg.writes.errors import Beginning
 
 
@@ -217,7 +216,8 @@ class _TableMerge:
         head = found.current_snapshot()
         assert head is not None, "it was just found to be built"
         known = replace(publication_for(found, head), text_bounds=self._text_bounds(found, head.snapshot_id))
-        properties = self._publication(known).properties()
+        identity = self.merge.identity_of(self.table.table, self.table.current)
+        properties = known.again(identity, self.begin.rows_before).properties()
         last = last_publication(found, head)
         errors = last.facts.get(ERRORS) if last is not None else None
         if last is not None and errors:
@@ -225,14 +225,6 @@ class _TableMerge:
             self._publish_errors(errors, last.version, new)
         self._release(found, int(head.snapshot_id), new, properties, self._marks(found, new))
         return self.begin.described(new)
-
-    def _publication(self, known: Publication) -> Publication:
-        from rivet_dagster.catalogs.iceberg.metadata.summary import Publication
-
-        identity = self.merge.identity_of(self.table.table, self.table.current)
-        made_by = known.made_by or known.identity
-        rows = (known.rows, self.begin.rows_before)
-        return Publication(identity, made_by, *rows, known.record, known.inputs, known.code_versions, known.text_bounds)
 
     def _text_bounds(self, found: Table, head: int) -> TextBounds:
         """Return what the published snapshot records of its files, which those of a table of its own are added to."""

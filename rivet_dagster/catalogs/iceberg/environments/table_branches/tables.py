@@ -11,7 +11,6 @@ from rivet_dagster.catalogs.capabilities import capable
 from rivet_dagster.catalogs.capabilities.staging import StagedTransaction, StagesForRuns
 from rivet_dagster.catalogs.capabilities.transaction import TableTransaction
 from rivet_dagster.catalogs.environments.state import DROPPED
-from rivet_dagster.catalogs.heartbeat import sweep_dead
 from rivet_dagster.catalogs.iceberg.access import TableAccess
 from rivet_dagster.catalogs.iceberg.environments.iceberg_environments import IcebergEnvironmentTables
 from rivet_dagster.catalogs.iceberg.environments.table_branches.record import (
@@ -21,6 +20,7 @@ from rivet_dagster.catalogs.iceberg.environments.table_branches.record import (
 )
 from rivet_dagster.catalogs.iceberg.names import ENVIRONMENTS, TableName, identity_there
 from rivet_dagster.catalogs.iceberg.opened import OpenedTable
+from rivet_dagster.catalogs.versions.sweeping import sweep_dead
 from rivet_dagster.model.storage import Published
 
 if TYPE_CHECKING:
@@ -117,7 +117,7 @@ class BranchTables(IcebergEnvironmentTables):
         )
         from rivet_dagster.catalogs.iceberg.metadata.history import published_version
         from rivet_dagster.catalogs.iceberg.metadata.same_rows import facts_of
-        from rivet_dagster.catalogs.iceberg.metadata.summary import IDENTITY, MADE_BY
+        from rivet_dagster.catalogs.iceberg.metadata.summary import names_publisher
 
         found = self.access.open(table).load_if_any()
         current = found.current_snapshot() if found is not None else None
@@ -125,8 +125,7 @@ class BranchTables(IcebergEnvironmentTables):
             return None
         record = built(found.real, self.name) if isinstance(found, SeenTable) else None
         for snapshot in snapshots_there(found, current.snapshot_id, record.snapshot if record is not None else None):
-            facts = facts_of(snapshot)
-            if identity and identity in (facts.get(IDENTITY), facts.get(MADE_BY)):
+            if names_publisher(facts_of(snapshot), identity):
                 with self.access.reaching(table):
                     return replace(published_version(found, snapshot, self.base.name, table), environment=self.name)
         return None

@@ -7,7 +7,8 @@ from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 
-from rivet_dagster.catalogs.inputs_json import inputs_from_json, landed_as_json, positions_as_json
+from rivet_dagster.catalogs.versions.facts import describe_published, record_of
+from rivet_dagster.catalogs.versions.inputs_json import inputs_from_json, landed_as_json, positions_as_json
 from rivet_dagster.model.inputs import Inputs
 from rivet_dagster.model.storage import Provenance, Published, Record, Statistics
 
@@ -46,16 +47,17 @@ class Manifest:
         origin: Provenance = UNKNOWN,
     ) -> Manifest:
         """Return the manifest of a version to publish after ``base``."""
+        before = base.rows if base else 0
         return cls(
             version=version,
             base=base.version if base else None,
             identity=identity,
             rows=statistics.rows,
-            rows_before=base.rows if base else 0,
+            rows_before=before,
             bytes=statistics.bytes,
             columns=statistics.columns,
             published_at=datetime.now(UTC).isoformat(timespec="milliseconds"),
-            record=origin.record or Record(statistics.rows, 0, base.rows if base else 0, statistics.bytes),
+            record=record_of(origin.record, statistics, before),
             inputs=origin.inputs,
             made_by=origin.identity,
             code_versions=origin.code_versions,
@@ -66,25 +68,9 @@ class Manifest:
         """The statistics of the data."""
         return Statistics(self.rows, self.bytes, self.columns)
 
-    @property
-    def publishers(self) -> frozenset[str]:
-        """The identities of the runs whose retries must find this version."""
-        return frozenset({self.identity, self.made_by}) - {""}
-
     def published(self, catalog: str, table: str, uri: str) -> Published:
         """Return the version as a published version of a table of a catalog."""
-        return Published(
-            catalog,
-            table,
-            self.version,
-            uri,
-            self.statistics,
-            self.rows_before,
-            self.identity,
-            self.record,
-            self.inputs,
-            code_versions=self.code_versions,
-        )
+        return describe_published(self, catalog, table, self.version, uri, self.statistics)
 
     def as_json(self) -> dict[str, Any]:
         """Return its JSON; keys that the first releases do not know are left out if they are empty."""

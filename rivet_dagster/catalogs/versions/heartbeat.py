@@ -5,9 +5,8 @@ from __future__ import annotations
 import logging
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, MutableMapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Protocol
 
 from rivet_dagster.errors import HeartbeatLost, RivetError
 
@@ -108,35 +107,6 @@ class Heartbeat(ABC):
 
     def _lost(self, why: str) -> RivetError:
         return RivetError("RVT-406", f"{self.builds} {why}: it cannot be published")
-
-
-class Leftover(Protocol):
-    """Something that a run has staged, which a sweep removes once its heartbeat is old."""
-
-    @property
-    def name(self) -> str:
-        """The name that a sweep tells."""
-
-    @property
-    def heartbeat(self) -> Heartbeat:
-        """The heartbeat of the run, which others that it has staged may share."""
-
-    def remove(self) -> bool:
-        """Remove it and its heartbeat, and return True; return False if it must stay for now."""
-
-
-def sweep_dead(leftovers: Iterable[Leftover], alive: MutableMapping[str, bool] | None = None) -> Iterator[str]:
-    """Remove those whose run counts as dead, and yield the name of each that is removed.
-
-    ``alive`` tells, by path, which heartbeats were found alive or dead: a removal ends a heartbeat that others share.
-    """
-    known = {} if alive is None else alive
-    for leftover in leftovers:
-        path = leftover.heartbeat.path
-        if path not in known:
-            known[path] = leftover.heartbeat.is_alive()
-        if not known[path] and leftover.remove():
-            yield leftover.name
 
 
 @contextmanager

@@ -1,18 +1,19 @@
-"""Error tables: a second table in each version, which readers open by a link of its own, beside the table's.
+"""Links in a catalog's folder besides those of its tables: to error tables, and to versions, which people make.
 
-The link ``orders__errors -> orders/../errors/orders__errors`` leads through the link of the table to the version that
-this is at, and there from the folder of the rows to that of the errors. So the one switch of the table's link publishes
-both. The folder of the rows holds nothing else, since some readers, as DuckDB and polars, also read all subfolders.
+An error table is a second table in each version. Its link ``orders__errors -> orders/../errors/orders__errors`` leads
+through the link of the table to the version that this is at, and there from the folder of the rows to that of the
+errors. So the one switch of the table's link publishes both. The folder of the rows holds nothing else, since some
+readers, as DuckDB and polars, also read all subfolders. A version is built without knowing whether it gets an error
+table. Therefore its rows are moved beside the errors only when it is published, before the switch.
 
-A version is built without knowing whether it gets an error table. Therefore its rows are moved beside the errors only
-when it is published, before the switch.
+A version to which, or into which, a person's link leads stays when it expires.
 """
 
 from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from rivet_dagster.catalogs.filesystem.files.file_status import (
@@ -22,7 +23,8 @@ from rivet_dagster.catalogs.filesystem.files.file_status import (
     names_in,
     translate_read_errors,
 )
-from rivet_dagster.catalogs.filesystem.versions.layout import TableLayout, entries_of
+from rivet_dagster.catalogs.filesystem.versions.layout import HOMES, TableLayout, entries_of
+from rivet_dagster.catalogs.versions.refusals import refuse_second_errors
 from rivet_dagster.errors import RivetError
 
 _ERRORS = "errors"
@@ -45,9 +47,7 @@ def make_errors_folder(table: TableLayout, version: str, name: str) -> Path:
     Raises RVT-404 if the version cannot have an error table of that name, OSError.
     """
     check_place(table, name)
-    other = error_table(table, version)
-    if other not in (None, name):
-        raise RivetError("RVT-404", f"the version {version} of '{table.name}' has the error table '{other}' already")
+    refuse_second_errors(f"the version {version} of '{table.name}'", error_table(table, version), name)
     folder = _folder(table, version, name)
     folder.mkdir(parents=True, exist_ok=True)
     return folder
@@ -164,3 +164,40 @@ def _text(table: TableLayout, name: str) -> str:
 
 def _folder(table: TableLayout, version: str, name: str) -> Path:
     return table.with_errors(version) / _ERRORS / name
+
+
+def find_unlinked(table: TableLayout, versions: Sequence[str]) -> list[str]:
+    """Return the ``versions`` without a link below the catalog's folder to or into them. Raises OSError.
+
+    The links of the catalog's other tables, which lead to versions of their own, are not looked at.
+    """
+    if not versions:
+        return []
+    home = Path(os.path.realpath(table.home))
+    others = list_others(table.folder) if table.others is None else table.others
+    targets = (Path(os.path.realpath(link)) for path in (table.link, *others) for link in _links_below(path))
+    # The folders of a version begin with its name: `00000005-77b0e3d4.with_errors`.
+    linked = {target.relative_to(home).parts[0].partition(".")[0] for target in targets if home in target.parents}
+    return [version for version in versions if version not in linked]
+
+
+def list_others(folder: Path) -> tuple[Path, ...]:
+    """Return what lies in a catalog's folder besides the links of its tables and error tables. Raises OSError.
+
+    The link to an error table leads through that of its table: to the published version, or nowhere.
+    """
+    tables = {*names_in(folder / HOMES)}
+    others = (name for name in names_in(folder) if name != HOMES and name not in tables)
+    return tuple(folder / name for name in others if table_of(folder, name) not in tables)
+
+
+def _links_below(path: Path) -> Iterator[Path]:
+    """Yield the path if it is a symbolic link, or else those at any depth below it."""
+    if path.is_symlink():
+        yield path
+    elif path.is_dir():
+        for entry in entries_of(path):
+            if entry.is_symlink():
+                yield Path(entry)
+            elif entry.is_dir(follow_symlinks=False):
+                yield from _links_below(Path(entry))

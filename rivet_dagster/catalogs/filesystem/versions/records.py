@@ -1,0 +1,147 @@
+"""The records of a table's versions: a manifest beside each, and who published those that others have replaced.
+
+``publishers.jsonl`` beside the versions has a line for each that was replaced, in the order of their publication, so
+that a retry of a run finds its version. It is added once another version is published, before the version can expire,
+so that at any time either the version or its line exists. Lines of versions that have expired and were published more
+than 30 days ago are removed from time to time: nobody retries a run after so long. Earlier releases added a line when a
+version expired.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from functools import lru_cache
+from pathlib import Path
+
+from rivet_dagster.catalogs.capabilities.upkeep import REMEMBERED
+from rivet_dagster.catalogs.filesystem.files.file_status import damage, names_in
+from rivet_dagster.catalogs.filesystem.versions.layout import EXPIRED, MANIFEST, TableLayout, versions_with
+from rivet_dagster.catalogs.versions.facts import is_by
+from rivet_dagster.catalogs.versions.manifest import LANDED, Manifest, manifest_from, summary
+from rivet_dagster.errors import RivetError
+from rivet_dagster.file_replacement import replace_file
+
+_REMEDY = (
+    "Bring it back from a backup. Or remove it: its version is then read off the data, older ones are not known any "
+    "more, and landing zones are read from the start."
+)
+
+
+def write_manifest(manifest: Manifest, path: Path) -> None:
+    """Write it to disk durably."""
+    with open(path, "w", encoding="utf-8") as file:
+        # A line for each key: with `indent`, Python's slow encoder would write a hundred thousand landed files.
+        lines = (f"  {json.dumps(key)}: {json.dumps(value)}" for key, value in manifest.as_json().items())
+        file.write("{\n" + ",\n".join(lines) + "\n}\n")
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def read_manifest(path: Path) -> Manifest | None:
+    """Return the manifest in ``path``, None without one. Raises RVT-407 if it is damaged or of a newer release."""
+    try:
+        text = path.read_text(encoding="utf-8", errors="replace")
+    except FileNotFoundError:
+        return None
+    with damage(path, _REMEDY):
+        return _parsed(text, path)
+
+
+@lru_cache(4)  # a run reads the one of the base some ten times
+def _parsed(text: str, path: Path) -> Manifest:
+    fields = json.loads(text)
+    newer = sorted(fields.keys() - {field.name for field in dataclasses.fields(Manifest)} - {LANDED})
+    if newer:
+        message = f"{path} is a newer release's: this one does not know {', '.join(newer)}"
+        raise RivetError("RVT-407", message, remediation="Update rivet_dagster here.")
+    return manifest_from(fields)
+
+
+_VERSION_OF_LINE = re.compile(rb'"version": "([^"\n]+)".*"\}\n')
+"""The version of a whole line: that of a writer who was killed has no end, and no version."""
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """The content of the record."""
+
+    content: bytes
+
+    @property
+    def versions(self) -> tuple[str, ...]:
+        """The recorded versions, the oldest first. The lines are not parsed, of which there may be many thousands."""
+        return tuple(dict.fromkeys(version.decode() for version in _VERSION_OF_LINE.findall(self.content)))
+
+    def find(self, identity: str) -> Manifest | None:
+        """Return the manifest, without columns, of the version that ``identity`` published."""
+        written = json.dumps(identity).encode()
+        for line in self.content.splitlines() if written in self.content else ():
+            manifest = _read_line(line) if written in line else None
+            if manifest is not None and is_by(manifest, identity):
+                return replace(manifest, identity=identity)
+        return None
+
+
+def read_publishers(table: TableLayout) -> Recorded:
+    """Return the record. Raises OSError."""
+    try:
+        return Recorded(table.publishers.read_bytes())
+    except FileNotFoundError:
+        return Recorded(b"")
+
+
+def remember_publishers(table: TableLayout, manifests: Iterable[Manifest]) -> None:
+    """Add the publishers of these versions of ``table``, durably; the caller holds its lock. Raises OSError."""
+    lines = [f"{json.dumps(summary(manifest))}\n".encode() for manifest in manifests]
+    if not lines:
+        return
+    with open(table.publishers, "a+b") as file:
+        if file.tell():
+            file.seek(-1, os.SEEK_END)
+            if file.read(1) != b"\n":  # a process was killed while it added a line
+                lines.insert(0, b"\n")
+        file.writelines(lines)
+        file.flush()
+        os.fsync(file.fileno())
+        file.seek(0)
+        oldest = _read_line(file.readline())
+    now = datetime.now(UTC)
+    if oldest is None or (
+        oldest.published_at < _moment(now - 2 * REMEMBERED) and oldest.version not in _retained(table)
+    ):
+        _forget_before(table, _moment(now - REMEMBERED))
+
+
+def forget_publishers(table: TableLayout) -> None:
+    """Remove the record of a table that is not published any more. Raises OSError."""
+    table.publishers.unlink(missing_ok=True)
+
+
+def _forget_before(table: TableLayout, oldest: str) -> None:
+    retained, lines = _retained(table), read_publishers(table).content.splitlines(keepends=True)
+    manifests = [(line, manifest) for line in lines if (manifest := _read_line(line))]
+    kept = [line for line, found in manifests if found.published_at >= oldest or found.version in retained]
+    replace_file(table.publishers, b"".join(kept), table.publishers.with_suffix(".new"))
+
+
+def _retained(table: TableLayout) -> set[str]:
+    names = names_in(table.home)
+    return versions_with(names, MANIFEST) - versions_with(names, EXPIRED)
+
+
+def _read_line(line: bytes) -> Manifest | None:
+    """Return None for a line whose writer was killed: its version still exists, or another line has it."""
+    try:
+        return manifest_from(json.loads(line))
+    except (ValueError, TypeError, KeyError, AttributeError):
+        return None
+
+
+def _moment(time: datetime) -> str:
+    return time.isoformat(timespec="milliseconds")

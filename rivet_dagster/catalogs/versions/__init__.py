@@ -1,0 +1,1 @@
+"""The life of a version, whatever stores it: its facts, its heartbeat, its mark, its sweep, and its refusals."""
