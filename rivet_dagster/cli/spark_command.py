@@ -14,7 +14,7 @@ from rivet_dagster.engines.pyspark.class_archive.store import Archive, find_arch
 from rivet_dagster.engines.pyspark.engine import PySparkEngine
 from rivet_dagster.engines.pyspark.server.record import ServerRecord, find_running, stop_running
 from rivet_dagster.engines.pyspark.server.starting import ServerSpec, ensure_server
-from rivet_dagster.engines.registry import engine_class, open_engine
+from rivet_dagster.engines.registry import declared_class, open_engine
 from rivet_dagster.errors import RivetError
 from rivet_dagster.model.profile import EngineSpec, Profile
 from rivet_dagster.model.project import MANIFEST
@@ -44,7 +44,7 @@ def spark_engines(profile: Profile, root: Path) -> list[PySparkEngine]:
 
 
 def _is_spark(spec: EngineSpec) -> bool:
-    return issubclass(engine_class(spec.type), PySparkEngine)
+    return issubclass(declared_class(spec), PySparkEngine)
 
 
 def _opened(profile: Profile, spec: EngineSpec, root: Path) -> PySparkEngine:

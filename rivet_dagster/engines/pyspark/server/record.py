@@ -46,8 +46,8 @@ class ServerRecord:
 
     @property
     def remote(self) -> str:
-        """The address with the token, as Spark's client takes it."""
-        return f"{self.address}/;token={self.token}"
+        """The address with the token, if there is one, as Spark's client takes it."""
+        return f"{self.address}/;token={self.token}" if self.token else self.address
 
     @property
     def is_running(self) -> bool:
@@ -62,7 +62,8 @@ def read_record(files: ServerFiles) -> ServerRecord | None:
         record = ServerRecord(**json.loads(files.record.read_text(encoding="utf-8")))
     except (FileNotFoundError, ValueError, TypeError):
         return None  # none, or one of another release
-    remember(record.token)
+    if record.token:
+        remember(record.token)
     return record
 
 

@@ -1,0 +1,48 @@
+"""The messages of Sail's errors, which have neither the conditions nor the SQLSTATEs of Spark's."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from rivet_dagster.engines.pyspark.messages import spark_error
+from rivet_dagster.errors import RivetError
+
+_OF_ROWS = frozenset(
+    {"ArithmeticException", "ArrayIndexOutOfBoundsException", "DateTimeException", "NumberFormatException"}
+)
+"""The classes of errors of rows, as far as Sail tells them."""
+
+_OWN = re.compile(r"\b(RVT-\d{3}): ([^\"]+)")
+_POSITION = re.compile(r"\bfound .* at (\d+):\d+ expected", re.DOTALL)
+_OTHER = "Run the joint on an engine with Spark (`remote: local`, or `master`), or write it otherwise."
+
+
+def sail_error(error: Exception, remediation: str | None = None) -> RivetError | None:
+    """Return RVT-329 for what Sail has not, RVT-520 for a row that cannot be evaluated, else what Spark's is.
+
+    None for an exception that is none of the server. A ``remediation`` is to be passed if it was not a query that
+    failed.
+    """
+    translated = spark_error(error, remediation)
+    if translated is None or translated.code != "RVT-503":
+        return translated
+    first = translated.diagnostics[0]
+    if own := _OWN.search(first.message):
+        return RivetError(own[1], own[2], remediation=_OTHER)
+    kinds = {kind.__name__ for kind in type(error).__mro__}
+    if "UnsupportedOperationException" in kinds:
+        return RivetError("RVT-329", f"Sail has not what this query uses: {first.message}", remediation=_OTHER)
+    if remediation is None and kinds & _OF_ROWS:
+        return RivetError("RVT-520", first.message, line=first.line)
+    return translated
+
+
+def line_of(sql: str, message: str) -> int | None:
+    r"""Return the line of the query that a message tells by the number of a byte; None if it tells none.
+
+    >>> line_of("SELECT 1\nFROM a b c", "invalid argument: found c at 18:19 expected ','")
+    2
+    """
+    told: Any = _POSITION.search(message)
+    return None if told is None else sql.encode()[: int(told[1])].count(b"\n") + 1
