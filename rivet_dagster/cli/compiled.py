@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from pathlib import Path
 
 from rivet_dagster.cli.variables import command_variables
@@ -10,8 +11,16 @@ from rivet_dagster.loading import compile_directory
 
 
 def compile_for_command(
-    root: Path, profile: str | None, *, introspect: bool = False, recall: bool = False
+    root: Path,
+    profile: str | None,
+    *,
+    introspect: bool = False,
+    recall: bool = False,
+    engine: str | None = None,
+    only: Collection[str] | None = None,
 ) -> CompiledAssembly:
     """Compile the project as ``compile_directory`` does."""
     variables = command_variables()
-    return compile_directory(root, profile, introspect=introspect, recall=recall, variables=variables)
+    return compile_directory(
+        root, profile, introspect=introspect, recall=recall, variables=variables, engine=engine, only=only
+    )

@@ -1,4 +1,4 @@
-"""``rivet-dagster spark``: the Spark servers of engines with ``remote: local``, and archives of classes."""
+"""``rivet-dagster spark``: the servers of engines with ``remote: local`` or ``sail``, and archives of classes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from rivet_dagster.project.load import load_project
 
 
 def with_each_server(root: Path, profile: str | None, act: Callable[[ServerSpec], str]) -> int:
-    """Start, stop or look at the server of each engine with ``remote: local``; print what ``act`` returns. Return 0."""
+    """Start, stop or look at the server of each engine that has one; print what ``act`` returns. Return 0."""
     for server in servers_of(load_project(root, profile).profile, root):
         print(f"engine {server.files.engine}: {act(server)}", flush=True)
     return 0
@@ -33,7 +33,9 @@ def servers_of(profile: Profile, root: Path) -> list[ServerSpec]:
     servers = [engine.server for engine in spark_engines(profile, root) if engine.server is not None]
     if not servers:
         message = f"no engine of the profile '{profile.name}' has a Spark server of this project"
-        remedy = "Give an engine of the type pyspark `remote: local`, or choose another profile with --profile."
+        remedy = (
+            "Give an engine of the type pyspark `remote: local`, or `sail`, or choose another profile with --profile."
+        )
         raise RivetError("RVT-110", message, remediation=remedy)
     return servers
 
@@ -61,19 +63,19 @@ def start(server: ServerSpec) -> str:
     record, users = ensure_server(server)
     users.close()
     found = before is not None and before.pid == record.pid
-    return f"the Spark server {'runs already' if found else 'has started'}, {_described(server, record)}"
+    return f"the {server.kind.title} {'runs already' if found else 'has started'}, {_described(server, record)}"
 
 
 def stop(server: ServerSpec) -> str:
     """Stop the server, if it runs. Return what to tell."""
-    record = stop_running(server.files)
-    return "no Spark server runs" if record is None else f"the Spark server has ended, pid {record.pid}"
+    record, title = stop_running(server.files), server.kind.title
+    return f"no {title} runs" if record is None else f"the {title} has ended, pid {record.pid}"
 
 
 def status(server: ServerSpec) -> str:
     """Look whether the server runs. Return what to tell."""
-    record = find_running(server.files)
-    return "no Spark server runs" if record is None else f"the Spark server runs, {_described(server, record)}"
+    record, title = find_running(server.files), server.kind.title
+    return f"no {title} runs" if record is None else f"the {title} runs, {_described(server, record)}"
 
 
 def _described(server: ServerSpec, record: ServerRecord) -> str:

@@ -10,7 +10,7 @@ from dataclasses import replace
 from datetime import tzinfo
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from rivet_dagster.compiler.plan import CompiledAssembly
 from rivet_dagster.engines.contract import Engine, EngineSession
@@ -38,7 +38,16 @@ def offline_engine(assembly: CompiledAssembly, root: Path) -> Engine:
     return open_engine(few_rows, root, os.environ, check_interrupt=check_interrupt)
 
 
-def run_tests(tests: Sequence[ProjectTest], assembly: CompiledAssembly, root: Path, runner: Runner) -> list[TestResult]:
+class RunsTests(Protocol):
+    """Runs tests that are prepared."""
+
+    def run(self, tests: Sequence[Prepared], assembly: CompiledAssembly) -> list[TestResult]:
+        """Return the result of each test, in order."""
+
+
+def run_tests(
+    tests: Sequence[ProjectTest], assembly: CompiledAssembly, root: Path, runner: RunsTests
+) -> list[TestResult]:
     """Return the result of each test, in order. No engine starts where none of them can be run."""
     results: dict[int, TestResult] = {}
     prepared: dict[int, Prepared] = {}

@@ -17,7 +17,6 @@ from rivet_dagster.engines.pyspark.config import (
     LOCAL,
     OPTIONS,
     PATHS,
-    SAIL,
     few_rows_config,
     is_embedded,
     is_modifiable,
@@ -79,12 +78,16 @@ class PySparkEngine(Engine):
 
     @classmethod
     def variant(cls, options: Mapping[str, Any]) -> builtins.type[Engine]:
-        """Return SailEngine for ``remote: sail``."""
-        if remote_of(options) != SAIL:
-            return PySparkEngine
-        from rivet_dagster.engines.pyspark.sail.engine import SailEngine
+        """Return the subclass for the ``remote`` of the options, if there is one."""
+        return cls._by_remote.get(remote_of(options), PySparkEngine)
 
-        return SailEngine
+    _by_remote: ClassVar[dict[Any, builtins.type[PySparkEngine]]] = {}
+
+    def __init_subclass__(cls, remote: str | None = None, **others: Any) -> None:
+        """Register the class for engines with that ``remote``."""
+        super().__init_subclass__(**others)
+        if remote is not None:
+            cls._by_remote[remote] = cls
 
     @classmethod
     def wrong_settings(cls, settings: Mapping[str, str]) -> Mapping[str, str]:
@@ -148,7 +151,7 @@ class PySparkEngine(Engine):
         kind = KINDS.get(self._config.get("spark.remote", ""))
         if kind is None:
             return None
-        files = ServerFiles(self.root.resolve(), self.name)
+        files = ServerFiles(self.root.resolve(), self.name, kind.folder)
         return ServerSpec(files, self._config, self._home, self._idle_seconds, self.class_archives, kind)
 
     @property

@@ -9,8 +9,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 
-from rivet_dagster.sql.columns.type_names import parse_ddl
-
 _WHOLE = "^[+-]?[0-9]+$"
 _NUMBER = "^[+-]?([0-9]+[.]?[0-9]*|[.][0-9]+)([eE][+-]?[0-9]+)?$"
 _DATE = "^[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}$"
@@ -39,6 +37,8 @@ def unread_columns(ddl: str) -> Iterator[tuple[str, str]]:
     >>> list(unread_columns("a INT, b BINARY, c STRING"))
     [('b', 'binary')]
     """
+    from rivet_dagster.sql.columns.type_names import parse_ddl
+
     for field in parse_ddl(ddl) or ():
         if not _is_read(str(field.type)):
             yield field.name, str(field.type)

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from rivet_dagster.engines.contract import DagsterResource
 from rivet_dagster.engines.pyspark.config import SAIL
 from rivet_dagster.engines.pyspark.engine import PySparkEngine
-from rivet_dagster.engines.pyspark.sail.installed import refuse_unfit_sail
 from rivet_dagster.engines.pyspark.sail.options import sail_config, wrong_options
-from rivet_dagster.engines.pyspark.sail.settings import HONOURED, wrong_in_session
 from rivet_dagster.engines.pyspark.sail.tables import refused_table
+from rivet_dagster.engines.pyspark.server.sail_settings import HONOURED, wrong_in_session
+from rivet_dagster.engines.pyspark.server.sail_version import refuse_unfit_sail
 from rivet_dagster.model.finding import Finding
 from rivet_dagster.model.plugins import Wrong
 from rivet_dagster.model.profile import CatalogSpec, EngineSpec
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from rivet_dagster.engines.pyspark.session import PySparkSession
 
 
-class SailEngine(PySparkEngine):
+class SailEngine(PySparkEngine, remote=SAIL):
     """The engine ``pyspark`` with ``remote: sail``: what it does otherwise than Spark is refused.
 
     Options: ``config``, of which Sail takes a part; ``idle_timeout``, ``max_fusion_depth``.

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from rivet_dagster.engines.pyspark.launch import require_imports
-from rivet_dagster.engines.pyspark.sail.installed import refuse_unfit_sail, sail_version
 from rivet_dagster.engines.pyspark.server.record import changed_settings, find_running
+from rivet_dagster.engines.pyspark.server.sail_version import refuse_unfit_sail, sail_version
 from rivet_dagster.engines.pyspark.server.starting import ServerSpec
 from rivet_dagster.errors import RivetError
 from rivet_dagster.model.finding import Finding, broken, doubtful, in_order

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from rivet_dagster.engines.pyspark import config as of_spark
-from rivet_dagster.engines.pyspark.sail.settings import wrong_settings
+from rivet_dagster.engines.pyspark.server.sail_settings import wrong_settings
 from rivet_dagster.entry_points import is_unexpanded
 from rivet_dagster.model import convert
 

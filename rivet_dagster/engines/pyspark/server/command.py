@@ -104,6 +104,7 @@ class Order:
 
     root: str
     engine: str
+    folder: str
     kind: str
     settings: Mapping[str, str]
     digests: Mapping[str, str]
@@ -116,7 +117,7 @@ class Order:
     @property
     def files(self) -> ServerFiles:
         """The files of the server."""
-        return ServerFiles(Path(self.root), self.engine)
+        return ServerFiles(Path(self.root), self.engine, self.folder)
 
     def to_json(self) -> str:
         """Return the order as a text."""

@@ -13,9 +13,6 @@ from typing import ClassVar
 from rivet_dagster.engines.pyspark.config import LOCAL, PACKAGES, SAIL, list_setting
 from rivet_dagster.engines.pyspark.jars import refuse_missing_jars, refuse_unfit_runtime, unfetched_package
 from rivet_dagster.engines.pyspark.java import find_java
-from rivet_dagster.engines.pyspark.sail.installed import refuse_unfit_sail
-from rivet_dagster.engines.pyspark.sail.process import sail_command, sail_environ
-from rivet_dagster.engines.pyspark.sail.settings import PORT as SAIL_PORT
 from rivet_dagster.engines.pyspark.server.command import (
     PORT,
     TOKEN_KEY,
@@ -26,6 +23,9 @@ from rivet_dagster.engines.pyspark.server.command import (
     server_settings,
 )
 from rivet_dagster.engines.pyspark.server.ports import ADDRESS
+from rivet_dagster.engines.pyspark.server.sail_process import sail_command, sail_environ
+from rivet_dagster.engines.pyspark.server.sail_settings import PORT as SAIL_PORT
+from rivet_dagster.engines.pyspark.server.sail_version import refuse_unfit_sail
 from rivet_dagster.engines.pyspark.spark_home import distribution, refuse_unfit_server, spark_version
 from rivet_dagster.errors import RivetError
 
@@ -37,6 +37,8 @@ class ServerKind(ABC):
     """The ``remote`` of engines that have such a server."""
     title: ClassVar[str]
     """What messages call it."""
+    folder: ClassVar[str]
+    """The folder of its files in the project's ``.rivet``."""
     port: ClassVar[str]
     """The setting that gives it a fixed port."""
 
@@ -74,6 +76,7 @@ class SparkConnectServer(ServerKind):
 
     remote: ClassVar[str] = LOCAL
     title: ClassVar[str] = "Spark server"
+    folder: ClassVar[str] = "spark"
     port: ClassVar[str] = PORT
 
     def settings(self, config: Mapping[str, str]) -> dict[str, str]:
@@ -129,6 +132,7 @@ class SailServer(ServerKind):
 
     remote: ClassVar[str] = SAIL
     title: ClassVar[str] = "Sail server"
+    folder: ClassVar[str] = "sail"
     port: ClassVar[str] = SAIL_PORT
 
     def settings(self, config: Mapping[str, str]) -> dict[str, str]:

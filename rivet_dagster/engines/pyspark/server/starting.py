@@ -116,6 +116,7 @@ def _order(spec: ServerSpec, lock: int) -> Order:
     return Order(
         str(spec.files.root),
         spec.files.engine,
+        spec.files.kind,
         kind.remote,
         settings,
         digests(settings),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping
 
-from rivet_dagster.engines.pyspark.sail.settings import server_variables
+from rivet_dagster.engines.pyspark.server.sail_settings import server_variables
 
 
 def sail_command(address: str, port: int) -> list[str]:
