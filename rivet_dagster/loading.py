@@ -22,7 +22,7 @@ from rivet_dagster.errors import RivetError
 from rivet_dagster.model.joint import SOURCE, Joint
 from rivet_dagster.model.plugins import Plugins
 from rivet_dagster.model.profile import expand_variables
-from rivet_dagster.model.project import Project
+from rivet_dagster.model.project import DagsterSettings, Project
 from rivet_dagster.model.schema import Introspection
 from rivet_dagster.model.target import Location, Resolved
 from rivet_dagster.project.cache_file import read_cache, write_cache
@@ -61,7 +61,8 @@ def compile_directory(
             if engine is not None:
                 project = on_one_engine(project, engine)
             if only is not None:
-                project = replace(project, joints=tuple(joint for joint in project.joints if joint.name in only))
+                joints = tuple(joint for joint in project.joints if joint.name in only)
+                project = replace(project, joints=joints, dagster=DagsterSettings())
             environ = os.environ if environ is None else environ
             introspected = introspection(project, root, environ, cache) if introspect else Introspection()
             earlier = last_told(project, cache)  # even without `recall`: reading it keeps it in the cache

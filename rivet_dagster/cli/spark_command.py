@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from rivet_dagster.catalogs.registry import open_catalog
+from rivet_dagster.engines.pyspark import SailEngine
 from rivet_dagster.engines.pyspark.class_archive.jvm import SparkJvm
 from rivet_dagster.engines.pyspark.class_archive.making import make_archive
 from rivet_dagster.engines.pyspark.class_archive.store import Archive, find_archive
+from rivet_dagster.engines.pyspark.config import SAIL
 from rivet_dagster.engines.pyspark.engine import PySparkEngine
 from rivet_dagster.engines.pyspark.server.record import ServerRecord, find_running, stop_running
 from rivet_dagster.engines.pyspark.server.starting import ServerSpec, ensure_server
@@ -30,7 +32,8 @@ def with_each_server(root: Path, profile: str | None, act: Callable[[ServerSpec]
 
 def servers_of(profile: Profile, root: Path) -> list[ServerSpec]:
     """Return the servers of a profile, with what the catalogs that their engines reach need. Raises RVT-110."""
-    servers = [engine.server for engine in spark_engines(profile, root) if engine.server is not None]
+    engines = [*spark_engines(profile, root), *_of_commands(root)]
+    servers = [engine.server for engine in engines if engine.server is not None]
     if not servers:
         message = f"no engine of the profile '{profile.name}' has a Spark server of this project"
         remedy = (
@@ -38,6 +41,14 @@ def servers_of(profile: Profile, root: Path) -> list[ServerSpec]:
         )
         raise RivetError("RVT-110", message, remediation=remedy)
     return servers
+
+
+def _of_commands(root: Path) -> Iterator[PySparkEngine]:
+    """Yield the engine of commands with ``--engine sail``, which may be in no profile, if its server runs."""
+    engine = SailEngine(EngineSpec(SAIL, "pyspark", options={"remote": SAIL}))
+    engine.root = root
+    if engine.server is not None and find_running(engine.server.files) is not None:
+        yield engine
 
 
 def spark_engines(profile: Profile, root: Path) -> list[PySparkEngine]:

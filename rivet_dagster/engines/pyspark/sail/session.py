@@ -7,8 +7,10 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from rivet_dagster.engines.arrow_values import nullable
 from rivet_dagster.engines.contract import Progress, WriteMode, cannot_read, cannot_write
 from rivet_dagster.engines.pyspark.relations.files import refuse_unstorable
+from rivet_dagster.engines.pyspark.results import arrow_schema
 from rivet_dagster.engines.pyspark.sail.files import read_files, write
 from rivet_dagster.engines.pyspark.sail.messages import line_of, sail_error
 from rivet_dagster.engines.pyspark.session import PySparkSession
@@ -17,6 +19,7 @@ from rivet_dagster.model.relations import ArrowRows, Files, Relation
 from rivet_dagster.model.storage import Projection
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql import DataFrame
 
 _OF_SOURCE = "Correct the source's `options`, `columns` or `filter`, or its files."
@@ -66,6 +69,28 @@ class SailSession(PySparkSession):
             write(frame, target, split_by)
 
         self._run(act, progress=progress)
+
+    def to_arrow(self, frame: DataFrame) -> pa.Table:
+        """Return all rows with the types of the schema, or of the rows where that has none.
+
+        Sail's schema of a UNION has the type of its first query alone, which is none of a NULL.
+        """
+        import pyarrow as pa
+
+        def collect() -> pa.Table:
+            declared = nullable(arrow_schema(frame.schema))
+            batches = list(self._adapter.batches(frame))
+            if not batches:
+                return declared.empty_table()
+            given = nullable(batches[0].schema)
+            fields = [
+                own if pa.types.is_null(field.type) else field for field, own in zip(declared, given, strict=True)
+            ]
+            rows = pa.Table.from_batches(batches)
+            return rows.cast(given).cast(pa.schema(fields))
+
+        rows: pa.Table = self._run(collect)
+        return rows
 
     def expect_few_rows(self) -> None:
         """Do nothing: Sail computes a query of few rows at once."""
