@@ -35,9 +35,14 @@ _COMPRESSED = (".gz", ".bz2", ".zst", ".deflate", ".snappy", ".lz4")
 
 def read_files(spark: SparkSession, files: Files, projection: Projection | None) -> DataFrame:
     """Return a frame over local Parquet or CSV files. Raises RVT-519 for what Spark would read otherwise."""
-    for wrong in refused_files(files.format, files.options):
+    base = text_option(files.options, "basepath", default="")
+    options = {key: value for key, value in files.options.items() if key.lower() != "basepath"}
+    for wrong in refused_files(files.format, options):
         raise RivetError("RVT-519", f"Sail {wrong.message}", remediation=wrong.remediation)
     paths = list(_data_files(files))
+    for path in paths if base else ():
+        if "=" in os.path.dirname(os.path.relpath(path, _local(base))):
+            raise _refused(f"{path} lies in a folder that stands for a column, whose type Sail takes for another")
     frame = _read_csv(spark, files, paths) if files.format == "csv" else _read_parquet(spark, files, paths)
     return frame if projection is None else apply_projection(frame, projection)
 
@@ -48,13 +53,46 @@ def write(frame: DataFrame, target: Files, split_by: str | None) -> None:
     before = _names(folder)
     options = target.options if text_option(target.options, "compression", default="") else {"compression": "snappy"}
     write_files(frame, Files(target.format, target.paths, dict(options)), split_by)
-    if split_by is None and _names(folder) <= before:  # Sail writes no file where there are no rows
+    written = [folder / name for name in sorted(_names(folder) - before)]
+    if split_by is None and not written:  # Sail writes no file where there are no rows
         import pyarrow as pa
         import pyarrow.parquet as pq
 
         schema: pa.Schema = nullable(arrow_schema(frame.schema))
         folder.mkdir(parents=True, exist_ok=True)
         pq.write_table(schema.empty_table(), folder / f"empty-{os.urandom(8).hex()}.parquet")
+    for path in written:
+        for file in path.rglob("*.parquet") if path.is_dir() else [path]:
+            _omit_wrong_bounds(file)
+
+
+def _omit_wrong_bounds(path: Path) -> None:
+    """Write a file anew, without the bounds of columns with NaN: by them readers would skip rows with NaN."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+    import pyarrow.parquet as pq
+
+    schema = pq.read_schema(path)
+    floats = [field.name for field in schema if pa.types.is_floating(field.type)]
+    if not floats:
+        return
+    columns = pq.read_table(path, columns=floats)
+    wrong = {name for name in floats if pc.any(pc.is_nan(columns[name])).as_py()}
+    if wrong:
+        compression = pq.read_metadata(path).row_group(0).column(0).compression
+        others = [name for name in schema.names if name not in wrong]
+        beside = path.with_name(f".{path.name}.new")
+        pq.write_table(pq.read_table(path), beside, compression=compression, write_statistics=others)
+        os.replace(beside, path)
+
+
+def _local(path: str) -> str:
+    """Return the path of a URI of this machine.
+
+    >>> _local("file:///data/a%20b.csv"), _local("/data/a.csv")
+    ('/data/a b.csv', '/data/a.csv')
+    """
+    return unquote(path.removeprefix("file:").removeprefix("//")) if path.startswith("file:") else path
 
 
 def _names(folder: Path) -> set[str]:
@@ -67,7 +105,7 @@ def _names(folder: Path) -> set[str]:
 def _data_files(files: Files) -> Iterator[str]:
     """Yield the paths of the files that Spark would read. Raises RVT-519 for folders that stand for columns."""
     for path in files.paths:
-        local = unquote(path.removeprefix("file://")) if path.startswith("file:") else path
+        local = _local(path)
         if is_remote(path):
             raise _refused(f"{path} is not a file of this machine")
         if not os.path.isdir(local):

@@ -14,6 +14,8 @@ _OF_ROWS = frozenset(
 """The classes of errors of rows, as far as Sail tells them."""
 
 _OWN = re.compile(r"\b(RVT-\d{3}): ([^\"]+)")
+_MISSING = re.compile(r"attribute ObjectName\(\[([^\]]*)\]\) is missing from the schema: cannot resolve attribute")
+_IDENTIFIER = re.compile(r'Identifier\("([^"]*)"\)')
 _POSITION = re.compile(r"\bfound .* at (\d+):\d+ expected", re.DOTALL)
 _OTHER = "Run the joint on an engine with Spark (`remote: local`, or `master`), or write it otherwise."
 
@@ -33,16 +35,28 @@ def sail_error(error: Exception, remediation: str | None = None) -> RivetError |
     kinds = {kind.__name__ for kind in type(error).__mro__}
     if "UnsupportedOperationException" in kinds:
         return RivetError("RVT-329", f"Sail has not what this query uses: {first.message}", remediation=_OTHER)
+    if missing := _MISSING.search(first.message):
+        name = ".".join(_IDENTIFIER.findall(missing[1]))
+        return RivetError("RVT-503", f"there is no column {name}", remediation=first.remediation)
     if remediation is None and kinds & _OF_ROWS:
         return RivetError("RVT-520", first.message, line=first.line)
     return translated
 
 
 def line_of(sql: str, message: str) -> int | None:
-    r"""Return the line of the query that a message tells by the number of a byte; None if it tells none.
+    r"""Return the line of the query that a message tells by the number of a byte, or that alone has the name it tells.
 
     >>> line_of("SELECT 1\nFROM a b c", "invalid argument: found c at 18:19 expected ','")
     2
+    >>> line_of("SELECT 1,\n  b FROM t", "there is no column t.b"), line_of("SELECT a", "it is wrong")
+    (2, None)
     """
     told: Any = _POSITION.search(message)
-    return None if told is None else sql.encode()[: int(told[1])].count(b"\n") + 1
+    if told is not None:
+        return sql.encode()[: int(told[1])].count(b"\n") + 1
+    named = re.search(r"no column (?:.*\.)?(\S+)$|: function: (\w+)$", message)
+    if named is None:
+        return None
+    name = re.compile(rf"(?<!\w){re.escape(named[1] or named[2])}(?!\w)", re.IGNORECASE)
+    lines = [number for number, line in enumerate(sql.splitlines(), 1) if name.search(line)]
+    return lines[0] if len(lines) == 1 else None
