@@ -25,8 +25,8 @@ _DEFAULTS = {
     # Watermarks and checks believe the bounds of texts, which must be whole: 0 is without a limit.
     "sail.parquet.statistics_truncate_length": "0",
     "sail.parquet.column_index_truncate_length": "2147483647",
-    # Bounds in Parquet files leave out NaN, which is greater than all numbers: by them Sail would skip files, row groups
-    # and pages with rows for which a condition holds.
+    # Bounds in Parquet files leave out NaN, which is greater than all numbers: by them Sail would skip rows for which a
+    # condition holds.
     "sail.execution.collect_statistics": "false",
     "sail.parquet.pruning": "false",
     "sail.parquet.enable_page_index": "false",
