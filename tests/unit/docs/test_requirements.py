@@ -20,6 +20,7 @@ FILES = {
     "run": ["demo", "fast"],
     "ui": ["demo", "fast", "ui", "connect"],
     "iceberg": ["demo", "fast", "iceberg"],
+    "sail": ["demo", "fast", "sail"],
     "tools": list(EXTRAS),
 }
 

@@ -13,9 +13,7 @@ from rivet_dagster.engines.arrow_values import nullable
 from rivet_dagster.engines.pyspark.relations.files import (
     apply_projection,
     declared_schema,
-    local_uri,
     quote_identifier,
-    write_files,
 )
 from rivet_dagster.engines.pyspark.results import arrow_schema, sql_type
 from rivet_dagster.engines.pyspark.sail.csv_types import value_expression
@@ -52,7 +50,12 @@ def write(frame: DataFrame, target: Files, split_by: str | None) -> None:
     folder = Path(target.paths[0])
     before = _names(folder)
     options = target.options if text_option(target.options, "compression", default="") else {"compression": "snappy"}
-    write_files(frame, Files(target.format, target.paths, dict(options)), split_by)
+    if split_by is not None:
+        frame = frame.hint("rebalance", split_by)
+    writer = frame.write.format(target.format).options(**options).mode("append")
+    if split_by is not None:
+        writer = writer.partitionBy(split_by)
+    writer.save(folder.as_uri())
     written = [folder / name for name in sorted(_names(folder) - before)]
     if split_by is None and not written:  # Sail writes no file where there are no rows
         import pyarrow as pa
@@ -128,7 +131,7 @@ def _read_parquet(spark: SparkSession, files: Files, paths: list[str]) -> DataFr
     reader = spark.read.format("parquet")
     if schema is not None:
         reader = reader.schema(schema)
-    return _named(reader.load(list(map(local_uri, paths))), schema)
+    return _named(reader.load([Path(path).as_uri() for path in paths]), schema)
 
 
 def _nothing(spark: SparkSession, schema: StructType | None) -> DataFrame:
@@ -156,11 +159,11 @@ def _read_csv(spark: SparkSession, files: Files, paths: list[str]) -> DataFrame:
         return _nothing(spark, schema)
     reader = spark.read.format("csv").options(**_passed(options, has_header))
     if schema is None:
-        frame = reader.load(list(map(local_uri, paths)))
+        frame = reader.load([Path(path).as_uri() for path in paths])
         columns = [(name, "string") for name in frame.columns]
     else:
         texts = ", ".join(f"{quote_identifier(name)} STRING" for name in schema.names)
-        frame = _named(reader.schema(texts).load(list(map(local_uri, paths))), schema)
+        frame = _named(reader.schema(texts).load([Path(path).as_uri() for path in paths]), schema)
         columns = [(field.name, sql_type(field.dataType)) for field in schema.fields]
     return frame.selectExpr(*(_value(name, type_, null) for name, type_ in columns))
 

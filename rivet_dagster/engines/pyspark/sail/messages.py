@@ -13,6 +13,9 @@ _OF_ROWS = frozenset(
 )
 """The classes of errors of rows, as far as Sail tells them."""
 
+_OF_ROW = re.compile(r"(?i)\bdivision by zero|\bdivide by zero|\bcannot cast string|\bcast error|\boverflow\b")
+"""Messages of errors of rows that have another class, as where Sail computes an expression before it runs the query."""
+
 _OWN = re.compile(r"\b(RVT-\d{3}): ([^\"]+)")
 _MISSING = re.compile(r"attribute ObjectName\(\[([^\]]*)\]\) is missing from the schema: cannot resolve attribute")
 _IDENTIFIER = re.compile(r'Identifier\("([^"]*)"\)')
@@ -38,7 +41,7 @@ def sail_error(error: Exception, remediation: str | None = None) -> RivetError |
     if missing := _MISSING.search(first.message):
         name = ".".join(_IDENTIFIER.findall(missing[1]))
         return RivetError("RVT-503", f"there is no column {name}", remediation=first.remediation)
-    if remediation is None and kinds & _OF_ROWS:
+    if remediation is None and (kinds & _OF_ROWS or _OF_ROW.search(first.message)):
         return RivetError("RVT-520", first.message, line=first.line)
     return translated
 
@@ -54,7 +57,7 @@ def line_of(sql: str, message: str) -> int | None:
     told: Any = _POSITION.search(message)
     if told is not None:
         return sql.encode()[: int(told[1])].count(b"\n") + 1
-    named = re.search(r"no column (?:.*\.)?(\S+)$|: function: (\w+)$", message)
+    named = re.search(r"no column (?:.*\.)?(\S+)$|function: (\w+)$", message)
     if named is None:
         return None
     name = re.compile(rf"(?<!\w){re.escape(named[1] or named[2])}(?!\w)", re.IGNORECASE)

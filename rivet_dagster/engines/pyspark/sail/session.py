@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -69,6 +69,15 @@ class SailSession(PySparkSession):
             write(frame, target, split_by)
 
         self._run(act, progress=progress)
+
+    def union_by_name(self, frames: Sequence[DataFrame]) -> DataFrame:
+        """Return all rows of ``frames``. Raises RVT-503 for other columns than those of the first."""
+        first, *others = [[name.lower() for name in frame.columns] for frame in frames]
+        for names in others:
+            if sorted(names) != sorted(first):
+                message = f"a union by name of the columns {', '.join(first)} with {', '.join(names)}"
+                raise RivetError("RVT-503", message)
+        return super().union_by_name(frames)
 
     def to_arrow(self, frame: DataFrame) -> pa.Table:
         """Return all rows with the types of the schema, or of the rows where that has none.
