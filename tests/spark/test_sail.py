@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from support import sail
+from support import sail_sessions
 from support.spark import REMOTE, SAIL_SERVER
 
 HERE = Path(__file__).parent
@@ -57,7 +57,7 @@ def run(server: Path, *files: str) -> str:
 
 
 def test_the_engine(server):
-    assert "[100%]" in run(server, sail.__file__)
+    assert "[100%]" in run(server, sail_sessions.__file__)
 
 
 @pytest.mark.nightly

@@ -17,6 +17,7 @@ from rivet_dagster.engines.pyspark.config import (
     LOCAL,
     OPTIONS,
     PATHS,
+    SAIL,
     few_rows_config,
     is_embedded,
     is_modifiable,
@@ -88,6 +89,11 @@ class PySparkEngine(Engine):
         super().__init_subclass__(**others)
         if remote is not None:
             cls._by_remote[remote] = cls
+
+    @classmethod
+    def sql_support(cls, spec: EngineSpec) -> str | None:
+        """Return ``sail`` for an engine with ``remote: sail``."""
+        return SAIL if remote_of(spec.options) == SAIL else None
 
     @classmethod
     def wrong_settings(cls, settings: Mapping[str, str]) -> Mapping[str, str]:

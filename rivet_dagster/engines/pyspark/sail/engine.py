@@ -52,11 +52,6 @@ class SailEngine(PySparkEngine, remote=SAIL):
         return wrong_in_session(settings)
 
     @classmethod
-    def sql_support(cls, spec: EngineSpec) -> str | None:
-        """Return the list of Sail."""
-        return SAIL
-
-    @classmethod
     def refuses_table(
         cls, catalog: CatalogSpec, format: str | None, own: Mapping[str, Any], is_written: bool
     ) -> Iterable[Wrong]:
