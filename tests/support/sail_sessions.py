@@ -8,6 +8,8 @@ from __future__ import annotations
 import os
 import signal
 import socket
+import subprocess
+import sys
 import threading
 import time
 from dataclasses import replace
@@ -20,7 +22,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from rivet_dagster.engines.pyspark import SailEngine
-from rivet_dagster.engines.pyspark.server.record import find_running, stop_running
+from rivet_dagster.engines.pyspark.server.record import cpu_seconds, find_running, stop_running
 from rivet_dagster.engines.pyspark.server.starting import ensure_server
 from rivet_dagster.errors import RivetError
 from rivet_dagster.model.profile import EngineSpec
@@ -188,6 +190,54 @@ def test_a_server_that_dies_fails_what_runs_with_the_reason(tmp_path):
             assert time.monotonic() - started < SECONDS
         with engine.session() as session:  # on a new server
             assert session.rows("SELECT 1 AS v") == [{"v": 1}]
+    finally:
+        stop_running(engine.server.files)
+
+
+ENDLESS = """
+import sys
+from pathlib import Path
+from support.sail_sessions import sail
+with sail(Path(sys.argv[1])).session() as session:
+    session.register("n", session.query("SELECT id AS n FROM range(30000)"))
+    print("begun", flush=True)
+    session.rows(sys.argv[2])
+"""
+STEADY = "SELECT count(*) AS v FROM range(200000000000) WHERE id % 7 = 3"
+STUBBORN = "SELECT sum(a.n * b.n - c.n) AS v FROM n a CROSS JOIN n b CROSS JOIN n c"
+"""A query that Sail does not cancel."""
+
+
+@pytest.mark.parametrize("query", [STEADY, STUBBORN], ids=["steady", "stubborn"])
+def test_the_query_of_a_client_that_dies_ends(tmp_path, query):
+    environ = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    command = [sys.executable, "-c", ENDLESS, str(tmp_path), query]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environ) as client:
+        assert client.stdout.readline() == "begun\n"
+        record = find_running(sail(tmp_path).server.files)
+        time.sleep(2)
+        client.kill()
+    died = time.monotonic()
+    try:
+        while is_busy(record.pid):
+            assert time.monotonic() - died < SECONDS + 10
+    finally:
+        stop_running(sail(tmp_path).server.files)
+
+
+def is_busy(pid: int) -> bool:
+    before = cpu_seconds(pid)
+    time.sleep(2)
+    return cpu_seconds(pid) - before > 0.2
+
+
+def test_a_session_outlives_a_pause(tmp_path):
+    engine = sail(tmp_path, config={"sail.spark.session_timeout_secs": 12})
+    try:
+        with engine.session() as session:
+            session.register("one", session.query("SELECT 1 AS v"))
+            time.sleep(30)
+            assert session.rows("SELECT v FROM one") == [{"v": 1}]
     finally:
         stop_running(engine.server.files)
 

@@ -61,7 +61,7 @@ def test_the_class_follows_from_the_options():
 
 def test_a_remote_that_only_the_environment_knows_is_refused(tmp_path):
     declared = EngineSpec("s", "pyspark", options={"remote": "${WHERE}"})
-    with pytest.raises(RivetError, match="RVT-104 .*depends on the value of a variable"):
+    with pytest.raises(RivetError, match=r"RVT-104 .*depends on the value of a variable"):
         open_engine(declared, tmp_path, {"WHERE": "sail"})
     assert open_engine(declared, tmp_path, {"WHERE": "local"}).name == "s"
 
@@ -103,10 +103,9 @@ def test_what_sail_cannot_do_is_refused_by_the_compiler(tmp_path):
         "sources/guessed.yaml": source("guessed.csv", "a INT", options={"inferSchema": True}),
         "sources/dates.yaml": source("dates.csv", "a DATE", options={"dateFormat": "dd.MM.yyyy"}),
         "sources/raw.yaml": source("raw.csv", "a BINARY"),
-        "joints/both.sql": "-- rivet:config: {spark.sql.shuffle.partitions: 3}\nSELECT 1 AS a",
+        "joints/both.sql": "-- rivet:options: {config: {spark.sql.shuffle.partitions: 3}}\nSELECT 1 AS a",
         "sinks/into_ice.yaml": {**sink("into_ice", "orders"), "catalog": "ice"},
         "sinks/split.yaml": sink("split", "orders", options={"maxRecordsPerFile": 10}),
-        "sinks/apart.yaml": sink("apart", "orders", on_error="quarantine"),
     }
     found = errors(project(tmp_path, files).root)
     for code, part in [
@@ -120,9 +119,13 @@ def test_what_sail_cannot_do_is_refused_by_the_compiler(tmp_path):
         ("RVT-204", "`spark.sql.shuffle.partitions` has no effect on Sail"),
         ("RVT-328", "writes no tables of the catalog 'ice' (iceberg)"),
         ("RVT-328", "does not take the option `maxRecordsPerFile` of a sink"),
-        ("RVT-312", "cannot separate the errors of rows"),
     ]:
         assert any(known == code and part in message for known, message in found), (part, found)
+
+
+def test_errors_as_data_are_refused(tmp_path):
+    ((code, message),) = errors(project(tmp_path, {"sinks/a.yaml": sink("a", "orders", on_error="quarantine")}).root)
+    assert (code, "cannot separate the errors of rows" in message) == ("RVT-312", True)
 
 
 def test_what_sail_can_do_compiles(tmp_path):
@@ -144,7 +147,7 @@ def test_all_joints_are_on_the_engine_of_a_command(tmp_path):
     assert engine.options["config"] == {"spark.sql.session.timeZone": "Asia/Tokyo"}
     assert {joint.engine for joint in chosen.joints} == {"sail"}
     assert errors(made.root, engine="sail") == []
-    with pytest.raises(RivetError, match="RVT-308 .*has no engine 'sial'"):
+    with pytest.raises(RivetError, match=r"RVT-308 .*has no engine 'sial'"):
         compile_directory(made.root, engine="sial")
 
 
@@ -176,6 +179,14 @@ def test_doctor_says_that_others_can_use_the_server(tmp_path):
     texts = [finding.text for finding in examine_sail("engine spark", engine.server)]
     assert any("without a JVM; its server starts with the first run" in text for text in texts)
     assert any("asks for no token" in text for text in texts)
+
+
+def test_an_engine_is_declared_from_the_command_line(tmp_path, capsys):
+    made = project(tmp_path, {})
+    create = ["-p", str(made.root), "engine", "create", "fast", "--type", "pyspark", "--option", "remote=sail"]
+    assert main(create) == 0, capsys.readouterr().err
+    assert main([*create[:4], "slow", "--type", "pyspark", "--option", "remote=sail", "--option", "master=local"]) != 0
+    assert "`master` has no effect on Sail" in capsys.readouterr().err
 
 
 def test_status_of_a_server_that_does_not_run(tmp_path, capsys):

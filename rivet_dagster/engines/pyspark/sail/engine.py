@@ -12,7 +12,7 @@ from rivet_dagster.engines.pyspark.config import SAIL
 from rivet_dagster.engines.pyspark.engine import PySparkEngine
 from rivet_dagster.engines.pyspark.sail.options import sail_config, wrong_options
 from rivet_dagster.engines.pyspark.sail.tables import refused_table
-from rivet_dagster.engines.pyspark.server.sail_settings import HONOURED, wrong_in_session
+from rivet_dagster.engines.pyspark.server.sail_settings import HONOURED, KEPT_EVERY, wrong_in_session
 from rivet_dagster.engines.pyspark.server.sail_version import refuse_unfit_sail
 from rivet_dagster.model.finding import Finding
 from rivet_dagster.model.plugins import Wrong
@@ -114,7 +114,9 @@ class SailEngine(PySparkEngine, remote=SAIL):
         from rivet_dagster.engines.pyspark.server.connecting import connect_to_server
 
         used, self._used = self._used, None
-        return connect_to_server(self._ensured() if used is None else used.result())
+        adapter = connect_to_server(self._ensured() if used is None else used.result())
+        adapter.keep_alive(KEPT_EVERY)
+        return adapter
 
 
 def _in_background(work: Callable[[], UsedServer], name: str) -> Future[UsedServer]:

@@ -42,6 +42,9 @@ class ServerKind(ABC):
     port: ClassVar[str]
     """The setting that gives it a fixed port."""
 
+    ends_if_it_computes_for_nobody: ClassVar[bool] = False
+    """Whether queries of clients that have died may go on, so that the server must end for them to end."""
+
     @abstractmethod
     def settings(self, config: Mapping[str, str]) -> dict[str, str]:
         """Return the settings that it starts with, made of those of its engine."""
@@ -134,6 +137,7 @@ class SailServer(ServerKind):
     title: ClassVar[str] = "Sail server"
     folder: ClassVar[str] = "sail"
     port: ClassVar[str] = SAIL_PORT
+    ends_if_it_computes_for_nobody: ClassVar[bool] = True
 
     def settings(self, config: Mapping[str, str]) -> dict[str, str]:
         """Return the settings of the server; those of Spark SQL belong to sessions."""

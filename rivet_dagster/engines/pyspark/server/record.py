@@ -120,6 +120,20 @@ def process_state(pid: int) -> ProcessState | None:
     return _of_proc(pid) if (_PROC / "self" / "stat").exists() else _of_ps(pid)
 
 
+def cpu_seconds(pid: int) -> float:
+    """Return the processor time that a process has used; 0 where the system does not tell.
+
+    >>> import os
+    >>> cpu_seconds(os.getpid()) >= 0
+    True
+    """
+    try:
+        fields = (_PROC / str(pid) / "stat").read_text(errors="replace").rpartition(")")[2].split()
+    except OSError:
+        return 0.0
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
 def _of_proc(pid: int) -> ProcessState | None:
     try:
         stat = (_PROC / str(pid) / "stat").read_text(errors="replace")

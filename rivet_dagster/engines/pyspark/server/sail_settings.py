@@ -9,6 +9,9 @@ PORT = "sail.port"
 
 _OWN = "sail."
 
+KEPT_EVERY = 10.0
+"""The seconds after which a client that lives, whatever it computes, tells its sessions so."""
+
 HONOURED = frozenset({"spark.sql.session.timeZone"})
 """Settings of Spark by which sessions of Sail compute what those of Spark do."""
 
@@ -33,8 +36,8 @@ _DEFAULTS = {
     # A file that was replaced by another one of the same size within a second must be read again.
     "sail.parquet.file_metadata_cache.type": "none",
     "sail.parquet.file_statistics_cache.type": "none",
-    # A Python joint may compute for hours before it uses its session again (the default is a quarter of an hour).
-    "sail.spark.session_timeout_secs": "86400",
+    # The query of a client that has died is cancelled with its session, which living clients keep (`KEPT_EVERY`).
+    "sail.spark.session_timeout_secs": "45",
     "sail.telemetry.export_logs": "false",
     "sail.telemetry.export_metrics": "false",
     "sail.telemetry.export_traces": "false",

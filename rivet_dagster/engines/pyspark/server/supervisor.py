@@ -19,12 +19,16 @@ from rivet_dagster.engines.pyspark.server.ports import free_port, listener_of
 from rivet_dagster.engines.pyspark.server.record import (
     GRACE_SECONDS,
     ServerRecord,
+    cpu_seconds,
     process_state,
     read_record,
     write_record,
 )
 
 _POLL_SECONDS = 0.1
+_ABANDONED_SECONDS = 50.0
+_BUSY = 0.2
+"""The part of a processor from which a server is one that computes."""
 _LOOK_SECONDS = 5.0
 """How often it looks whether the server is used."""
 
@@ -40,7 +44,7 @@ def main() -> None:
         if _answers(server, port):
             _record(order, server.pid, port)
             os.close(order.lock)
-            _watch(order, server)
+            _watch(order, server, kind.ends_if_it_computes_for_nobody)
     finally:
         _end(server)
         # Clients show the last line of the log, and wait with that until the server is forgotten.
@@ -67,11 +71,15 @@ def _record(order: Order, pid: int, port: int) -> None:
     write_record(order.files, ServerRecord(pid, state.began, marker, port, master, order.digests, order.token))
 
 
-def _watch(order: Order, server: subprocess.Popen[bytes]) -> None:
-    """Return when the server has ended, or nobody has used it for long enough; then nobody can begin to use it."""
+def _watch(order: Order, server: subprocess.Popen[bytes], idle_alone: bool) -> None:
+    """Return when the server has ended, or nobody has used it for long enough; then nobody can begin to use it.
+
+    With ``idle_alone`` also when it computes though nobody uses it.
+    """
     users = order.files.users()
     idle_since = time.time()
     look = min(_LOOK_SECONDS, order.idle_seconds / 4)
+    computed = cpu_seconds(server.pid)
     while True:
         try:
             server.wait(look)
@@ -83,6 +91,10 @@ def _watch(order: Order, server: subprocess.Popen[bytes]) -> None:
             idle_since = time.time()
             continue
         idle_since = max(idle_since, users.last_joined)
+        before, computed = computed, cpu_seconds(server.pid)
+        if idle_alone and time.time() - idle_since >= _ABANDONED_SECONDS and computed - before >= look * _BUSY:
+            print("the server computes what nobody waits for any more", flush=True)
+            return
         if time.time() - idle_since >= order.idle_seconds:
             print(f"nobody has used the server for {order.idle_seconds:g} s", flush=True)
             return
