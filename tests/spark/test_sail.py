@@ -57,12 +57,17 @@ def run(server: Path, *files: str) -> str:
 
 
 def test_the_engine(server):
-    assert "[100%]" in run(server, sail_sessions.__file__)
+    assert "[100%]" in run(server, "-m", "not nightly", sail_sessions.__file__)
+
+
+@pytest.mark.nightly
+def test_clients_that_die_and_clients_that_wait(server):
+    assert "[100%]" in run(server, "-m", "nightly", sail_sessions.__file__)
 
 
 @pytest.mark.nightly
 def test_rows_are_those_of_spark(server):
-    assert "[100%]" in run(server, *selected())
+    assert "[100%]" in run(server, "-m", "not nightly", *selected())
 
 
 def selected() -> list[str]:

@@ -208,6 +208,7 @@ STUBBORN = "SELECT sum(a.n * b.n - c.n) AS v FROM n a CROSS JOIN n b CROSS JOIN 
 """A query that Sail does not cancel."""
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("query", [STEADY, STUBBORN], ids=["steady", "stubborn"])
 def test_the_query_of_a_client_that_dies_ends(tmp_path, query):
     environ = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
@@ -231,6 +232,7 @@ def is_busy(pid: int) -> bool:
     return cpu_seconds(pid) - before > 0.2
 
 
+@pytest.mark.nightly
 def test_a_session_outlives_a_pause(tmp_path):
     engine = sail(tmp_path, config={"sail.spark.session_timeout_secs": 12})
     try:

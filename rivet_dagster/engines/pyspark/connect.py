@@ -135,7 +135,7 @@ class ConnectAdapter(SparkAdapter):
             while not self.is_stopped:
                 time.sleep(every)
                 for session in tuple(self._opened):
-                    with suppress(*lost_connection_errors()):  # whoever uses the session next is told
+                    with suppress(RivetError, *lost_connection_errors()):  # whoever uses the session next is told
                         session.spark.conf.get("spark.sql.session.timeZone")
 
         threading.Thread(target=ask, name=f"{THREAD_PREFIX}alive", daemon=True).start()
