@@ -22,7 +22,7 @@ def refused_table(
 
     >>> lake = CatalogSpec("lake", "filesystem", {"path": "lake"})
     >>> [wrong.message for wrong in refused_table(lake, "orc", {}, is_written=False)]
-    ['reads no ORC files']
+    ['reads no ORC files as Spark does']
     """
     if catalog.type != "filesystem":
         verb = "writes" if is_written else "reads"
