@@ -26,7 +26,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 .DEFAULT_GOAL := help
 
 help:
-	@echo 'Each target first installs what it needs in .venv, once: demo 1 GB, dev 1.1 GB, the others 1.9 GB.'
+	@echo 'Each target first installs what it needs in .venv, once: demo 1 GB, dev 1.1 GB, the others 2.1 GB.'
 	@echo
 	@echo 'make demo    run the example project on a year of flights, show one result'
 	@echo '             (PROFILE=iceberg: its tables in Apache Iceberg; PROFILE=sail: without Java)'

@@ -3,7 +3,8 @@
     .venv/bin/python requirements/install.py run
 
 uv installs, which comes from the registry into a folder of its own; where it cannot be had or fails, pip does. Where no
-Java fits the installed Spark, that of PyPI is installed, too, but for Sail, which needs none. Without a name only uv is.
+Java fits the installed Spark, that of PyPI is installed, too, but not for Sail, which needs none. Without a name only
+uv is installed.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ SIZES = {
     "ui": (600, 1060),
     "iceberg": (590, 1000),
     "sail": (660, 1200),
-    "tools": (860, 1940),
+    "tools": (920, 2110),
     "java": (32, 101),
 }
 CACHE_MB = 2500
