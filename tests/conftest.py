@@ -20,10 +20,12 @@ from support.servers import database, iceberg_rest, mariadb, nessie, postgres, s
 from support.spark import (
     MASTER,
     OF_PROCESSES,
-    OF_SESSIONS,
     REMOTE,
     SqlExecutions,
+    of_sessions,
+    on_sail,
     settings,
+    share_sail,
     where,
     without_unused_defaults,
 )
@@ -31,6 +33,7 @@ from support.torture import TORTURE, spread
 
 from rivet_dagster.engines.pyspark import PySparkEngine
 from rivet_dagster.engines.pyspark.class_archive.store import VARIABLE
+from rivet_dagster.engines.registry import declared_class
 from rivet_dagster.model.profile import EngineSpec
 from rivet_dagster.secrets import redaction
 
@@ -156,8 +159,13 @@ def shuffle(items: list[pytest.Item], chance: random.Random) -> None:
 def engine(tmp_path_factory: pytest.TempPathFactory) -> PySparkEngine:
     """Return an engine on the one Spark, which knows Iceberg, or on a server; it starts with its first session."""
     if REMOTE in os.environ:
-        config = {key: value for key, value in settings(Path()).items() if key in OF_SESSIONS}
-        return PySparkEngine(EngineSpec("spark", "pyspark", options={**where(), "config": config}))
+        config = {key: value for key, value in settings(Path()).items() if key in of_sessions()}
+        spec = EngineSpec("spark", "pyspark", options={**where(), "config": config})
+        engine = declared_class(spec)(spec)
+        if on_sail():
+            engine.root = tmp_path_factory.mktemp("project")
+            share_sail(engine.root)
+        return engine
     options = {"master": MASTER, "config": settings(tmp_path_factory.mktemp("spark")) | jar_settings()}
     return PySparkEngine(EngineSpec("spark", "pyspark", options=options))
 

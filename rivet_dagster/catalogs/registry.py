@@ -53,7 +53,7 @@ def traits_of(catalog: type[Catalog]) -> CatalogTraits:
     if issubclass(catalog, HasLandingZones):
         facts["refuses_landing"] = catalog.refuses_landing
     if issubclass(catalog, ListsFiles):
-        facts["refuses_listing"] = catalog.refuses_listing
+        facts |= {"refuses_listing": catalog.refuses_listing, "file_format": catalog.file_format}
     if issubclass(catalog, TellsLocations):
         facts |= {"written_locations": catalog.written_locations, "read_locations": catalog.read_locations}
     facts |= {"check": catalog.check, "check_table": catalog.check_table, "columns_named": catalog.columns_named}

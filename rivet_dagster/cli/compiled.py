@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,10 +23,18 @@ def command_variables() -> Mapping[str, Any]:
 
 
 def compile_for_command(
-    root: Path, profile: str | None, *, introspect: bool = False, recall: bool = False
+    root: Path,
+    profile: str | None,
+    *,
+    introspect: bool = False,
+    recall: bool = False,
+    engine: str | None = None,
+    only: Collection[str] | None = None,
 ) -> CompiledAssembly:
     """Compile the project as ``compile_directory`` does."""
     from rivet_dagster.loading import compile_directory
 
     variables = command_variables()
-    return compile_directory(root, profile, introspect=introspect, recall=recall, variables=variables)
+    return compile_directory(
+        root, profile, introspect=introspect, recall=recall, variables=variables, engine=engine, only=only
+    )

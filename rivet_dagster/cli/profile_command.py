@@ -95,7 +95,7 @@ def create_engine(
 ) -> int:
     """Write an engine into the chosen profile. Raises RVT-103, RVT-104, RVT-105, RVT-106, RVT-108, RVT-109."""
     given = _options(options)
-    refuse_wrong_options(engine_class(type_), f"engine '{name}'", given)
+    refuse_wrong_options(engine_class(type_).variant(given), f"engine '{name}'", given)
     reached = [each.strip() for each in catalogs.split(",")] if catalogs else []
     _write(root, profile, "engines", name, {"type": type_, **({"catalogs": reached} if reached else {}), **given})
     return 0

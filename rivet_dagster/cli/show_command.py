@@ -15,22 +15,46 @@ from rich.table import Table
 
 from rivet_dagster.cli.compiled import compile_for_command
 from rivet_dagster.cli.console import show, stdout_kept_for_the_report
+from rivet_dagster.compiler.plan import CompiledAssembly
 from rivet_dagster.errors import RivetError, nearest
 from rivet_dagster.execution.runtime import Runtime
 from rivet_dagster.execution.showing import ShownRows, shown_rows
 
 
-def show_joint(root: Path, profile: str | None, name: str, limit: int, where: str | None, format: str) -> int:
-    """Print rows of a joint as a table, JSON or CSV."""
+def show_joint(
+    root: Path,
+    profile: str | None,
+    name: str,
+    limit: int,
+    where: str | None,
+    format: str,
+    engine: str | None = None,
+) -> int:
+    """Print rows of a joint as a table, JSON or CSV, computed by its engines or by ``engine``."""
     root = root.resolve()
     assembly = compile_for_command(root, profile, recall=True).raise_errors()
     known = [joint.name for joint in assembly.joints]
     if name not in known:
         raise RivetError("RVT-306", f"no joint is named '{name}'{nearest(name, known)}")
+    if engine is not None:
+        only = needed_joints(assembly, name)
+        assembly = compile_for_command(root, profile, recall=True, engine=engine, only=only).raise_errors()
     with stdout_kept_for_the_report():
         shown = shown_rows(Runtime(assembly, root), name, limit, where)
     {"table": _as_table, "json": _as_json, "csv": _as_csv}[format](shown)
     return 0
+
+
+def needed_joints(assembly: CompiledAssembly, name: str) -> set[str]:
+    """Return the joint and all that it, or a check of one of them, is computed from."""
+    needed: set[str] = set()
+    waiting = [name]
+    while waiting:
+        joint = assembly.joint(waiting.pop())
+        if joint.name not in needed:
+            needed.add(joint.name)
+            waiting += [*joint.upstream, *(read for check in joint.checks for read in check.reads)]
+    return needed
 
 
 def _as_table(shown: ShownRows) -> None:

@@ -1,20 +1,22 @@
-"""``rivet-dagster spark``: the Spark servers of engines with ``remote: local``, and archives of classes."""
+"""``rivet-dagster spark``: the servers of engines with ``remote: local`` or ``sail``, and archives of classes."""
 
 from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from rivet_dagster.catalogs.registry import open_catalog
+from rivet_dagster.engines.pyspark import SailEngine
 from rivet_dagster.engines.pyspark.class_archive.jvm import SparkJvm
 from rivet_dagster.engines.pyspark.class_archive.making import make_archive
 from rivet_dagster.engines.pyspark.class_archive.store import Archive, find_archive
+from rivet_dagster.engines.pyspark.config import SAIL
 from rivet_dagster.engines.pyspark.engine import PySparkEngine
 from rivet_dagster.engines.pyspark.server.record import ServerRecord, find_running, stop_running
 from rivet_dagster.engines.pyspark.server.starting import ServerSpec, ensure_server
-from rivet_dagster.engines.registry import engine_class, open_engine
+from rivet_dagster.engines.registry import declared_class, open_engine
 from rivet_dagster.errors import RivetError
 from rivet_dagster.model.profile import EngineSpec, Profile
 from rivet_dagster.model.project import MANIFEST
@@ -22,7 +24,7 @@ from rivet_dagster.project.load import load_project
 
 
 def with_each_server(root: Path, profile: str | None, act: Callable[[ServerSpec], str]) -> int:
-    """Start, stop or look at the server of each engine with ``remote: local``; print what ``act`` returns. Return 0."""
+    """Start, stop or look at the server of each engine that has one; print what ``act`` returns. Return 0."""
     for server in servers_of(load_project(root, profile).profile, root):
         print(f"engine {server.files.engine}: {act(server)}", flush=True)
     return 0
@@ -30,12 +32,23 @@ def with_each_server(root: Path, profile: str | None, act: Callable[[ServerSpec]
 
 def servers_of(profile: Profile, root: Path) -> list[ServerSpec]:
     """Return the servers of a profile, with what the catalogs that their engines reach need. Raises RVT-110."""
-    servers = [engine.server for engine in spark_engines(profile, root) if engine.server is not None]
+    engines = [*spark_engines(profile, root), *_of_commands(root)]
+    servers = [engine.server for engine in engines if engine.server is not None]
     if not servers:
         message = f"no engine of the profile '{profile.name}' has a Spark server of this project"
-        remedy = "Give an engine of the type pyspark `remote: local`, or choose another profile with --profile."
+        remedy = (
+            "Give an engine of the type pyspark `remote: local`, or `sail`, or choose another profile with --profile."
+        )
         raise RivetError("RVT-110", message, remediation=remedy)
     return servers
+
+
+def _of_commands(root: Path) -> Iterator[PySparkEngine]:
+    """Yield the engine of commands with ``--engine sail``, which may be in no profile, if its server runs."""
+    engine = SailEngine(EngineSpec(SAIL, "pyspark", options={"remote": SAIL}))
+    engine.root = root
+    if engine.server is not None and find_running(engine.server.files) is not None:
+        yield engine
 
 
 def spark_engines(profile: Profile, root: Path) -> list[PySparkEngine]:
@@ -44,7 +57,7 @@ def spark_engines(profile: Profile, root: Path) -> list[PySparkEngine]:
 
 
 def _is_spark(spec: EngineSpec) -> bool:
-    return issubclass(engine_class(spec.type), PySparkEngine)
+    return issubclass(declared_class(spec), PySparkEngine)
 
 
 def _opened(profile: Profile, spec: EngineSpec, root: Path) -> PySparkEngine:
@@ -61,19 +74,19 @@ def start(server: ServerSpec) -> str:
     record, users = ensure_server(server)
     users.close()
     found = before is not None and before.pid == record.pid
-    return f"the Spark server {'runs already' if found else 'has started'}, {_described(server, record)}"
+    return f"the {server.kind.title} {'runs already' if found else 'has started'}, {_described(server, record)}"
 
 
 def stop(server: ServerSpec) -> str:
     """Stop the server, if it runs. Return what to tell."""
-    record = stop_running(server.files)
-    return "no Spark server runs" if record is None else f"the Spark server has ended, pid {record.pid}"
+    record, title = stop_running(server.files), server.kind.title
+    return f"no {title} runs" if record is None else f"the {title} has ended, pid {record.pid}"
 
 
 def status(server: ServerSpec) -> str:
     """Look whether the server runs. Return what to tell."""
-    record = find_running(server.files)
-    return "no Spark server runs" if record is None else f"the Spark server runs, {_described(server, record)}"
+    record, title = find_running(server.files), server.kind.title
+    return f"no {title} runs" if record is None else f"the {title} runs, {_described(server, record)}"
 
 
 def _described(server: ServerSpec, record: ServerRecord) -> str:

@@ -13,7 +13,9 @@ import click
 
 from rivet_dagster.cli.compiled import command_variables, compile_for_command
 from rivet_dagster.cli.console import stdout_kept_for_the_report
+from rivet_dagster.compiler.plan import CompiledAssembly
 from rivet_dagster.errors import RivetError, nearest
+from rivet_dagster.project_tests.chosen_engine import ChosenRunner
 from rivet_dagster.project_tests.declared import ERROR, FAILED, PASSED
 from rivet_dagster.project_tests.parsing import read_tests, select_tests
 from rivet_dagster.project_tests.results import TestResult, explanation
@@ -21,10 +23,17 @@ from rivet_dagster.project_tests.running import Runner, offline_engine, run_test
 from rivet_dagster.project_tests.watching import Watched, changes, file_stamps, interval
 
 TEST_FAILURE = 3
+_OTHERWISE = frozenset({"RVT-204", "RVT-329"})
+"""Errors of a joint whose SQL, or whose settings, an engine does not take as Spark does."""
 
 
-def run_project_tests(root: Path, profile: str | None, paths: Sequence[str], text: str | None, as_json: bool) -> int:
-    """Run tests and print their results. Return 3 where one has not passed, else 0. Raises RVT-110, RVT-1xx."""
+def run_project_tests(
+    root: Path, profile: str | None, paths: Sequence[str], text: str | None, engine: str | None, as_json: bool
+) -> int:
+    """Run tests and print their results. Return 3 where one has not passed, else 0. Raises RVT-110, RVT-1xx.
+
+    With ``engine`` they run on that engine, but for those that it would compute otherwise than the project's own.
+    """
     started = time.perf_counter()
     root = root.resolve()
     assembly = compile_for_command(root, profile).raise_errors()
@@ -32,7 +41,7 @@ def run_project_tests(root: Path, profile: str | None, paths: Sequence[str], tex
     if not tests and (paths or text):
         where = f" in {', '.join(paths)}" if paths else ""
         raise RivetError("RVT-110", f"no test{where}" + (f" has a name with '{text}' in it" if text else ""))
-    with stdout_kept_for_the_report(), closing(Runner(offline_engine(assembly, root), root)) as runner:
+    with stdout_kept_for_the_report(), closing(_runner(assembly, root, profile, engine)) as runner:
         results = run_tests(tests, assembly, root, runner)
     success = all(result.status == PASSED for result in results)
     if as_json:
@@ -43,12 +52,14 @@ def run_project_tests(root: Path, profile: str | None, paths: Sequence[str], tex
     return 0 if success else TEST_FAILURE
 
 
-def watch_project_tests(root: Path, profile: str | None, paths: Sequence[str], text: str | None) -> int:
+def watch_project_tests(
+    root: Path, profile: str | None, paths: Sequence[str], text: str | None, engine: str | None = None
+) -> int:
     """Run tests, then, until an interrupt, those that a saved file touches; the engine stays. Raises RVT-110."""
     root = root.resolve()
     below = _below(root, paths)
     watched: Watched | None = None
-    runner: Runner | None = None
+    runner: Runner | ChosenRunner | None = None
     engines: tuple[object, ...] = ()
     changed: frozenset[str] | None = None
     try:
@@ -60,7 +71,9 @@ def watch_project_tests(root: Path, profile: str | None, paths: Sequence[str], t
                 if runner is None or engines != watched.engines:
                     if runner is not None:
                         runner.close()
-                    engines, runner = watched.engines, Runner(offline_engine(watched.assembly, root), root)
+                    engines, runner = watched.engines, _runner(watched.assembly, root, profile, engine)
+                elif isinstance(runner, ChosenRunner):
+                    runner.refused = _refused(root, profile, engine)
                 tests = watched.touched(before, changed)
                 with stdout_kept_for_the_report():
                     results = run_tests(tests, watched.assembly, root, runner)
@@ -72,6 +85,24 @@ def watch_project_tests(root: Path, profile: str | None, paths: Sequence[str], t
     finally:
         if runner is not None:
             runner.close()
+
+
+def _runner(assembly: CompiledAssembly, root: Path, profile: str | None, engine: str | None) -> Runner | ChosenRunner:
+    """Return what runs the tests: on the engine of the plan or, as far as it can, on ``engine``."""
+    if engine is None:
+        return Runner(offline_engine(assembly, root), root)
+    chosen = compile_for_command(root, profile, engine=engine, only=()).raise_errors()
+    return ChosenRunner(
+        Runner(offline_engine(chosen, root), root),
+        lambda: Runner(offline_engine(assembly, root), root),
+        _refused(root, profile, engine),
+    )
+
+
+def _refused(root: Path, profile: str | None, engine: str | None) -> frozenset[str]:
+    """Return the joints that the engine would compute otherwise than the project's own engines."""
+    diagnostics = compile_for_command(root, profile, engine=engine).errors
+    return frozenset(error.joint for error in diagnostics if error.code in _OTHERWISE and error.joint is not None)
 
 
 def _show(results: Sequence[TestResult], seconds: float) -> None:

@@ -5,7 +5,8 @@ Validation of the profile's catalogs and engines: installed types, known options
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 from rivet_dagster.compiler.context import DeclaredContext, GroupsContext
 from rivet_dagster.compiler.diagnostics import Diagnostics
@@ -15,7 +16,7 @@ from rivet_dagster.errors import nearest
 from rivet_dagster.model.external_assets import DAGSTER
 from rivet_dagster.model.inputs import landing_options
 from rivet_dagster.model.joint import SOURCE, Joint
-from rivet_dagster.model.plugins import SPARK, CatalogTraits, EngineTraits, Plugins
+from rivet_dagster.model.plugins import SPARK, CatalogTraits, EngineTraits, Plugins, Wrong
 from rivet_dagster.model.profile import CatalogSpec, EngineSpec, Profile
 from rivet_dagster.model.step_options import step_options
 from rivet_dagster.model.target import PUBLISH
@@ -77,8 +78,7 @@ def check_settings(context: DeclaredContext) -> None:
     """Report RVT-204 for settings of a joint's `config` that sessions of its engine do not take."""
     for name, joint in context.graph.joints.items():
         config = step_options(joint.options)[0].config if joint.options else {}
-        engine = context.profile.engine(context.engines[name]) if config else None
-        traits = None if engine is None else context.plugins.engines.get(engine.type)
+        traits = context.plugins.engine(context.profile.engine(context.engines[name])) if config else None
         if traits is not None:
             for key, sentence in traits.wrong_settings(config).items():
                 context.diagnostics.error(
@@ -91,7 +91,7 @@ def _check_dialects(
 ) -> None:
     others: dict[str, str] = {}
     for engine in profile.engines:
-        facts = plugins.engines.get(engine.type)
+        facts = plugins.engine(engine)
         if facts is not None and facts.dialect != SPARK:
             message = f"the SQL of the engine '{engine.name}' ({engine.type}) is {facts.dialect}, and not {SPARK}"
             others[engine.name] = message
@@ -127,6 +127,21 @@ def _check_catalog(
             diagnostics.error(joint, "RVT-312", message, key="write_strategy.mode")
 
 
+def _refused(
+    engine: EngineTraits | None,
+    plugins: Plugins,
+    catalog: CatalogSpec,
+    table: str,
+    own: Mapping[str, Any],
+    joint: Joint,
+) -> Iterable[Wrong]:
+    """Return why the engine cannot read, or write, the table of a joint."""
+    if engine is None:
+        return ()
+    format = None if joint.publishes else plugins.catalogs[catalog.type].file_format(catalog.options, table, own)
+    return engine.refuses_table(catalog, format, own, joint.publishes)
+
+
 _OWN_KEYS = {
     "catalog": frozenset({"type"}),
     "engine": frozenset({"name", "type", "catalogs", "concurrency_limit", "options"}),
@@ -151,7 +166,7 @@ def check_plugins(profile: Profile, plugins: Plugins, diagnostics: Diagnostics) 
 
 
 def check_declared_tables(context: DeclaredContext) -> None:
-    """Have the catalogs validate the tables that joints read or publish, and the workspace's ability to hold tables."""
+    """Have catalogs and engines validate the tables that joints read or publish, and what the workspace can hold."""
     graph, profile = context.graph, context.profile
     plugins, diagnostics = context.plugins, context.diagnostics
     for joint in graph.joints.values():
@@ -161,6 +176,11 @@ def check_declared_tables(context: DeclaredContext) -> None:
             table = str(joint.table)
             for error in plugins.catalogs[spec.type].check_table(spec.options, table, own, joint.publishes):
                 diagnostics.error(joint, error.code, error.message, error.key, error.remediation)
+            engine = profile.engine(context.engines[joint.name])
+            able = plugins.engine(engine)
+            for error in _refused(able, plugins, spec, table, own, joint):
+                message = f"the engine '{engine.name if engine else ''}' {error.message}"
+                diagnostics.error(joint, error.code, message, error.key, error.remediation)
     spec = profile.catalog(profile.workspace)
     if spec is not None and spec.type in plugins.catalogs:
         for error in plugins.catalogs[spec.type].check_table(spec.options, "joint", {}, True):
@@ -191,6 +211,8 @@ def _check(
         known = nearest(key, traits.options | _OWN_KEYS[kind])
         message = f"{kind} '{spec.name}' has the unknown option '{key}'{known}"
         diagnostics.errors.append(origin.diagnostic("RVT-103", message, key=key))
+    if isinstance(traits, EngineTraits):
+        traits = traits.variant(spec.options) or traits
     for key, sentence in traits.check(spec.options).items():
         message = f"{kind} '{spec.name}': `{key}` {sentence}"
         diagnostics.errors.append(origin.diagnostic("RVT-104" if key in spec.options else "RVT-105", message, key=key))

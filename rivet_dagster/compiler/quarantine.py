@@ -33,9 +33,11 @@ def check_error_tables(context: GroupsContext) -> None:
         if clash is not None:
             diagnostics.error(clash, "RVT-301", f"'{clash.name}' is the asset of the row errors of '{name}'", "name")
         engine = profile.engine(context.engines[name])
-        if engine is not None and not plugins.engines[engine.type].separates_errors:
+        able = plugins.engine(engine)
+        if engine is not None and able is not None and not able.separates_errors:
             message = f"the engine '{engine.name}' ({engine.type}) cannot separate the errors of rows from the rows"
-            diagnostics.error(joint, "RVT-312", message, "on_error", "Use the engine pyspark, or `on_error: fail`.")
+            remedy = "Use an engine pyspark that runs Spark, or `on_error: fail`."
+            diagnostics.error(joint, "RVT-312", message, "on_error", remedy)
         if not traits.error_tables:
             message = f"the catalog '{spec.name}' ({spec.type}) publishes no error tables beside its tables"
             diagnostics.error(joint, "RVT-312", message, "on_error", _CATALOG)

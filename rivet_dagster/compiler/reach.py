@@ -47,8 +47,7 @@ class Reach:
         return spec is not None and self._named(catalog) in (*spec.catalogs, self._profile.workspace)
 
     def _engine(self, name: str) -> EngineTraits | None:
-        spec = self._profile.engine(name)
-        return None if spec is None else self._plugins.engines.get(spec.type)
+        return self._plugins.engine(self._profile.engine(name))
 
     def _catalog(self, name: str | None) -> CatalogTraits | None:
         spec = self._profile.catalog(self._named(name))

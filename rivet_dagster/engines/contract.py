@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -12,7 +13,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from rivet_dagster.errors import RivetError
 from rivet_dagster.model.finding import Finding
-from rivet_dagster.model.profile import EngineSpec
+from rivet_dagster.model.plugins import Wrong
+from rivet_dagster.model.profile import CatalogSpec, EngineSpec
 from rivet_dagster.model.relations import Kinds, Relation
 from rivet_dagster.model.session_needs import SessionNeeds
 from rivet_dagster.model.storage import Projection
@@ -289,6 +291,27 @@ class Engine(ABC):
         A value with an unexpanded ``${`` is not checked.
         """
         return {}
+
+    @classmethod
+    def variant(cls, options: Mapping[str, Any]) -> builtins.type[Engine]:
+        """Return the class of a declaration with these ``options``: a subclass where they change what it can do."""
+        return cls
+
+    @classmethod
+    def sql_support(cls, spec: EngineSpec) -> str | None:
+        """Return the name of the list of constructs by which Spark's SQL runs on the engine, None where it is Spark."""
+        return None
+
+    @classmethod
+    def refuses_table(
+        cls, catalog: CatalogSpec, format: str | None, own: Mapping[str, Any], is_written: bool
+    ) -> Iterable[Wrong]:
+        """Return why the engine cannot read, or write, a table of a catalog as a joint with ``own`` options does.
+
+        ``format`` is that of the table's files, as far as its declaration says it. Each message is the end of a
+        sentence that begins with the engine.
+        """
+        return ()
 
     @classmethod
     def wrong_settings(cls, settings: Mapping[str, str]) -> Mapping[str, str]:

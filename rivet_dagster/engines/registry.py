@@ -9,6 +9,7 @@ from typing import Any, cast
 
 from rivet_dagster.engines.contract import Engine
 from rivet_dagster.entry_points import ENGINES, ByType, expand_variables, plugin_class
+from rivet_dagster.errors import RivetError
 from rivet_dagster.model.plugins import EngineTraits
 from rivet_dagster.model.profile import EngineSpec
 from rivet_dagster.model.session_needs import SessionNeeds
@@ -24,6 +25,11 @@ def engine_class(type_: str) -> type[Engine]:
     return cast("type[Engine]", plugin_class(ENGINES, type_, Engine))
 
 
+def declared_class(spec: EngineSpec) -> type[Engine]:
+    """Return the class of a declared engine, by its type and options. Raises RVT-109."""
+    return engine_class(spec.type).variant(spec.options)
+
+
 def open_engine(
     spec: EngineSpec,
     root: Path,
@@ -36,8 +42,11 @@ def open_engine(
 
     Its paths start at ``root``. Raises RVT-103, RVT-104, RVT-105, RVT-107, RVT-109, RVT-126.
     """
-    class_ = engine_class(spec.type)
+    class_ = declared_class(spec)
     options = expand_variables(spec.options, environ)
+    if class_.variant(options) is not class_:
+        message = f"engine '{spec.name}': what it can do depends on the value of a variable, which the plan cannot know"
+        raise RivetError("RVT-104", message, remediation="Write the value of that option out.")
     paths = {key: absolute_paths(options[key], root) for key in class_.path_options & options.keys()}
     engine = class_(replace(spec, options=options | paths), connect, check_interrupt, needs)
     engine.root = root
@@ -50,7 +59,7 @@ def concurrency_limit(spec: EngineSpec) -> int:
     >>> concurrency_limit(EngineSpec("spark", "pyspark"))
     1
     """
-    return spec.concurrency_limit or engine_class(spec.type).default_concurrency
+    return spec.concurrency_limit or declared_class(spec).default_concurrency
 
 
 def engine_traits() -> Mapping[str, EngineTraits]:
@@ -68,4 +77,7 @@ def _traits(class_: type[Engine]) -> EngineTraits:
         class_.separates_errors,
         class_.other_options,
         class_.wrong_settings,
+        class_.sql_support,
+        class_.refuses_table,
+        lambda options: None if (variant := class_.variant(options)) is class_ else _traits(variant),
     )

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from rivet_dagster.model.profile import CatalogSpec, EngineSpec
 from rivet_dagster.model.relations import ArrowRows, Files, Kinds
 from rivet_dagster.model.target import Location
 from rivet_dagster.model.write_strategy import WriteStrategy
@@ -39,6 +40,17 @@ CheckTable = Callable[[Mapping[str, Any], str, Mapping[str, Any], bool], Iterabl
 """Takes a catalog's options, a table, the joint's own options and whether it writes the table; returns the errors."""
 
 
+FileFormat = Callable[[Mapping[str, Any], str, Mapping[str, Any]], str | None]
+"""Takes a catalog's options, a table and the source's own options; returns the format of its files, as far as known."""
+
+
+RefusesTable = Callable[[CatalogSpec, str | None, Mapping[str, Any], bool], Iterable[Wrong]]
+"""Takes a catalog, the format of the table's files, the joint's own options and whether the table is written.
+
+Returns why the engine cannot do it.
+"""
+
+
 NamesColumns = Callable[[Mapping[str, Any]], Iterable[tuple[str, str]]]
 """Takes the own options of a joint and returns the columns that they name, each behind its option."""
 
@@ -57,6 +69,22 @@ def _no_files(_: Mapping[str, Any], table: str) -> str | None:
 
 def _no_rules(_: Mapping[str, Any], table: str, own: Mapping[str, Any], is_written: bool) -> Iterable[Wrong]:
     return ()
+
+
+def _no_format(_: Mapping[str, Any], table: str, own: Mapping[str, Any]) -> str | None:
+    return None
+
+
+def _takes_all(_: CatalogSpec, format: str | None, own: Mapping[str, Any], is_written: bool) -> Iterable[Wrong]:
+    return ()
+
+
+def _no_variant(_: Mapping[str, Any]) -> EngineTraits | None:
+    return None
+
+
+def _of_spark(_: EngineSpec) -> str | None:
+    return None
 
 
 def _no_columns(own: Mapping[str, Any]) -> Iterable[tuple[str, str]]:
@@ -102,6 +130,7 @@ class CatalogTraits:
     """Whether a version stays readable for a while after another one has been published."""
     other_options: bool = False
     """Whether its declaration may have further keys."""
+    file_format: FileFormat = _no_format
 
 
 @dataclass(frozen=True)
@@ -120,6 +149,11 @@ class EngineTraits:
     other_options: bool = False
     wrong_settings: CheckOptions = _nothing_wrong
     """Takes settings for the sessions of one group, and returns what is wrong with them: a sentence by key."""
+    sql_support: Callable[[EngineSpec], str | None] = _of_spark
+    """Takes a declaration and returns the name of the list of constructs that run there, None where it is Spark."""
+    refuses_table: RefusesTable = _takes_all
+    variant: Callable[[Mapping[str, Any]], EngineTraits | None] = _no_variant
+    """Takes the options of a declaration and returns the traits that it has by them; None if it has these."""
 
 
 @dataclass(frozen=True)
@@ -128,3 +162,8 @@ class Plugins:
 
     catalogs: Mapping[str, CatalogTraits] = field(default_factory=dict)
     engines: Mapping[str, EngineTraits] = field(default_factory=dict)
+
+    def engine(self, spec: EngineSpec | None) -> EngineTraits | None:
+        """Return the traits of a declared engine; None if there is none, or if its type is not installed."""
+        traits = self.engines.get(spec.type) if spec is not None else None
+        return traits if spec is None or traits is None else traits.variant(spec.options) or traits

@@ -10,11 +10,11 @@ from dataclasses import replace
 from datetime import tzinfo
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from rivet_dagster.compiler.plan import CompiledAssembly
 from rivet_dagster.engines.contract import Engine, EngineSession
-from rivet_dagster.engines.registry import engine_class, open_engine
+from rivet_dagster.engines.registry import declared_class, open_engine
 from rivet_dagster.errors import EngineUnusable, RivetError
 from rivet_dagster.execution.quality.row_errors import errors_result, is_errors_check
 from rivet_dagster.execution.quality.verdicts import judge
@@ -32,11 +32,20 @@ def offline_engine(assembly: CompiledAssembly, root: Path) -> Engine:
     """Return the engine of the project's tests: the default one, without what its catalogs need."""
     specs: dict[str, EngineSpec] = {spec.name: spec for spec in assembly.engines}
     spec = specs[assembly.default_engine or assembly.engines[0].name]
-    few_rows = engine_class(spec.type).for_few_rows(spec)
+    few_rows = declared_class(spec).for_few_rows(spec)
     return open_engine(few_rows, root, os.environ, check_interrupt=check_interrupt)
 
 
-def run_tests(tests: Sequence[ProjectTest], assembly: CompiledAssembly, root: Path, runner: Runner) -> list[TestResult]:
+class RunsTests(Protocol):
+    """Runs tests that are prepared."""
+
+    def run(self, tests: Sequence[Prepared], assembly: CompiledAssembly) -> list[TestResult]:
+        """Return the result of each test, in order."""
+
+
+def run_tests(
+    tests: Sequence[ProjectTest], assembly: CompiledAssembly, root: Path, runner: RunsTests
+) -> list[TestResult]:
     """Return the result of each test, in order. No engine starts where none of them can be run."""
     results: dict[int, TestResult] = {}
     prepared: dict[int, Prepared] = {}

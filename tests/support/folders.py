@@ -20,7 +20,7 @@ from rivet_dagster.execution.reading.refs import MaterializedRef
 from rivet_dagster.execution.results import GroupResult
 from rivet_dagster.execution.runtime import Runtime
 from rivet_dagster.model.partitions import Window
-from support.spark import where
+from support.spark import on_sail, share_sail, where
 
 MANIFEST = {"profiles": "profiles.yaml", "sources": "sources", "joints": "joints", "sinks": "sinks"}
 GOES_ON = {"rivet.yaml": {**MANIFEST, "fail_fast": False}}
@@ -37,7 +37,7 @@ PROFILES = {
                 "type": "pyspark",
                 "catalogs": ["raw", "lake"],
                 **where(),
-                "config": {"spark.sql.shuffle.partitions": 2},
+                "config": {} if on_sail() else {"spark.sql.shuffle.partitions": 2},
             }
         ],
     }
@@ -53,6 +53,8 @@ class ProjectFolder:
 
     def __init__(self, root: Path, files: Files) -> None:
         self.root = root
+        if on_sail():
+            share_sail(root)
         for folder in ("sources", "joints", "sinks", "data"):
             (root / folder).mkdir(parents=True, exist_ok=True)
         self.write({"rivet.yaml": MANIFEST, "profiles.yaml": PROFILES, **files})

@@ -49,6 +49,10 @@ OF_PROCESSES = QUICK if TORTURE else " ".join([QUICK, *(f"-D{name}={value}" for 
 
 OF_SESSIONS = frozenset({"spark.sql.shuffle.partitions", "spark.sql.session.timeZone"})
 """Those of the settings that a client of a server has, too."""
+OF_SAIL = frozenset({"spark.sql.session.timeZone"})
+"""Those that a session of Sail has."""
+SAIL_SERVER = "RIVET_TEST_SAIL"
+"""The environment variable with the folder of the files of the Sail server that projects of the tests share."""
 
 
 def settings(place: Path) -> dict[str, Any]:
@@ -69,6 +73,24 @@ def settings(place: Path) -> dict[str, Any]:
 def where() -> dict[str, str]:
     """Return the options of an engine that tell where Spark runs: here, or on a server of Spark Connect."""
     return {"remote": os.environ[REMOTE]} if REMOTE in os.environ else {"master": MASTER}
+
+
+def of_sessions() -> frozenset[str]:
+    """Return the names of the settings that sessions on the server of the tests have."""
+    return OF_SAIL if on_sail() else OF_SESSIONS
+
+
+def on_sail() -> bool:
+    """Return whether tests are to run on Sail."""
+    return os.environ.get(REMOTE) == "sail"
+
+
+def share_sail(root: Path) -> None:
+    """Have the project in ``root`` find the Sail server that all projects of the tests share."""
+    link = root / ".rivet" / "sail"
+    if not link.is_symlink():
+        link.parent.mkdir(parents=True, exist_ok=True)
+        link.symlink_to(os.environ[SAIL_SERVER], target_is_directory=True)
 
 
 def without_unused_defaults(spark: Any) -> None:

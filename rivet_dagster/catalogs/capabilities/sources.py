@@ -25,6 +25,11 @@ class ListsFiles(Catalog):
         """
         return None
 
+    @classmethod
+    def file_format(cls, options: Mapping[str, Any], table: str, own: Mapping[str, Any]) -> str | None:
+        """Return the format of the files of a source with ``own`` options; None where only the files tell it."""
+        return None
+
     @abstractmethod
     def files(self, table: str, options: Mapping[str, Any]) -> tuple[LandedFile, ...]:
         """Return the files that ``table`` consists of now, in order; none as long as the first has not arrived.

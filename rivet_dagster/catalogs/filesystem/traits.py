@@ -12,7 +12,7 @@ from typing import Any, ClassVar, get_args
 from rivet_dagster.catalogs.capabilities.staging import wrong_publish
 from rivet_dagster.catalogs.capabilities.targets import PlanType
 from rivet_dagster.catalogs.filesystem.declared import wrong_sink, wrong_source
-from rivet_dagster.catalogs.filesystem.sources.table_files import FORMATS, is_glob, without_braces
+from rivet_dagster.catalogs.filesystem.sources.table_files import FORMATS, format_of, is_glob, without_braces
 from rivet_dagster.catalogs.filesystem.stores.options import wrong_store
 from rivet_dagster.catalogs.filesystem.stores.store import StoreUri
 from rivet_dagster.entry_points import is_unexpanded
@@ -54,6 +54,11 @@ class FilesystemTraits:
     ) -> Iterable[Wrong]:
         """Check the name of a sink and its Parquet writer options, or the name and reader options of a source."""
         return wrong_sink(options, table, own) if is_written else wrong_source(options, table, own)
+
+    @classmethod
+    def file_format(cls, options: Mapping[str, Any], table: str, own: Mapping[str, Any]) -> str | None:
+        """Return the format of a source's files by its options, its name and the catalog, in this order."""
+        return str(own.get("format") or format_of(table) or options.get("format", "parquet"))
 
     @classmethod
     def resolved(cls, options: Mapping[str, Any], root: Path) -> Mapping[str, Any]:

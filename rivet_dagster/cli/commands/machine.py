@@ -58,7 +58,7 @@ def doctor(root: Path, profile: str | None, format: str) -> int:
 def spark() -> None:
     """Start and stop Spark servers; make archives of classes.
 
-    Each engine with `remote: local` has a server. From an archive Spark starts in half the time.
+    Each engine with `remote: local`, or `sail`, has a server. From an archive Spark starts in half the time.
     """
 
 

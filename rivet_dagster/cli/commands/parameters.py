@@ -85,6 +85,12 @@ def project_options(command: Command) -> Command:
     return command
 
 
+def with_engine(command: Command) -> Command:
+    """Add ``--engine``."""
+    shown = "The engine of all joints: one of the profile, or `sail`. Default: theirs."
+    return click.option("--engine", metavar="NAME", help=shown)(command)
+
+
 def with_environment(command: Command) -> Command:
     """Add ``--environment``."""
     shown = "Default: RIVET_ENVIRONMENT, else Dagster's branch deployment, else the base."

@@ -11,6 +11,7 @@ from rivet_dagster.cli.commands.parameters import (
     KnownCommands,
     joint_names,
     joints,
+    with_engine,
     with_format,
     with_project,
     with_variables,
@@ -32,6 +33,7 @@ rivet-dagster compile --format json > plan.json; rivet-dagster compile --diff pl
     "--introspect", is_flag=True, help="Ask the catalogs for the columns of sources, and of published tables."
 )
 @click.option("--analyze", is_flag=True, help="Let the engine's analyzer judge every query; no data is read.")
+@with_engine
 @click.option("--diff", metavar="OLD.json", help="Show what differs from a plan of `--format json`.")
 @with_variables
 @with_project
@@ -42,6 +44,7 @@ def compile_(
     format: str,
     introspect: bool,
     analyze: bool,
+    engine: str | None,
     diff: str | None,
 ) -> int:
     """Show the plan.
@@ -51,7 +54,7 @@ def compile_(
     with without_collector():
         from rivet_dagster.cli.compile.command import compare_plans, compiled_plan, show_plan
 
-        compiled = compiled_plan(root, profile, introspect, analyze)
+        compiled = compiled_plan(root, profile, introspect, analyze, engine)
         return show_plan(compiled, joints, format) if diff is None else compare_plans(compiled, joints, format, diff)
 
 

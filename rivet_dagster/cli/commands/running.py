@@ -10,6 +10,7 @@ import click
 from rivet_dagster.cli.commands.parameters import (
     ExampleCommand,
     joint_names,
+    with_engine,
     with_environment,
     with_format,
     with_project,
@@ -86,22 +87,26 @@ rivet-dagster show orders --where 'amount > 100' --limit 5 --format csv
 @click.option("--limit", type=click.IntRange(min=0), default=20, show_default=True, help="The most rows to show.")
 @click.option("--where", metavar="SQL", help="A condition of the rows; it comes before the limit.")
 @with_format("table", "json", "csv")
+@with_engine
 @with_variables
 @with_project
-def show(root: Path, profile: str | None, joint: str, limit: int, where: str | None, format: str) -> int:
+def show(
+    root: Path, profile: str | None, joint: str, limit: int, where: str | None, format: str, engine: str | None
+) -> int:
     """Show rows of a joint.
 
     They are computed now, from the sources; nothing is written. Of a table they are those of a run's batch.
     """
     from rivet_dagster.cli.show_command import show_joint
 
-    return show_joint(root, profile, joint, limit, where, format)
+    return show_joint(root, profile, joint, limit, where, format, engine)
 
 
 TEST_EXAMPLE = """
 rivet-dagster test
 rivet-dagster test tests/orders.test.yaml -k refunds
 rivet-dagster test --watch
+rivet-dagster test --engine sail
 """
 
 
@@ -110,9 +115,18 @@ rivet-dagster test --watch
 @click.option("--watch", is_flag=True, help="Run what each saved file touches, until Ctrl-C.")
 @click.option("-k", "text", metavar="TEXT", help="Only tests whose name contains TEXT.")
 @with_format("text", "json")
+@with_engine
 @with_variables
 @with_project
-def test(root: Path, profile: str | None, paths: tuple[str, ...], watch: bool, text: str | None, format: str) -> int:
+def test(
+    root: Path,
+    profile: str | None,
+    paths: tuple[str, ...],
+    watch: bool,
+    text: str | None,
+    format: str,
+    engine: str | None,
+) -> int:
     """Run the tests of the project.
 
     All of them, or those in the files and folders PATH. The rows that joints read are those that the tests give: no
@@ -123,5 +137,5 @@ def test(root: Path, profile: str | None, paths: tuple[str, ...], watch: bool, t
     from rivet_dagster.cli.testing_command import run_project_tests, watch_project_tests
 
     if watch:
-        return watch_project_tests(root, profile, paths, text)
-    return run_project_tests(root, profile, paths, text, as_json=format == "json")
+        return watch_project_tests(root, profile, paths, text, engine)
+    return run_project_tests(root, profile, paths, text, engine, as_json=format == "json")

@@ -34,9 +34,11 @@ _MOST_IN_TREE = 1_000
 """The joints of a plan up to which a tree is drawn: rich needs two seconds for these."""
 
 
-def compiled_plan(root: Path, profile: str | None, introspect: bool, analyze: bool) -> CompiledAssembly:
-    """Return the plan of a project; with ``analyze`` its engines have judged all queries."""
-    assembly = compile_for_command(root, profile, introspect=introspect or analyze)
+def compiled_plan(
+    root: Path, profile: str | None, introspect: bool, analyze: bool, engine: str | None = None
+) -> CompiledAssembly:
+    """Return the plan of a project, on its engines or on ``engine``; with ``analyze`` they have judged all queries."""
+    assembly = compile_for_command(root, profile, introspect=introspect or analyze, engine=engine)
     if not ((introspect or analyze) and assembly.success):
         return assembly
     from rivet_dagster.execution.runtime import Runtime

@@ -18,7 +18,7 @@ from rivet_dagster.cli.run.selection import RunRequest
 from rivet_dagster.cli.screen import screen_on
 from rivet_dagster.compiler.plan import CompiledAssembly
 from rivet_dagster.engines.contract import Engine
-from rivet_dagster.engines.registry import engine_class
+from rivet_dagster.engines.registry import declared_class
 from rivet_dagster.errors import RivetError
 from rivet_dagster.execution.runtime import Runtime
 from rivet_dagster.project.environment_name import environment_name
@@ -53,7 +53,7 @@ def start_early(assembly: CompiledAssembly, root: Path) -> None:
     The sessions of the run find it running, or wait until it does.
     """
     engines = assembly.engines
-    if not (assembly.fused_groups and len(engines) == 1 and engine_class(engines[0].type).on_this_machine(engines[0])):
+    if not (assembly.fused_groups and len(engines) == 1 and declared_class(engines[0]).on_this_machine(engines[0])):
         return
     with _told_by_the_run():
         engine = Runtime(assembly, root).engine(engines[0].name)

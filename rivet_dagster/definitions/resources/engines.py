@@ -15,7 +15,7 @@ from rivet_dagster.compiler.plan import CompiledAssembly
 from rivet_dagster.compiler.plan_json import read, write
 from rivet_dagster.definitions.project import RivetProject
 from rivet_dagster.definitions.runs.failure import raise_if_interrupted
-from rivet_dagster.engines.registry import engine_class
+from rivet_dagster.engines.registry import declared_class
 from rivet_dagster.errors import RivetError
 from rivet_dagster.execution.progress import ProgressListener
 from rivet_dagster.execution.results import StagedBy
@@ -38,7 +38,7 @@ def engine_pool(engine: str) -> str:
 
 def engine_keys(assembly: CompiledAssembly) -> set[str]:
     """Return the resource keys of all engines that connect through a Dagster resource."""
-    return {engine_key(spec.name) for spec in assembly.engines if engine_class(spec.type).resource is not None}
+    return {engine_key(spec.name) for spec in assembly.engines if declared_class(spec).resource is not None}
 
 
 def engine_resources(project: RivetProject) -> dict[str, dg.ResourceDefinition]:
@@ -77,7 +77,7 @@ def open_runtime(
     connects = {
         spec.name: connect(engine_key(spec.name), resource.connection)
         for spec in project.assembly.engines
-        if (resource := engine_class(spec.type).resource) is not None
+        if (resource := declared_class(spec).resource) is not None
     }
     return Runtime(
         project.assembly,
@@ -118,7 +118,7 @@ def _engine_resource(declared: str, root: Path) -> dg.ResourceDefinition:
     (spec,) = plan.engines
 
     def make(_: dg.InitResourceContext) -> Any:
-        resource = engine_class(spec.type).resource
+        resource = declared_class(spec).resource
         assert resource is not None
         try:
             engine = Runtime(plan, root).engine(spec.name)

@@ -12,7 +12,7 @@ import dagster as dg
 from rivet_dagster.definitions.project import RivetProject
 from rivet_dagster.definitions.resources.engines import ENGINE_TAG
 from rivet_dagster.definitions.resources.steps_in_threads import Rules, run_steps
-from rivet_dagster.engines.registry import concurrency_limit, engine_class
+from rivet_dagster.engines.registry import concurrency_limit, declared_class
 
 _MAX_PROCESSES = "DAGSTER_MULTIPROCESS_EXECUTOR_MAX_CONCURRENT"
 """Dagster's own variable for the number of processes of a run."""
@@ -24,7 +24,7 @@ def rivet_executor(project: RivetProject) -> dg.ExecutorDefinition:
     Both run as many groups of an engine at once as its ``concurrency_limit`` allows.
     """
     engines = project.assembly.engines
-    if len(engines) == 1 and engine_class(engines[0].type).on_this_machine(engines[0]):
+    if len(engines) == 1 and declared_class(engines[0]).on_this_machine(engines[0]):
         return one_process_executor(project)
     return _multiprocess(_limits(project))
 

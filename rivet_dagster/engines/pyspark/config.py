@@ -33,6 +33,8 @@ OPTIONS = frozenset(
 PATHS = frozenset({"jars", "spark_home", "class_archive"})
 LOCAL = "local"
 """The ``remote`` of an engine whose server this package starts."""
+SAIL = "sail"
+"""The ``remote`` of an engine whose server is a Sail that this package starts."""
 PACKAGES, JARS = "spark.jars.packages", "spark.jars"
 
 _DEFAULTS = {
@@ -85,6 +87,16 @@ _COMPILED = frozenset({"max_fusion_depth"})
 """Options that the compiler needs; it does not know the values of variables."""
 
 
+def remote_of(options: Mapping[str, Any]) -> Any:
+    """Return the ``remote`` that an engine with these options has; None without one.
+
+    >>> remote_of({"remote": "local"}), remote_of({"config": {"spark.remote": "sail"}}), remote_of({})
+    ('local', 'sail', None)
+    """
+    config = options.get("config")
+    return options.get("remote") or (config.get("spark.remote") if isinstance(config, Mapping) else None)
+
+
 def session_config(spec: EngineSpec, needs: Sequence[SessionNeeds] = ()) -> dict[str, str]:
     """Return Spark's settings for ``spec`` and the ``needs`` of catalogs; its ``config`` overrides everything else.
 
@@ -109,7 +121,7 @@ def session_config(spec: EngineSpec, needs: Sequence[SessionNeeds] = ()) -> dict
     """
     options = spec.options
     config = {key: convert.setting(value) for key, value in options.get("config", {}).items()}
-    declared = options.get("remote") or config.get("spark.remote")
+    declared = remote_of(options)
     remote = None if declared == LOCAL else declared
     address = {"spark.remote": declared} if declared else {}
     if not remote:
@@ -228,7 +240,7 @@ def is_modifiable(spark: SparkSession, key: str) -> bool:
 
 def _wrong_address(remote: str) -> str | None:
     """Return why a text is not the address of a server, without quoting it, since it may contain a token."""
-    wrong = "must be an address like sc://host:15002 or sc://host:15002/;token=${TOKEN}, or `local`"
+    wrong = "must be an address like sc://host:15002 or sc://host:15002/;token=${TOKEN}, or `local`, or `sail`"
     try:
         address = urlsplit(remote)
         if address.scheme != "sc" or not address.hostname or address.port == 0:

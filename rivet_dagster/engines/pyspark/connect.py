@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import atexit
+import threading
+import time
 import uuid
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from typing import TYPE_CHECKING, Any, Protocol
 
 from rivet_dagster.engines.contract import QueryPlan
 from rivet_dagster.engines.pyspark.adapter import SparkAdapter
 from rivet_dagster.engines.pyspark.progress import StageListener, stages_received
 from rivet_dagster.engines.pyspark.results import plan_requested
+from rivet_dagster.engines.pyspark.waiting import THREAD_PREFIX, lost_connection_errors
 from rivet_dagster.errors import RivetError
 
 if TYPE_CHECKING:
@@ -124,6 +127,18 @@ class ConnectAdapter(SparkAdapter):
         forever; the server would keep what is not closed for a day.
         """
         atexit.register(self._close_all)
+
+    def keep_alive(self, every: float) -> None:
+        """Ask the server something for each open session, ``every`` so many seconds, until this process ends."""
+
+        def ask() -> None:
+            while not self.is_stopped:
+                time.sleep(every)
+                for session in tuple(self._opened):
+                    with suppress(RivetError, *lost_connection_errors()):  # whoever uses the session next is told
+                        session.spark.conf.get("spark.sql.session.timeZone")
+
+        threading.Thread(target=ask, name=f"{THREAD_PREFIX}alive", daemon=True).start()
 
     def _close_all(self) -> None:
         """Close the sessions, by one attempt each: a server that is gone holds up no process that ends."""

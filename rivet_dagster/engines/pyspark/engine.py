@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -16,15 +17,18 @@ from rivet_dagster.engines.pyspark.config import (
     LOCAL,
     OPTIONS,
     PATHS,
+    SAIL,
     few_rows_config,
     is_embedded,
     is_modifiable,
+    remote_of,
     session_config,
     without_catalog_secrets,
     wrong_options,
     wrong_session_settings,
 )
 from rivet_dagster.engines.pyspark.server.files import ServerFiles
+from rivet_dagster.engines.pyspark.server.kinds import KINDS
 from rivet_dagster.engines.pyspark.server.record import find_running
 from rivet_dagster.engines.pyspark.server.starting import ServerSpec
 from rivet_dagster.entry_points import refuse_wrong_options
@@ -52,7 +56,8 @@ class PySparkEngine(Engine):
     """Spark SQL in this process (``local[*]``), on a cluster, or behind a Spark Connect server.
 
     Options: ``master`` (default ``local[*]``) or ``remote`` (``sc://host:port``, or ``local`` for a server of the
-    project, which is started when it is needed, runs on ``master`` and ends ``idle_timeout`` after its last use);
+    project, which is started when it is needed, runs on ``master`` and ends ``idle_timeout`` after its last use, or
+    ``sail`` for such a server without a JVM: ``SailEngine``);
     ``config``, any settings of Spark; ``packages``, Maven coordinates; ``jars``, files of the project, or URIs;
     ``app_name``; ``spark_home``, a Spark distribution; ``class_archive``, the folder of archives of loaded classes or
     False; ``max_fusion_depth``.
@@ -71,6 +76,24 @@ class PySparkEngine(Engine):
     def check(cls, options: Mapping[str, Any]) -> Mapping[str, str]:
         """Return what is wrong with the values of ``options``, by key."""
         return wrong_options(options)
+
+    @classmethod
+    def variant(cls, options: Mapping[str, Any]) -> builtins.type[Engine]:
+        """Return the subclass for the ``remote`` of the options, if there is one."""
+        return cls._by_remote.get(remote_of(options), PySparkEngine)
+
+    _by_remote: ClassVar[dict[Any, builtins.type[PySparkEngine]]] = {}
+
+    def __init_subclass__(cls, remote: str | None = None, **others: Any) -> None:
+        """Register the class for engines with that ``remote``."""
+        super().__init_subclass__(**others)
+        if remote is not None:
+            cls._by_remote[remote] = cls
+
+    @classmethod
+    def sql_support(cls, spec: EngineSpec) -> str | None:
+        """Return ``sail`` for an engine with ``remote: sail``."""
+        return SAIL if remote_of(spec.options) == SAIL else None
 
     @classmethod
     def wrong_settings(cls, settings: Mapping[str, str]) -> Mapping[str, str]:
@@ -99,9 +122,9 @@ class PySparkEngine(Engine):
         check_interrupt: Callable[[], None] | None = None,
         needs: Sequence[SessionNeeds] = (),
     ) -> None:
-        refuse_wrong_options(PySparkEngine, f"engine '{spec.name}'", spec.options)
+        refuse_wrong_options(type(self), f"engine '{spec.name}'", spec.options)
         self.name = spec.name
-        self._config = session_config(spec, needs)
+        self._config = self._declared_config(spec, needs)
         self._connect = connect
         self._check_interrupt = check_interrupt
         self._base: SparkAdapter | None = None
@@ -131,10 +154,11 @@ class PySparkEngine(Engine):
     @property
     def server(self) -> ServerSpec | None:
         """The project's own server that this engine runs on, None for other engines; it need not run."""
-        if self._config.get("spark.remote") != LOCAL:
+        kind = KINDS.get(self._config.get("spark.remote", ""))
+        if kind is None:
             return None
-        files = ServerFiles(self.root.resolve(), self.name)
-        return ServerSpec(files, self._config, self._home, self._idle_seconds, self.class_archives)
+        files = ServerFiles(self.root.resolve(), self.name, kind.folder)
+        return ServerSpec(files, self._config, self._home, self._idle_seconds, self.class_archives, kind)
 
     @property
     def class_archives(self) -> Path | None:
@@ -178,18 +202,27 @@ class PySparkEngine(Engine):
         from rivet_dagster.engines.pyspark.messages import spark_error
 
         self.import_packages()
-        from rivet_dagster.engines.pyspark.session import PySparkSession
-
         try:
             with self._waited_for(_starting):
                 base = self._live_base()
-            return PySparkSession(base, self._settings, self._check_interrupt)
+            return self._session_on(base)
         except Exception as error:
             ended = None if self._base is None or isinstance(error, RivetError) else self._base.lost()
             translated = ended or spark_error(error)
             if translated is None:
                 raise
             raise translated from error
+
+    def _declared_config(self, spec: EngineSpec, needs: Sequence[SessionNeeds]) -> dict[str, str]:
+        return session_config(spec, needs)
+
+    def _session_on(self, base: SparkAdapter) -> PySparkSession:
+        from rivet_dagster.engines.pyspark.session import PySparkSession
+
+        return PySparkSession(base, self._settings, self._check_interrupt)
+
+    def _settings_of_sessions(self, base: SparkAdapter) -> dict[str, str]:
+        return {key: value for key, value in self._config.items() if is_modifiable(base.spark, key)}
 
     @contextmanager
     def _waited_for(self, lock: Lock) -> Iterator[None]:
@@ -209,7 +242,7 @@ class PySparkEngine(Engine):
             # Started in another thread, Spark does not replace the process's handler of SIGINT, which may be Dagster's.
             base = wait_for(self._connected, lambda: None, grace=0, tick=self._check_interrupt)
             # Another engine may have started this application; its settings of the JVM itself cannot be changed.
-            self._settings = {key: value for key, value in self._config.items() if is_modifiable(base.spark, key)}
+            self._settings = self._settings_of_sessions(base)
             self._base = base
         return self._base
 

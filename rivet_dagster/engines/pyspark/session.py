@@ -76,6 +76,8 @@ class PySparkSession(EngineSession):
         self._actions = 0
         self._tag_of_write = ""
         self._spool = Spool()
+        self._names: dict[str, str] = {}
+        """The names of views by their lower case, where a server distinguishes letter case."""
         self._views = ScopedViews(self._bind, self._unbind)
         self._closed = False
         self._set(settings)
@@ -278,10 +280,13 @@ class PySparkSession(EngineSession):
         try:
             yield
         except Exception as error:
-            translated = spark_error(error, remediation)
+            translated = self._error(error, remediation)
             if translated is None:
                 raise
             raise self._adapter.lost() or translated from error
+
+    def _error(self, error: Exception, remediation: str | None) -> RivetError | None:
+        return spark_error(error, remediation)
 
 
 def _nothing() -> None:

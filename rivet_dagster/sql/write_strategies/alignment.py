@@ -6,7 +6,7 @@ Layout of rows in files, so that a later write of one part does not rewrite the 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from sqlglot import exp
 
@@ -197,14 +197,14 @@ def parted_by_window(name: str, partitions: Partitions, kind: str, window: Windo
     return sql_text(exp.select(exp.Star(), named(part, PART)).from_(plain_relation(name))), values
 
 
-def nothing_of(name: str) -> str:
-    """Return the columns of a relation with parts, without the part and without rows.
+def nothing_of(name: str, columns: Iterable[str]) -> str:
+    """Return the ``columns`` of a relation with parts, without the part and without rows.
 
-    >>> nothing_of("batch")
-    'SELECT * EXCEPT (`rivet_part`) FROM `batch` LIMIT 0'
+    >>> nothing_of("batch", ["id", "rivet_part"])
+    'SELECT `id` FROM `batch` LIMIT 0'
     """
-    columns = exp.Star(except_=[exp.to_identifier(PART, quoted=True)])
-    return sql_text(limited(exp.select(columns).from_(plain_relation(name)), 0))
+    own = (plain_column(column) for column in columns if column != PART)
+    return sql_text(limited(exp.select(*own).from_(plain_relation(name)), 0))
 
 
 def in_partitions(name: str, count: int) -> str:

@@ -20,6 +20,7 @@ FILES = {
     "run": ["demo", "fast"],
     "ui": ["demo", "fast", "ui", "connect"],
     "iceberg": ["demo", "fast", "iceberg"],
+    "sail": ["demo", "fast", "sail"],
     "tools": list(EXTRAS),
 }
 
@@ -66,7 +67,7 @@ def test_what_the_project_asks_for_is_there_in_a_version_that_fits(name: str):
 
 def test_the_example_needs_no_tools():
     tools = {canonicalize_name(Requirement(text).name) for extra in ("dev", "docs") for text in EXTRAS[extra]}
-    for name in ("run", "ui", "iceberg"):
+    for name in ("run", "ui", "iceberg", "sail"):
         assert not tools & read_entries(FOLDER / f"{name}.txt").keys()
 
 

@@ -83,7 +83,8 @@ class StagedVersion(RewritableVersion):
             self._join(written, [*before, *written])
         elif not written and not before:
             self.session.register(_WRITTEN, frame)
-            self._write(self.session.query(nothing_of(_WRITTEN)), before)
+            columns = [name for name, _ in self.session.columns(frame)]
+            self._write(self.session.query(nothing_of(_WRITTEN, columns)), before)
 
     def _write(
         self,

@@ -1,4 +1,4 @@
-"""The command that starts a server, its environment and settings, and the order that its supervisor gets."""
+"""The command that starts a Spark Connect server, its environment and settings, and the order of a supervisor."""
 
 from __future__ import annotations
 
@@ -95,27 +95,29 @@ def _escaped(text: str, also: str = "") -> str:
 
 @dataclass(frozen=True)
 class Order:
-    """A server to start: for which engine of which project, from which distribution, and its settings.
+    """A server to start: for which engine of which project, of which kind, and its settings.
 
     ``lock`` is the file descriptor of the lock of ``ServerFiles.starting``, which the supervisor inherits.
-    ``idle_seconds`` is how long nobody has to use the server before it ends, ``archives`` the folder of archives of
-    loaded classes.
+    ``idle_seconds`` is how long nobody has to use the server before it ends, ``home`` a distribution of Spark,
+    ``archives`` the folder of archives of loaded classes.
     """
 
     root: str
     engine: str
-    home: str
+    folder: str
+    kind: str
     settings: Mapping[str, str]
     digests: Mapping[str, str]
     idle_seconds: float
     lock: int
     token: str = field(repr=False)
+    home: str | None = None
     archives: str | None = None
 
     @property
     def files(self) -> ServerFiles:
         """The files of the server."""
-        return ServerFiles(Path(self.root), self.engine)
+        return ServerFiles(Path(self.root), self.engine, self.folder)
 
     def to_json(self) -> str:
         """Return the order as a text."""

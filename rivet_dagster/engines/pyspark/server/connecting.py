@@ -79,7 +79,7 @@ class UsedServer:
     """A running server, which does not end for want of users as long as this object, or an adapter on it, exists."""
 
     def __init__(self, spec: ServerSpec, record: ServerRecord, users: Users) -> None:
-        self._spec = spec
+        self.spec = spec
         self.record = record
         self._users = users
 
@@ -105,7 +105,7 @@ class UsedServer:
         """Return the error for a server that does not listen on its port any more: it has ended, or is about to."""
         if not self.is_running:
             return self.ended()
-        message = f"the Spark server (pid {self.record.pid}) does not listen on port {self.record.port} any more"
+        message = f"{self._named} does not listen on port {self.record.port} any more"
         return RivetError("RVT-521", message, remediation="End it with `rivet-dagster spark stop`, then run it again.")
 
     @property
@@ -113,11 +113,15 @@ class UsedServer:
         """Whether its executors run on this machine."""
         return self.record.master.startswith("local")
 
+    @property
+    def _named(self) -> str:
+        return f"the {self.spec.kind.title} (pid {self.record.pid})"
+
     def ended(self) -> RivetError:
         """Return the error for what ran on the server when it ended."""
         deadline = time.monotonic() + _REASON_SECONDS
-        while read_record(self._spec.files) == self.record and time.monotonic() < deadline:
+        while read_record(self.spec.files) == self.record and time.monotonic() < deadline:
             time.sleep(_POLL_SECONDS)
-        reason = last_lines(self._spec.files, 1)
-        message = f"the Spark server (pid {self.record.pid}) has ended while this ran on it"
+        reason = last_lines(self.spec.files, 1)
+        message = f"{self._named} has ended while this ran on it"
         return RivetError("RVT-521", f"{message}: {reason}" if reason else message)

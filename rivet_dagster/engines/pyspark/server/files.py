@@ -1,4 +1,4 @@
-"""The files of a project's Spark server, all of them in a folder that only its owner can enter."""
+"""The files of a server of a project, all of them in a folder that only its owner can enter."""
 
 from __future__ import annotations
 
@@ -22,15 +22,16 @@ _LONGEST_END = 65_536
 
 @dataclass(frozen=True)
 class ServerFiles:
-    """The files of one engine's server in the project at ``root``."""
+    """The files of one engine's server in the project at ``root``; ``kind`` is the folder of servers of its kind."""
 
     root: Path
     engine: str
+    kind: str = "spark"
 
     @property
     def folder(self) -> Path:
-        """The folder of all servers of the project."""
-        return self.root / ".rivet" / "spark"
+        """The folder of all servers of this kind of the project."""
+        return self.root / ".rivet" / self.kind
 
     @property
     def record(self) -> Path:

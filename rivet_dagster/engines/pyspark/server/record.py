@@ -46,8 +46,8 @@ class ServerRecord:
 
     @property
     def remote(self) -> str:
-        """The address with the token, as Spark's client takes it."""
-        return f"{self.address}/;token={self.token}"
+        """The address with the token, if there is one, as Spark's client takes it."""
+        return f"{self.address}/;token={self.token}" if self.token else self.address
 
     @property
     def is_running(self) -> bool:
@@ -62,7 +62,8 @@ def read_record(files: ServerFiles) -> ServerRecord | None:
         record = ServerRecord(**json.loads(files.record.read_text(encoding="utf-8")))
     except (FileNotFoundError, ValueError, TypeError):
         return None  # none, or one of another release
-    remember(record.token)
+    if record.token:
+        remember(record.token)
     return record
 
 
@@ -117,6 +118,20 @@ def process_state(pid: int) -> ProcessState | None:
     True
     """
     return _of_proc(pid) if (_PROC / "self" / "stat").exists() else _of_ps(pid)
+
+
+def cpu_seconds(pid: int) -> float:
+    """Return the processor time that a process has used; 0 where the system does not tell.
+
+    >>> import os
+    >>> cpu_seconds(os.getpid()) >= 0
+    True
+    """
+    try:
+        fields = (_PROC / str(pid) / "stat").read_text(errors="replace").rpartition(")")[2].split()
+    except OSError:
+        return 0.0
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def _of_proc(pid: int) -> ProcessState | None:

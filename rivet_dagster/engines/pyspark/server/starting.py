@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import os
-import secrets
 import subprocess
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from rivet_dagster.engines.pyspark.config import PACKAGES, list_setting
-from rivet_dagster.engines.pyspark.jars import refuse_missing_jars, refuse_unfit_runtime, unfetched_package
-from rivet_dagster.engines.pyspark.java import find_java
-from rivet_dagster.engines.pyspark.server.command import PORT, TOKEN_KEY, Order, server_settings
+from rivet_dagster.engines.pyspark.config import LOCAL
+from rivet_dagster.engines.pyspark.server.command import Order
 from rivet_dagster.engines.pyspark.server.files import ServerFiles, Users
+from rivet_dagster.engines.pyspark.server.kinds import KINDS, ServerKind
 from rivet_dagster.engines.pyspark.server.ports import is_taken
 from rivet_dagster.engines.pyspark.server.record import (
     ServerRecord,
@@ -22,7 +19,7 @@ from rivet_dagster.engines.pyspark.server.record import (
     find_running,
     stop_server,
 )
-from rivet_dagster.engines.pyspark.spark_home import distribution, module_command, refuse_unfit_server, spark_version
+from rivet_dagster.engines.pyspark.spark_home import module_command
 from rivet_dagster.errors import RivetError
 from rivet_dagster.secrets.redaction import redacted
 
@@ -33,7 +30,7 @@ _MAIN = "rivet_dagster.engines.pyspark.server.supervisor"
 
 @dataclass(frozen=True)
 class ServerSpec:
-    """The server that an engine wants: ``config`` are Spark's settings, ``home`` its distribution, if not pyspark's."""
+    """The server that an engine wants: ``config`` are its settings, ``home`` Spark's distribution, if not pyspark's."""
 
     files: ServerFiles
     config: dict[str, str] = field(repr=False)
@@ -41,6 +38,12 @@ class ServerSpec:
     idle_seconds: float
     archives: Path | None = None
     """The folder of archives of loaded classes."""
+    kind: ServerKind = KINDS[LOCAL]
+
+    @property
+    def settings(self) -> dict[str, str]:
+        """The settings that the server starts with."""
+        return self.kind.settings(self.config)
 
 
 def ensure_server(spec: ServerSpec) -> tuple[ServerRecord, Users]:
@@ -54,7 +57,7 @@ def ensure_server(spec: ServerSpec) -> tuple[ServerRecord, Users]:
         users = spec.files.users()
         try:
             record = find_running(spec.files)
-            if record is not None and (different := changed_settings(record, server_settings(spec.config))):
+            if record is not None and (different := changed_settings(record, spec.settings)):
                 _end_unused(spec, record, users, different)
                 record = None
             users.join()
@@ -71,7 +74,7 @@ def _end_unused(spec: ServerSpec, record: ServerRecord, users: Users, different:
     """End a server with other settings. Raises RVT-522 if others use it."""
     if not users.alone():
         names = ", ".join(different)
-        server = f"the Spark server of the engine '{spec.files.engine}' (pid {record.pid})"
+        server = f"the {spec.kind.title} of the engine '{spec.files.engine}' (pid {record.pid})"
         raise RivetError("RVT-522", f"{server} was started with other values of {names}, and is in use")
     stop_server(record)
     users.leave()
@@ -104,25 +107,23 @@ def _start(spec: ServerSpec, lock: int) -> ServerRecord:
 
 
 def _order(spec: ServerSpec, lock: int) -> Order:
-    """Return the order for a supervisor, after checks of all that can be known before Spark starts."""
-    home = distribution(spec.home)
-    refuse_unfit_server(home)
-    refuse_missing_jars(spec.config)
-    refuse_unfit_runtime(spec.config, spark_version())
-    find_java(os.environ)
-    settings = server_settings(spec.config)
-    if PORT in settings and is_taken(int(settings[PORT])):
-        message = f"the Spark server cannot start: another process listens on port {settings[PORT]}"
-        raise RivetError("RVT-502", message, remediation=f"Stop it, or change `{PORT}` in the engine's `config`.")
+    """Return the order for a supervisor, after checks of all that can be known before the server starts."""
+    kind, settings = spec.kind, spec.settings
+    kind.check(spec.config, spec.home)
+    if kind.port in settings and is_taken(int(settings[kind.port])):
+        message = f"the {kind.title} cannot start: another process listens on port {settings[kind.port]}"
+        raise RivetError("RVT-502", message, remediation=f"Stop it, or change `{kind.port}` in the engine's `config`.")
     return Order(
         str(spec.files.root),
         spec.files.engine,
-        str(home),
+        spec.files.kind,
+        kind.remote,
         settings,
         digests(settings),
         spec.idle_seconds,
         lock,
-        spec.config.get(TOKEN_KEY) or secrets.token_urlsafe(32),
+        kind.token(spec.config),
+        None if spec.home is None else str(spec.home),
         None if spec.archives is None else str(spec.archives),
     )
 
@@ -130,10 +131,10 @@ def _order(spec: ServerSpec, lock: int) -> Order:
 def _not_started(spec: ServerSpec, code: int) -> RivetError:
     """Return the error of a server that has ended before it answered, with the end of its log."""
     text = last_lines(spec.files, _LOG_LINES) or f"exit code {code}"
-    if list_setting(spec.config, PACKAGES) and (error := unfetched_package(spec.config, text)) is not None:
+    if (error := spec.kind.start_error(spec.config, text)) is not None:
         return error
     remedy = f"Its log says more: {spec.files.log}; correct the engine's `config`."
-    return RivetError("RVT-502", f"the Spark server did not start: {text}", remediation=remedy)
+    return RivetError("RVT-502", f"the {spec.kind.title} did not start: {text}", remediation=remedy)
 
 
 def last_lines(files: ServerFiles, number: int) -> str:

@@ -1,6 +1,6 @@
 """The process that starts a server, records it, and ends it when nobody has used it for a while.
 
-It is the parent of Spark's JVM, and independent of the process that asked for the server.
+It is the parent of the server's process, and independent of the process that asked for the server.
 """
 
 from __future__ import annotations
@@ -10,24 +10,25 @@ import signal
 import subprocess
 import sys
 import time
-from pathlib import Path
 from types import FrameType
 
-from rivet_dagster.engines.pyspark.class_archive.making import archive_options
-from rivet_dagster.engines.pyspark.class_archive.options import options_set
-from rivet_dagster.engines.pyspark.launch import prepare
-from rivet_dagster.engines.pyspark.server.command import PORT, Order, properties, server_command, server_environ
+from rivet_dagster.engines.pyspark.server.command import Order
 from rivet_dagster.engines.pyspark.server.files import ServerFiles
+from rivet_dagster.engines.pyspark.server.kinds import KINDS
 from rivet_dagster.engines.pyspark.server.ports import free_port, listener_of
 from rivet_dagster.engines.pyspark.server.record import (
     GRACE_SECONDS,
     ServerRecord,
+    cpu_seconds,
     process_state,
     read_record,
     write_record,
 )
 
-_POLL_SECONDS = 0.2
+_POLL_SECONDS = 0.1
+_ABANDONED_SECONDS = 50.0
+_BUSY = 0.2
+"""The part of a processor from which a server is one that computes."""
 _LOOK_SECONDS = 5.0
 """How often it looks whether the server is used."""
 
@@ -36,13 +37,14 @@ def main() -> None:
     """Read the order from stdin and supervise the server until that ends."""
     order = Order.from_json(sys.stdin.read())
     signal.signal(signal.SIGTERM, _exit)
-    port = int(order.settings.get(PORT) or free_port())
-    server = _started(order, port)
+    kind = KINDS[order.kind]
+    port = int(order.settings.get(kind.port) or free_port())
+    server = kind.start(order, port)
     try:
         if _answers(server, port):
             _record(order, server.pid, port)
             os.close(order.lock)
-            _watch(order, server)
+            _watch(order, server, kind.ends_if_it_computes_for_nobody)
     finally:
         _end(server)
         # Clients show the last line of the log, and wait with that until the server is forgotten.
@@ -51,23 +53,8 @@ def main() -> None:
     sys.exit(1 if server.returncode else 0)
 
 
-def _started(order: Order, port: int) -> subprocess.Popen[bytes]:
-    files, home = order.files, Path(order.home)
-    settings = {**order.settings, PORT: str(port)}
-    files.remove_old_settings()
-    path = files.settings(os.getpid())
-    with files.open_private(path) as file:
-        file.write(properties(settings))
-    environ = server_environ(os.environ, home, order.token)
-    # Here, and not before: what it makes for a trimmed Java lasts as long as this process.
-    java = prepare(settings, environ)
-    archives = None if order.archives is None else Path(order.archives)
-    with options_set(archive_options(archives, java, settings, home, environ), environ):
-        return subprocess.Popen(server_command(home, path), cwd=order.root, env=environ, stdin=subprocess.DEVNULL)
-
-
 def _answers(server: subprocess.Popen[bytes], port: int) -> bool:
-    """Wait until the server itself listens, which it does when Spark has started; False if it ends before."""
+    """Wait until the server itself listens, which it does when it has started; False if it ends before."""
     while server.poll() is None:
         if listener_of(server.pid, port) is not None:
             return True
@@ -79,15 +66,20 @@ def _record(order: Order, pid: int, port: int) -> None:
     state = process_state(pid)
     if state is None:
         return  # it has ended already
-    marker, master = str(order.files.settings(os.getpid())), order.settings["spark.master"]
+    kind = KINDS[order.kind]
+    marker, master = kind.marker(order, port), kind.master(order.settings)
     write_record(order.files, ServerRecord(pid, state.began, marker, port, master, order.digests, order.token))
 
 
-def _watch(order: Order, server: subprocess.Popen[bytes]) -> None:
-    """Return when the server has ended, or nobody has used it for long enough; then nobody can begin to use it."""
+def _watch(order: Order, server: subprocess.Popen[bytes], idle_alone: bool) -> None:
+    """Return when the server has ended, or nobody has used it for long enough; then nobody can begin to use it.
+
+    With ``idle_alone`` also when it computes though nobody uses it.
+    """
     users = order.files.users()
     idle_since = time.time()
     look = min(_LOOK_SECONDS, order.idle_seconds / 4)
+    computed = cpu_seconds(server.pid)
     while True:
         try:
             server.wait(look)
@@ -99,6 +91,10 @@ def _watch(order: Order, server: subprocess.Popen[bytes]) -> None:
             idle_since = time.time()
             continue
         idle_since = max(idle_since, users.last_joined)
+        before, computed = computed, cpu_seconds(server.pid)
+        if idle_alone and time.time() - idle_since >= _ABANDONED_SECONDS and computed - before >= look * _BUSY:
+            print("the server computes what nobody waits for any more", flush=True)
+            return
         if time.time() - idle_since >= order.idle_seconds:
             print(f"nobody has used the server for {order.idle_seconds:g} s", flush=True)
             return

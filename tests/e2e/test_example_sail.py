@@ -1,0 +1,73 @@
+"""The example on Sail: the tables of Spark, one by one, on a machine without Java."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from support.example import copy_of_the_example
+
+TABLES = (
+    *("airport_hours", "carrier_fleets", "carrier_punctuality", "disruptions", "reference_gaps", "route_bad_days"),
+    *("route_map", "route_watchlist", "weather_impact"),
+)
+
+
+@pytest.fixture(scope="module")
+def on_sail(tmp_path_factory):
+    """Return the example after a run on Sail; its server ends after the tests."""
+    folder = tmp_path_factory.mktemp("sail")
+    project = copy_of_the_example(folder)
+    program = Path(sys.executable).with_name("rivet-dagster")
+    environ = {key: value for key, value in os.environ.items() if key not in ("JAVA_HOME", "PYSPARK_GATEWAY_PORT")}
+    environ |= {"PATH": str(folder), "RIVET_PROFILE": "sail"}  # no program is on it, so no Java
+    run = [str(program), "-p", str(project)]
+    try:
+        done = subprocess.run([*run, "run"], env=environ, capture_output=True, text=True, timeout=300)
+        assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+        yield project, run, environ
+    finally:
+        subprocess.run([*run, "spark", "stop"], env=environ, timeout=60, check=True)
+
+
+@pytest.mark.parametrize("table", TABLES)
+def test_each_table_is_that_of_spark(on_sail, example_run, table):
+    ours, theirs = (read(project / "warehouse" / table) for project in (on_sail[0], example_run.project))
+    assert ours.schema.remove_metadata() == theirs.schema.remove_metadata()
+    assert rows(ours) == rows(theirs)
+    assert ours.num_rows > 0
+
+
+def test_the_projects_tests_pass(on_sail):
+    _, run, environ = on_sail
+    done = subprocess.run([*run, "test", "--engine", "sail"], env=environ, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stdout
+    assert done.stdout.count("passed") == done.stdout.count("test.yaml") > 0
+
+
+def test_rows_are_shown_and_plans_analyzed(on_sail):
+    project, run, environ = on_sail
+    environ = {**environ, "RIVET_PROFILE": "default"}
+    for arguments in (["show", "carrier_months", "--format", "csv"], ["compile", "--analyze"]):
+        command = [*run, *arguments, "--engine", "sail"]
+        done = subprocess.run(command, env=environ, capture_output=True, text=True, timeout=300)
+        assert done.returncode == 0, done.stdout + done.stderr
+    subprocess.run([*run, "spark", "stop"], env={**environ, "RIVET_PROFILE": "server"}, timeout=60, check=True)
+    assert not list((project / ".rivet" / "sail").glob("sail.json"))
+
+
+def read(folder: Path) -> pa.Table:
+    return pq.read_table(folder)
+
+
+def rows(table: pa.Table) -> list[str]:
+    """Return the rows as sorted texts; -0.0 and 0.0 are one value, as in SQL."""
+
+    def value(each: Any) -> Any:
+        return each + 0.0 if isinstance(each, float) else each
+
+    return sorted(repr([value(each) for each in row.values()]) for row in table.to_pylist())
