@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
-from rivet_dagster.sql.translation.translate import Refusal, Translation, translate
+from rivet_dagster.sql.translation.model import Refusal, Translation
+from rivet_dagster.sql.translation.translator import translate
 
 __all__ = ["Refusal", "Translation", "translate"]

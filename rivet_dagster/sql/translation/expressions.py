@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from sqlglot import exp
 
 from rivet_dagster.sql.columns.type_names import type_name
 from rivet_dagster.sql.parsing.nodes import names_of
-from rivet_dagster.sql.translation.model import Named, NotProven, Typed
+from rivet_dagster.sql.translation.model import Named, NotProven, Typed, TypeUnknown
 from rivet_dagster.sql.translation.proven import AGGREGATE, SCALAR, WINDOW, Applied, Argument, Support
 from rivet_dagster.sql.translation.scope import Scope
 from rivet_dagster.sql.translation.spark_types import (
@@ -42,8 +42,11 @@ _FIELDS = frozenset("year quarter month week day dow doy hour minute second".spl
 class Expressions:
     """Translates the expressions of one query to one engine; ``of_query`` those queries that are within them."""
 
-    def __init__(self, support: Support, of_query: OfQuery, new_name: Callable[[], str]) -> None:
+    def __init__(
+        self, support: Support, of_query: OfQuery, new_name: Callable[[], str], parameters: Mapping[str, str | None]
+    ) -> None:
         self.support = support
+        self.parameters = parameters
         self.new_name = new_name
         self._of_query = of_query
 
@@ -59,7 +62,7 @@ class Expressions:
         """Return an expression whose type is known. Raise NotProven."""
         typed = self.translate(node, scope)
         if typed.type is None:
-            raise NotProven(f"{shown(node)}, whose type is not known", node, "Declare the columns of the sources.")
+            raise TypeUnknown(f"{shown(node)}, whose type is not known", node)
         return typed
 
     def condition(self, node: exp.Expr, scope: Scope) -> exp.Expr:
@@ -117,7 +120,8 @@ class Expressions:
         try:
             column = scope.resolve(parts)
         except NotProven as refused:
-            raise NotProven(refused.construct, node) from None
+            refused.node = node
+            raise
         if column.refused:
             raise NotProven()
         return Typed(column.tree.copy(), column.type)
@@ -140,7 +144,11 @@ class Expressions:
             if not -(2**63) <= value < 2**63:
                 raise NotProven(f"the number {text}", node)
             kind = "int" if -(2**31) <= value < 2**31 else "bigint"
-            return Typed(cast(exp.Literal.number(sign + text), kind, self.support.dialect), kind, value)
+            tree: exp.Expr = exp.Literal.number(sign + text)
+            # DuckDB gives a number the type of what stands beside it, and Sail reads the sign by itself.
+            if self.support.dialect == "duckdb" or value in (-(2**31), -(2**63)):
+                tree = cast(tree, kind, self.support.dialect)
+            return Typed(tree, kind, value)
         if "e" in text.lower():
             written = exp.Literal.string(sign + text) if self.support.dialect == "duckdb" else exp.Literal.number(text)
             tree = cast(written, "double", self.support.dialect)
@@ -151,6 +159,12 @@ class Expressions:
         digits = len(whole.lstrip("0")) + len(fraction)
         kind = f"decimal({max(digits, len(fraction), 1)},{len(fraction)})"
         return Typed(cast(exp.Literal.number(sign + text), kind, self.support.dialect), kind)
+
+    def _placeholder(self, node: exp.Placeholder, scope: Scope) -> Typed:
+        kind = self.parameters.get(node.name)
+        if kind is None:
+            raise TypeUnknown(f"the parameter :{node.name}, whose type is not known", node)
+        return Typed(exp.Placeholder(this=node.name), kind)
 
     def _null(self, node: exp.Null, scope: Scope) -> Typed:
         return Typed(exp.Null(), VOID)
@@ -184,15 +198,17 @@ class Expressions:
     def _coerced(self, name: str, one: Typed, other: Typed, node: exp.Expr) -> list[Typed]:
         one, other = _date_of(one, other, self), _date_of(other, one, self)
         kinds = str(one.type), str(other.type)
+        if kinds == (VOID, VOID):
+            return [self.cast(each, "int", node) for each in (one, other)]
         if kinds[0] == kinds[1] or {"date", "string"} & set(kinds):
             both = kinds[0] if VOID in kinds[1:] else kinds[1]
             return [self.cast(each, both, node) if each.type == VOID else each for each in (one, other)]
         if name in _DECIMAL_ARITHMETIC and any(map(decimal, kinds)) and "double" not in kinds and VOID not in kinds:
             return [self._as_decimal(each, node) for each in (one, other)]
-        both = wider(*kinds)
-        if both is None:
+        common = wider(*kinds)
+        if common is None:
             raise NotProven(f"{name} of {kinds[0]} and {kinds[1]}", node)
-        return [self.cast(each, both, node) for each in (one, other)]
+        return [self.cast(each, common, node) for each in (one, other)]
 
     def _as_decimal(self, typed: Typed, node: exp.Expr) -> Typed:
         if isinstance(typed.value, int):
@@ -210,7 +226,9 @@ class Expressions:
         if factor is None or not isinstance(amount, exp.Literal) or not amount.name.lstrip("-").isdigit():
             raise NotProven("INTERVAL other than whole days, weeks, months and years", node)
         value = int(amount.name) * factor
-        return Typed(exp.Literal.number(value), "interval_days" if word in ("day", "week") else "interval_months", value)
+        return Typed(
+            exp.Literal.number(value), "interval_days" if word in ("day", "week") else "interval_months", value
+        )
 
     def _not(self, node: exp.Not, scope: Scope) -> Typed:
         if isinstance(node.this, exp.Is) and isinstance(node.this.expression, exp.Null):
@@ -315,6 +333,10 @@ class Expressions:
         name = {"day": "dayofmonth", "dow": "dayofweek", "doy": "dayofyear", "week": "weekofyear"}.get(name, name)
         return self.apply(name, [self.known(node.expression, scope)], node)
 
+    def _timestampdiff(self, node: exp.TimestampDiff, scope: Scope) -> Typed:
+        start, end = self.known(node.expression, scope), self.known(node.this, scope)
+        return self.apply(f"timestampdiff_{node.args['unit'].name.lower()}", [start, end], node)
+
     # queries within expressions
 
     def _subquery(self, node: exp.Subquery, scope: Scope) -> Typed:
@@ -347,7 +369,9 @@ class Expressions:
             return self._is_null(name, node.expressions[0], scope)
         arguments: list[Typed] = []
         for item in node.expressions:
-            arguments.append(self._lambda_of(item, arguments, scope) if isinstance(item, exp.Lambda) else self.known(item, scope))
+            arguments.append(
+                self._lambda_of(item, arguments, scope) if isinstance(item, exp.Lambda) else self.known(item, scope)
+            )
         return self.apply(name, arguments, node)
 
     def _lambda_of(self, node: exp.Lambda, before: Sequence[Typed], scope: Scope) -> Typed:
@@ -361,8 +385,8 @@ class Expressions:
             for given, kind, name in zip(node.expressions, kinds, names, strict=True)
         ]
         body = self.known(node.this, scope.within(parameters))
-        if len(before) == 2:
-            body = self.cast(body, str(before[1].type), node)
+        if len(before) == 2 and body.type != before[1].type:
+            raise NotProven(f"a lambda that returns {body.type} for {before[1].type}", node)
         tree = exp.Lambda(this=body.tree, expressions=[exp.to_identifier(name) for name in names])
         return Typed(tree, f"lambda<{body.type}>")
 
@@ -377,7 +401,11 @@ class Expressions:
         raise NotProven(f"{name}({kinds}){where}", node)
 
     def _candidates(self, name: str, arguments: Sequence[Typed], node: exp.Expr) -> list[Sequence[Typed]]:
-        both = widest([str(a.type) for a in arguments]) if name in _BY_WIDEST or VOID in [a.type for a in arguments] else None
+        both = (
+            widest([str(a.type) for a in arguments])
+            if name in _BY_WIDEST or VOID in [a.type for a in arguments]
+            else None
+        )
         found: list[Sequence[Typed]] = []
         if both not in (None, VOID) and len({a.type for a in arguments}) > 1:
             found.append([self.cast(a, str(both), node) for a in arguments])
@@ -418,8 +446,9 @@ class Expressions:
         if marked is None:
             raise NotProven(f"{name}()", node)
         whole: exp.Expr = marked.copy()
-        if nulls is exp.IgnoreNulls:
-            whole = exp.IgnoreNulls(this=whole)
+        if nulls is exp.IgnoreNulls or name.endswith("_ignore_nulls"):
+            known = _WITH_NULLS[marked.name](**_arguments(marked)) if self.support.dialect == "duckdb" else whole
+            whole = exp.IgnoreNulls(this=known)
         if condition is not None:
             whole = exp.Filter(this=whole, expression=condition)
         if over is not None:
@@ -462,12 +491,14 @@ class Expressions:
                 raise NotProven(f"ORDER BY a value of the type {typed.type}", node)
             tree = typed.tree
         # The generator leaves out what is the default of the engine, so both words are always those of Spark.
-        return exp.Ordered(this=tree.copy(), desc=bool(node.args.get("desc")), nulls_first=bool(node.args["nulls_first"]))
+        return exp.Ordered(
+            this=tree.copy(), desc=bool(node.args.get("desc")), nulls_first=bool(node.args["nulls_first"])
+        )
 
     def key(self, typed: Typed, clause: str, node: exp.Expr) -> None:
         """Refuse a type whose equal values are not one value, such as 0.0 and -0.0."""
         if typed.type is None:
-            raise NotProven(f"{clause} of a column whose type is not known", node, "Declare the columns of the sources.")
+            raise TypeUnknown(f"{clause} of a column whose type is not known", node)
         if typed.type not in CLASSES["K"] and decimal(typed.type) is None and typed.type != VOID:
             raise NotProven(f"{clause} of a value of the type {typed.type}", node)
 
@@ -487,6 +518,14 @@ def _frame(spec: exp.Expr | None) -> exp.Expr | None:
     if kind not in ("ROWS", "RANGE") or spec.args.get("exclude"):
         raise NotProven("a frame", spec)
     return spec.copy()
+
+
+_WITH_NULLS: dict[str, type[exp.Expr]] = {"first_value": exp.FirstValue, "last_value": exp.LastValue}
+"""Functions in which the generator of DuckDB puts IGNORE NULLS where DuckDB reads it."""
+
+
+def _arguments(call: exp.Anonymous) -> dict[str, exp.Expr]:
+    return {"this": call.expressions[0].copy()}
 
 
 def _given(name: str, call: exp.Anonymous) -> tuple[str, list[exp.Expr]]:
@@ -514,5 +553,6 @@ def shown(node: exp.Expr) -> str:
     if isinstance(node, exp.Column):
         return ".".join(names_of(node))
     word = type(node).__name__
-    return {"JSONExtract": "the path of a VARIANT", "Lambda": "a lambda", "Placeholder": "a parameter"}.get(word, word.upper())
-
+    return {"JSONExtract": "the path of a VARIANT", "Lambda": "a lambda", "Placeholder": "a parameter"}.get(
+        word, word.upper()
+    )

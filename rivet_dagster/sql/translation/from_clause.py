@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from rivet_dagster.sql.translation.expressions import Expressions, shown
-from rivet_dagster.sql.translation.model import Named, NotProven, Typed
+from rivet_dagster.sql.translation.model import Named, NotProven, Typed, TypeUnknown
 from rivet_dagster.sql.translation.scope import Scope, column_of, quoted
 from rivet_dagster.sql.translation.spark_types import element, wider
 from rivet_dagster.sql.translation.templates import atom, call, cast
@@ -47,14 +47,22 @@ class FromClause:
         if start is None:
             if select.args.get("joins") or select.args.get("laterals"):
                 raise NotProven("a join without FROM", select)
+            if any("explode" in call.name.lower() for call in select.find_all(exp.Anonymous)):
+                one_row = exp.Subquery(this=exp.Select(expressions=[exp.Literal.number(1)]))
+                one_row.set("alias", exp.TableAlias(this=quoted(self._expressions.new_name())))
+                made.set("from_", exp.From(this=one_row))
             return
         tree, alias, columns = self._item(start.this)
         self.scope.add(alias, columns)
         made.set("from_", exp.From(this=tree))
         for join in select.args.get("joins") or ():
-            made.append("joins", self._join(join))
+            self.add(made, self._join(join))
         for lateral in select.args.get("laterals") or ():
-            made.append("joins", self._generated(lateral))
+            self.add(made, self._generated(lateral))
+
+    def add(self, made: exp.Select, generated: exp.Expr) -> None:
+        """Add the rows of a generator to ``made``, as a join or as a LATERAL VIEW."""
+        made.append("joins" if isinstance(generated, exp.Join) else "laterals", generated)
 
     def require(self, clause: str, node: exp.Expr) -> None:
         """Refuse a clause that is not listed."""
@@ -90,7 +98,7 @@ class FromClause:
         """
         if names:
             if columns is None or len(columns) != len(names):
-                raise NotProven("a list of names over columns that are not known", tree)
+                raise TypeUnknown("a list of names over columns that are not known", tree)
             inner = self._expressions.new_name()
             items = [
                 exp.Alias(this=column_of(inner, column.name), alias=quoted(name))
@@ -107,7 +115,7 @@ class FromClause:
             raise NotProven(f"columns of the same name in {alias}", tree)
         return tree, alias, [Named(c.name, c.type, column_of(alias, c.name), c.refused) for c in columns]
 
-    def _join(self, join: exp.Join) -> exp.Join:
+    def _join(self, join: exp.Join) -> exp.Expr:
         written = {key for key, value in join.args.items() if value} - {"this", "side", "kind", "on", "using", "method"}
         if written:
             raise NotProven(f"JOIN {sorted(written)[0].upper()}", join)
@@ -152,10 +160,12 @@ class FromClause:
     ) -> exp.Expr | None:
         """Return the condition of a join by USING or NATURAL, whose columns are one in the scope."""
         if columns is None or any(item.columns is None for item in self.scope.items):
-            raise NotProven("USING over columns that are not known", join)
+            raise TypeUnknown("USING over columns that are not known", join)
         right = {column.name.lower(): column for column in columns}
         if names is None:
-            if {c.name.lower() for c in before} & set(right) != {c.name.lower() for c in before if c.name in {r.name for r in columns}}:
+            if {c.name.lower() for c in before} & set(right) != {
+                c.name.lower() for c in before if c.name in {r.name for r in columns}
+            }:
                 raise NotProven("NATURAL JOIN over names in different letter case", join)
             names = [column.name for column in before if column.name.lower() in right]
         merged, condition = [], None
@@ -164,9 +174,13 @@ class FromClause:
             other = right.get(name.lower())
             if len(left) != 1 or other is None or left[0].type is None or left[0].type != other.type:
                 raise NotProven(f"USING ({name}) over columns of different or unknown types", join)
-            equal = self._expressions.apply("=", [Typed(left[0].tree, left[0].type), Typed(other.tree, other.type)], join)
+            equal = self._expressions.apply(
+                "=", [Typed(left[0].tree, left[0].type), Typed(other.tree, other.type)], join
+            )
             condition = equal.tree if condition is None else exp.And(this=condition, expression=equal.tree)
-            tree = {"RIGHT": other.tree, "FULL": call("coalesce", left[0].tree.copy(), other.tree.copy())}.get(side, left[0].tree)
+            tree = {"RIGHT": other.tree, "FULL": call("coalesce", left[0].tree.copy(), other.tree.copy())}.get(
+                side, left[0].tree
+            )
             merged.append(Named(left[0].name if side != "RIGHT" else other.name, left[0].type, tree))
         lower = {name.lower() for name in names}
         rest = [c for c in [*before, *([] if half else columns)] if c.name.lower() not in lower]
@@ -174,7 +188,7 @@ class FromClause:
             self.scope.visible = [*merged, *rest]
         return condition
 
-    def _lateral(self, lateral: exp.Lateral) -> exp.Join:
+    def _lateral(self, lateral: exp.Lateral) -> exp.Expr:
         if not isinstance(lateral.this, exp.Subquery):
             return self._generated(lateral)
         self.require("LATERAL query", lateral)
@@ -187,14 +201,14 @@ class FromClause:
         given = item.args.pop("alias", None)
         return exp.Join(this=exp.Lateral(this=item, alias=given), kind="CROSS")
 
-    def _generated(self, lateral: exp.Lateral) -> exp.Join:
+    def _generated(self, lateral: exp.Lateral) -> exp.Expr:
         """Return the join with a generator: ``LATERAL VIEW explode(...)``, or ``LATERAL explode(...)``."""
         alias = lateral.args.get("alias")
         names = [name.name for name in alias.args.get("columns") or ()] if alias is not None else []
         name = alias.name if alias is not None and alias.this is not None else self._expressions.new_name()
         return self.generate(lateral.this, name, names, bool(lateral.args.get("outer")))
 
-    def generate(self, function: exp.Expr, alias: str, names: Sequence[str], outer: bool) -> exp.Join:
+    def generate(self, function: exp.Expr, alias: str, names: Sequence[str], outer: bool) -> exp.Expr:
         """Return the join with the rows that a generator makes of an array, and add its columns to the scope."""
         word = function.name.lower() if isinstance(function, exp.Anonymous) else ""
         outer = outer or word.endswith("_outer")
@@ -216,17 +230,25 @@ class FromClause:
                 this=call("posexplode" if positions else "explode", array.tree),
                 view=True,
                 outer=outer,
-                alias=exp.TableAlias(this=quoted(alias), columns=[quoted(n) for n in names]),
+                alias=exp.TableAlias(this=_verbatim(alias), columns=[quoted(n) for n in names]),
             )
-            return exp.Join(this=tree)
+            return tree
         items = [exp.Alias(this=call("unnest", array.tree.copy()), alias=quoted(names[-1]))]
         if positions:
-            indexes = exp.Sub(this=call("generate_subscripts", array.tree.copy(), exp.Literal.number(1)), expression=exp.Literal.number(1))
+            indexes = exp.Sub(
+                this=call("generate_subscripts", array.tree.copy(), exp.Literal.number(1)),
+                expression=exp.Literal.number(1),
+            )
             items.insert(0, exp.Alias(this=cast(exp.Paren(this=indexes), "int", self._dialect), alias=quoted(names[0])))
         rows = exp.Lateral(
             this=exp.Subquery(this=exp.Select(expressions=items)), alias=exp.TableAlias(this=quoted(alias))
         )
         return exp.Join(this=rows, side="LEFT", on=exp.true()) if outer else exp.Join(this=rows, kind="CROSS")
+
+
+def _verbatim(alias: str) -> exp.Identifier:
+    """Return the name of a LATERAL VIEW, which the generator does not quote."""
+    return exp.to_identifier("`" + alias.replace("`", "``") + "`", quoted=False)
 
 
 def values(item: exp.Values, expressions: Expressions) -> tuple[exp.Expr, Sequence[Named]]:
@@ -235,7 +257,9 @@ def values(item: exp.Values, expressions: Expressions) -> tuple[exp.Expr, Sequen
     if len({len(row) for row in rows}) != 1:
         raise NotProven("VALUES", item)
     empty = Scope()
-    cells = [[expressions.known(cell.this if isinstance(cell, exp.Alias) else cell, empty) for cell in row] for row in rows]
+    cells = [
+        [expressions.known(cell.this if isinstance(cell, exp.Alias) else cell, empty) for cell in row] for row in rows
+    ]
     kinds: list[str] = []
     for column in zip(*cells, strict=True):
         both: str | None = "void"

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from sqlglot import exp
 
 from rivet_dagster.sql.translation.expressions import Expressions
-from rivet_dagster.sql.translation.model import Named, NotProven, Typed
+from rivet_dagster.sql.translation.model import Named, NotProven, Typed, TypeUnknown
 from rivet_dagster.sql.translation.proven import AGGREGATE
 from rivet_dagster.sql.translation.scope import Scope
 
@@ -41,7 +41,7 @@ class Grouping:
         if group is None:
             return
         if self._columns is None:
-            raise NotProven("GROUP BY beside columns that are not known", group)
+            raise TypeUnknown("GROUP BY beside columns that are not known", group)
         written = {key for key, value in group.args.items() if value}
         if written - {"all", "expressions"}:
             raise NotProven(f"GROUP BY {sorted(written - {'all', 'expressions'})[0].upper()}", group)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 
-_PLAIN_REGEX = re.compile(r"(?:[A-Za-z0-9 _@,;:/=#%&!~\"'<>-]|\[[A-Za-z0-9_ -]+\]|\.|\\[.d]|[*+?](?![*+?])|\^|\$\Z|[()|])+")
+_PLAIN_REGEX = re.compile(
+    r"(?:[A-Za-z0-9 _@,;:/=#%&!~\"'<>-]|\[[A-Za-z0-9_ -]+\]|\.|\\[.d]|[*+?](?![*+?])|\^|\$\Z|[()|])+"
+)
 _FORMAT = (
     ("yyyy", "%Y"), ("MM", "%m"), ("dd", "%d"), ("HH", "%H"), ("mm", "%M"), ("ss", "%S"),
 )  # fmt: skip
@@ -37,6 +39,8 @@ def converted(kind: str, value: str | int | None) -> str | int | None:
         return value if value and re.fullmatch(r"[A-Za-z0-9 _@,;:/=#%&!~\"'<>-]+", value) else None
     if kind == "<like>":
         return value if "\\" not in value else None
+    if kind == "<ilike>":
+        return value if "\\" not in value and value.isascii() else None
     if kind == "<format>":
         return _format(value)
     if kind.startswith("'"):

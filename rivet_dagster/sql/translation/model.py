@@ -9,27 +9,44 @@ from sqlglot import exp
 
 @dataclass(frozen=True)
 class Refusal:
-    """A construct that is not proven on an engine, its ``line`` in the query, counted from 1, and what to do."""
+    """A construct that is not proven on an engine, its ``line`` in the query, counted from 1, and what to do.
+
+    It is not ``certain`` where only the types of columns are missing, with which it may be proven.
+    """
 
     line: int
     construct: str
     remedy: str
+    certain: bool = True
 
 
 @dataclass(frozen=True)
 class Translation:
-    """A query as another engine runs it: its SQL there, and what is refused, in which case the SQL is empty."""
+    """A query as another engine runs it: its SQL there, and what is refused, in which case the SQL is empty.
+
+    ``columns`` are the names and types of its columns, None where they are not known.
+    """
 
     sql: str
     refusals: tuple[Refusal, ...] = ()
+    columns: tuple[tuple[str, str | None], ...] | None = None
 
 
 class NotProven(Exception):
     """Raised for a construct that is not on the list; without one where it follows from a refusal that is recorded."""
 
-    def __init__(self, construct: str = "", node: exp.Expr | None = None, remedy: str = "") -> None:
+    def __init__(
+        self, construct: str = "", node: exp.Expr | None = None, remedy: str = "", certain: bool = True
+    ) -> None:
         super().__init__(construct)
-        self.construct, self.node, self.remedy = construct, node, remedy
+        self.construct, self.node, self.remedy, self.certain = construct, node, remedy, certain
+
+
+class TypeUnknown(NotProven):
+    """Raised where a construct depends on the types of columns, or of a parameter, that are not known."""
+
+    def __init__(self, construct: str, node: exp.Expr | None = None) -> None:
+        super().__init__(construct, node, "Declare the columns of its sources.", certain=False)
 
 
 @dataclass(frozen=True)

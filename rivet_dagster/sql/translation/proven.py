@@ -58,7 +58,8 @@ class Entry:
                 literals[position] = value
             elif not match(pattern, argument.type, bound):
                 return None
-        result = result_of(self.result, [argument.type for argument in arguments], bound)
+        count = next((value for value in literals.values() if isinstance(value, int)), 0)
+        result = result_of(self.result, [argument.type for argument in arguments], bound, count)
         return Applied(result, self.template, literals, many) if result is not None else None
 
 

@@ -11,11 +11,10 @@ from rivet_dagster.sql.translation.expressions import RANKING, Expressions, show
 from rivet_dagster.sql.translation.from_clause import FromClause, Table, Translated, Visible, values
 from rivet_dagster.sql.translation.grouping import Grouping
 from rivet_dagster.sql.translation.item_names import item_name
-from rivet_dagster.sql.translation.model import Named, NotProven, Refusal, Typed
+from rivet_dagster.sql.translation.model import Named, NotProven, Refusal, Typed, TypeUnknown
 from rivet_dagster.sql.translation.proven import AGGREGATE, WINDOW, Support
 from rivet_dagster.sql.translation.scope import Scope, column_of, quoted
 from rivet_dagster.sql.translation.spark_types import VOID, wider
-from rivet_dagster.sql.translation.templates import cast
 
 _CLAUSES = frozenset(
     "with_ hint distinct expressions from_ joins laterals where group having qualify windows order limit offset".split()
@@ -27,8 +26,9 @@ _WORDS: dict[type[exp.Expr], str] = {exp.Union: "UNION", exp.Except: "EXCEPT", e
 class Queries:
     """Translates one text; ``refusals`` are those of all its parts."""
 
-    def __init__(self, support: Support) -> None:
+    def __init__(self, support: Support, parameters: Mapping[str, str | None]) -> None:
         self.support = support
+        self._parameters = parameters
         self.refusals: list[Refusal] = []
         self._numbers = count(1)
         self._line = 1
@@ -42,7 +42,7 @@ class Queries:
         if refused.construct:
             line = _line(refused.node) or self._line
             if not any(known.line == line and known.construct == refused.construct for known in self.refusals):
-                self.refusals.append(Refusal(line, refused.construct, refused.remedy))
+                self.refusals.append(Refusal(line, refused.construct, refused.remedy, refused.certain))
 
     def query(self, tree: exp.Expr, visible: Visible, outer: Scope | None) -> Translated:
         """Return a query as the engine reads it, and its columns, None where they are not known. Raise NotProven."""
@@ -70,7 +70,9 @@ class Queries:
         raise NotProven(shown(tree), tree)
 
     def _expressions(self, visible: Visible) -> Expressions:
-        return Expressions(self.support, lambda query, scope: self.query(query, visible, scope), self.new_name)
+        return Expressions(
+            self.support, lambda query, scope: self.query(query, visible, scope), self.new_name, self._parameters
+        )
 
     # CTEs
 
@@ -109,7 +111,7 @@ class Queries:
         self, body: exp.Expr, columns: Sequence[Named] | None, names: Sequence[str], node: exp.Expr
     ) -> Translated:
         if columns is None or len(columns) != len(names):
-            raise NotProven("a list of names over columns that are not known", node)
+            raise TypeUnknown("a list of names over columns that are not known", node)
         alias = self.new_name()
         items = [
             exp.Alias(this=column_of(alias, column.name), alias=quoted(name))
@@ -130,7 +132,7 @@ class Queries:
         if names:
             start, columns = self._renamed(start, columns, names, cte)
         if columns is None or any(c.type in (None, VOID) or c.refused for c in columns):
-            raise NotProven("a recursive query over columns that are not known", cte)
+            raise TypeUnknown("a recursive query over columns that are not known", cte)
         table = Table(f"{cte.alias} {next(self._numbers)}", columns)
         step, stepped = self.query(tree.expression, {**known, cte.alias.lower(): table}, outer)
         if stepped is None or [c.type for c in stepped] != [c.type for c in columns]:
@@ -172,7 +174,7 @@ class Queries:
         others: Sequence[Named] | None,
     ) -> Translated:
         if columns is None or others is None:
-            raise NotProven("a set operation over columns that are not known", operation, "Declare the columns.")
+            raise TypeUnknown("a set operation over columns that are not known", operation)
         if len(columns) != len(others):
             raise NotProven("a set operation over different numbers of columns", operation)
         if any(c.refused for c in [*columns, *others]):
@@ -211,9 +213,11 @@ class Queries:
         if written:
             raise NotProven(f"{sorted(written)[0].upper()} of a query", tree)
         made, columns = self.query(tree.this, visible, outer)
-        if tree.args.keys() & {"order", "limit", "offset"} and any(tree.args.get(k) for k in ("order", "limit", "offset")):
+        if tree.args.keys() & {"order", "limit", "offset"} and any(
+            tree.args.get(k) for k in ("order", "limit", "offset")
+        ):
             if columns is None:
-                raise NotProven("ORDER BY or LIMIT over columns that are not known", tree)
+                raise TypeUnknown("ORDER BY or LIMIT over columns that are not known", tree)
             alias = self.new_name()
             made = exp.Select(expressions=[exp.Star()], from_=exp.From(this=_as_subquery(made, alias)))
             scope = Scope()
@@ -226,7 +230,10 @@ class Queries:
     def _select(self, select: exp.Select, visible: Visible, outer: Scope | None) -> Translated:
         other = {key for key, value in select.args.items() if value} - _CLAUSES
         if other:
-            raise NotProven(_clause(sorted(other)[0]), select.args[sorted(other)[0]] if isinstance(select.args[sorted(other)[0]], exp.Expr) else select)
+            raise NotProven(
+                _clause(sorted(other)[0]),
+                select.args[sorted(other)[0]] if isinstance(select.args[sorted(other)[0]], exp.Expr) else select,
+            )
         expressions = self._expressions(visible)
         scope = Scope(outer, windows={w.this.name.lower(): _window(w) for w in select.args.get("windows") or ()})
         made = exp.Select()
@@ -242,12 +249,20 @@ class Queries:
             node = select.args.get(clause)
             if node is not None:
                 self._require(clause.upper(), node)
-                self._collect(lambda node=node, clause=clause, kind=kind: made.set(clause, kind(this=expressions.condition(node.this, scope))))
+                self._collect(
+                    lambda node=node, clause=clause, kind=kind: made.set(
+                        clause, kind(this=expressions.condition(node.this, scope))
+                    )
+                )
         if select.args.get("distinct") is not None:
             if select.args["distinct"].args.get("on"):
                 raise NotProven("DISTINCT ON", select)
             self._require("DISTINCT", select)
-            self._collect(lambda: [expressions.key(Typed(c.tree, c.type), "DISTINCT", select) for c in columns or () if not c.refused])
+            for column in columns or ():
+                if not column.refused:
+                    self._collect(
+                        lambda column=column: expressions.key(Typed(column.tree, column.type), "DISTINCT", select)
+                    )
             made.set("distinct", exp.Distinct())
         self._collect(lambda: self._finish(select, made, columns, scope, expressions, grouped=grouping.grouped))
         return made, columns
@@ -301,13 +316,19 @@ class Queries:
     ) -> Sequence[Named]:
         inner = item.this if isinstance(item, exp.Alias | exp.Aliases) else item
         if isinstance(inner, exp.Anonymous) and "explode" in inner.name.lower():
-            names = [n.name for n in item.expressions] if isinstance(item, exp.Aliases) else [item.alias] if item.alias else []
+            names = (
+                [n.name for n in item.expressions]
+                if isinstance(item, exp.Aliases)
+                else [item.alias]
+                if item.alias
+                else []
+            )
             if select.args.get("group") or select.args.get("windows") or self._has_aggregate(select):
                 raise NotProven(f"{inner.name} beside aggregates or windows", inner)
             before = len(scope.items)
             alias = self.new_name()
             visible = list(scope.visible)
-            made.append("joins", source.generate(inner, alias, names, False))
+            source.add(made, source.generate(inner, alias, names, False))
             found = scope.items[before].columns or ()
             scope.visible = visible
             return list(found)
@@ -320,7 +341,10 @@ class Queries:
         return [Named(name, typed.type, typed.tree)]
 
     def _has_aggregate(self, select: exp.Select) -> bool:
-        return any(self.is_aggregate(node) or isinstance(node, exp.Window) for node in select.find_all(exp.Anonymous, exp.Window))
+        return any(
+            self.is_aggregate(node) or isinstance(node, exp.Window)
+            for node in select.find_all(exp.Anonymous, exp.Window)
+        )
 
     def is_aggregate(self, node: exp.Expr) -> bool:
         """Return whether a node calls an aggregate or a window function."""
@@ -333,7 +357,7 @@ class Queries:
 
     def _star(self, item: exp.Expr, scope: Scope) -> Sequence[Named]:
         star = item if isinstance(item, exp.Star) else item.this
-        columns = scope.star(None if isinstance(item, exp.Star) else item.table)
+        columns = scope.star(None if isinstance(item, exp.Star) else item.args["table"].name)
         if star.args.get("replace") or star.args.get("rename"):
             raise NotProven("* REPLACE", item)
         excepted = star.args.get("except_") or ()
@@ -363,7 +387,11 @@ class Queries:
             node = tree.args.get(clause)
             if node is not None:
                 self._require(clause.upper(), node)
-                if not isinstance(node, kind) or not isinstance(node.expression, exp.Literal) or node.args.get("expressions"):
+                if (
+                    not isinstance(node, kind)
+                    or not isinstance(node.expression, exp.Literal)
+                    or node.args.get("expressions")
+                ):
                     raise NotProven(f"{clause.upper()} other than a number", node)
                 made.set(clause, kind(expression=node.expression.copy()))
 
@@ -387,7 +415,7 @@ class Queries:
         if only_names:
             raise NotProven("ORDER BY an expression over a set operation", item)
         names = {c.name.lower() for c in columns or ()} & {
-            n.name.lower() for n in inner.find_all(exp.Column) if not n.table
+            n.name.lower() for n in inner.find_all(exp.Column) if not n.args.get("table")
         }
         for name in names:
             known = [c for c in scope.visible if c.name.lower() == name]
@@ -428,7 +456,9 @@ def _as_subquery(query: exp.Expr, alias: str | None) -> exp.Subquery:
 
 
 def _clause(key: str) -> str:
-    return {"sort": "SORT BY", "distribute": "DISTRIBUTE BY", "cluster": "CLUSTER BY"}.get(key, key.upper().replace("_", " "))
+    return {"sort": "SORT BY", "distribute": "DISTRIBUTE BY", "cluster": "CLUSTER BY"}.get(
+        key, key.upper().replace("_", " ")
+    )
 
 
 def _line(node: exp.Expr | None) -> int | None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
 
-from rivet_dagster.sql.translation.model import Named, NotProven
+from rivet_dagster.sql.translation.model import Named, NotProven, TypeUnknown
 
 
 def quoted(name: str) -> exp.Identifier:
@@ -56,12 +56,12 @@ class Scope:
         """Return the columns of ``*`` or ``alias.*``."""
         if alias is None:
             if not self.items or any(item.columns is None for item in self.items):
-                raise NotProven("* over unknown columns")
+                raise TypeUnknown("* over unknown columns")
             return self.visible
         for item in self.items:
             if item.alias.lower() == alias.lower():
                 if item.columns is None:
-                    raise NotProven("* over unknown columns")
+                    raise TypeUnknown("* over unknown columns")
                 return item.columns
         raise NotProven(f"{alias}.*")
 
@@ -88,7 +88,7 @@ class Scope:
             if unknown and len(self.items) == 1:
                 return Named(name, None, column_of(unknown[0].alias, name))
             if unknown:
-                raise NotProven(f"the name {name} among tables whose columns are not known")
+                raise TypeUnknown(f"the name {name} among tables whose columns are not known")
             return self.aliases.get(name.lower()) if aliases else None
         if len(parts) == 2:
             for item in self.items:

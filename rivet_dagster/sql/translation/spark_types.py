@@ -117,10 +117,10 @@ def fill(pattern: str, bound: Mapping[str, str]) -> str:
     return re.sub(r"\b[A-Z]\b|\bdecimal2?\b(?!\()", lambda found: bound.get(found[0], found[0]), pattern)
 
 
-def result_of(rule: str, types: Sequence[str], bound: Mapping[str, str]) -> str | None:
+def result_of(rule: str, types: Sequence[str], bound: Mapping[str, str], digits: int = 0) -> str | None:
     """Return the result type of a construct: a pattern, or the name of a rule of decimals after ``=``.
 
-    None where Spark would reduce the scale to fit into 38 digits.
+    ``digits`` are those to which a number is rounded. None where Spark would reduce the scale to fit into 38 digits.
 
     >>> result_of("=multiply", ["decimal(4,2)", "decimal(3,1)"], {})
     'decimal(8,3)'
@@ -129,13 +129,24 @@ def result_of(rule: str, types: Sequence[str], bound: Mapping[str, str]) -> str 
         return fill(rule, bound)
     (p1, s1), (p2, s2) = [as_decimal(kind) or (0, 0) for kind in (types[0], types[-1])]
     whole = max(p1 - s1, p2 - s2)
-    precision, scale = {
-        "=add": lambda: (whole + max(s1, s2) + 1, max(s1, s2)),
-        "=multiply": lambda: (p1 + p2 + 1, s1 + s2),
-        "=modulo": lambda: (min(p1 - s1, p2 - s2) + max(s1, s2), max(s1, s2)),
-        "=divide": lambda: (p1 - s1 + s2 + max(6, s1 + p2 + 1), max(6, s1 + p2 + 1)),
-        "=sum": lambda: (p1 + 10, s1),
-        "=average": lambda: (p1 + 4, s1 + 4),
-        "=whole": lambda: (p1 - s1 + (1 if s1 else 0), 0),
-    }[rule]()
+    scale = {
+        "=add": max(s1, s2),
+        "=modulo": max(s1, s2),
+        "=multiply": s1 + s2,
+        "=divide": max(6, s1 + p2 + 1),
+        "=sum": s1,
+        "=average": s1 + 4,
+        "=round": min(s1, digits),
+        "=whole": 0,
+    }[rule]
+    precision = {
+        "=add": whole + scale + 1,
+        "=modulo": min(p1 - s1, p2 - s2) + scale,
+        "=multiply": p1 + p2 + 1,
+        "=divide": p1 - s1 + s2 + scale,
+        "=sum": p1 + 10,
+        "=average": p1 + 4,
+        "=round": p1 - s1 + 1 + scale,
+        "=whole": p1 - s1 + 1,
+    }[rule]
     return f"decimal({precision},{scale})" if precision <= 38 else None

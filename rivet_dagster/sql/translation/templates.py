@@ -10,6 +10,7 @@ from sqlglot import exp
 from rivet_dagster.model.plugins import SPARK
 from rivet_dagster.sql.translation.model import Typed
 from rivet_dagster.sql.translation.proven import Applied, Support
+from rivet_dagster.sql.translation.spark_types import decimal
 from rivet_dagster.sql.translation.verbatim import parse_template
 
 _AGGREGATE = "over_"
@@ -17,6 +18,8 @@ _AGGREGATE = "over_"
 _ALL = "_all"
 _FOLD = "fold "
 _TYPE = "_T"
+_WIDE = "_W"
+"""The type of the first argument with so many digits that DuckDB computes with 128 bits."""
 _ATOMS = (exp.Column, exp.Literal, exp.Anonymous, exp.Cast, exp.Paren, exp.Null, exp.Boolean, exp.Subquery, exp.Case)
 
 
@@ -90,16 +93,16 @@ def render(name: str, applied: Applied, arguments: Sequence[Typed], support: Sup
 
     The call in it that is an aggregate or a window function is found by ``marked_call``.
     """
-    trees = [_literal(applied.literals.get(n), argument.tree) for n, argument in enumerate(arguments)]
     template = applied.template
     if template == "=":
-        return same(name, trees, applied.result, support.dialect)
+        return same(name, [argument.tree for argument in arguments], applied.result, support.dialect)
+    trees = [_literal(applied.literals.get(n), argument.tree) for n, argument in enumerate(arguments)]
     if template.startswith(_FOLD):
         found = trees[0]
         for tree in trees[1:]:
-            found = _filled(template[len(_FOLD) :], [found, tree], applied.result, support.dialect)
+            found = _filled(template[len(_FOLD) :], [found, tree], (), applied.result, support.dialect)
         return found
-    return _filled(template, trees, applied.result, support.dialect)
+    return _filled(template, trees, [argument.type for argument in arguments], applied.result, support.dialect)
 
 
 def _literal(value: str | int | None, tree: exp.Expr) -> exp.Expr:
@@ -108,17 +111,28 @@ def _literal(value: str | int | None, tree: exp.Expr) -> exp.Expr:
     return exp.Literal.number(value) if isinstance(value, int) else exp.Literal.string(value)
 
 
-def _filled(template: str, trees: Sequence[exp.Expr], result: str, dialect: str) -> exp.Expr:
+def _wide(kinds: Sequence[str | None]) -> str:
+    precision, scale = decimal(kinds[0]) or (38, 0)
+    both_short = all((decimal(kind) or (38, 0))[0] <= 18 for kind in kinds)
+    return f"decimal({max(19, precision) if both_short else precision},{scale})"
+
+
+def _filled(
+    template: str, trees: Sequence[exp.Expr], kinds: Sequence[str | None], result: str, dialect: str
+) -> exp.Expr:
     made = exp.Paren(this=parse_template(template, dialect).copy())
     for node in list(made.walk()):
         if isinstance(node, exp.Column) and node.name == _ALL:
-            node.parent.set("expressions", [tree.copy() for tree in trees])
+            call_of_all: exp.Expr = node.find_ancestor(exp.Anonymous) or made
+            call_of_all.set("expressions", [tree.copy() for tree in trees])
         elif isinstance(node, exp.Column) and node.name[:1] == "_" and node.name[1:].isdigit():
             inside = isinstance(node.parent, exp.Anonymous | exp.Cast | exp.Distinct)
             tree = trees[int(node.name[1:]) - 1]
             node.replace(tree.copy() if inside else atom(tree))
         elif isinstance(node, exp.DataType) and str(node.args.get("kind") or "").upper() == _TYPE:
             node.replace(datatype(result, dialect))
+        elif isinstance(node, exp.DataType) and str(node.args.get("kind") or "").upper() == _WIDE:
+            node.replace(datatype(_wide(kinds), dialect))
     whole: exp.Expr = made.this
     return whole.pop() if isinstance(whole, _ATOMS) else made
 

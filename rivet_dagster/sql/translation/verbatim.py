@@ -16,10 +16,12 @@ from rivet_dagster.sql.parsing.lexer import line_of
 
 _PREFIX = "f\0"
 _SYNTAX = frozenset(
-    "and or not in like ilike rlike regexp between case when any some all div cast try_cast values extract trim "
-    "position overlay decimal dec numeric char varchar over using on as select where from with".split()
+    "and or not in like ilike rlike regexp between case when any some all div cast try_cast values extract "
+    "decimal dec numeric char varchar over using on as select where from with".split()
 )
 """Words that are followed by a parenthesis and are not functions, or whose arguments have a syntax of their own."""
+_WITH_WORDS = frozenset({"trim", "position", "overlay", "substring", "substr"})
+_WORDS = frozenset({"from", "in", "for", "placing", "both", "leading", "trailing"})
 _QUERIES = frozenset({"select", "with", "from", "table", "values"})
 _ESCAPED = frozenset("'\"\\ntr")
 
@@ -81,8 +83,22 @@ def _no_call(tokens: Sequence[Token], position: int) -> bool:
     if before in (TokenType.ALIAS, TokenType.DCOLON):
         return True
     word = tokens[position].text.lower()
+    if word in _WITH_WORDS and _has_words(tokens, position + 1):
+        return True
     after = tokens[position + 2].text.lower() if position + 2 < len(tokens) else ""
     return (word == "filter" and after == "where") or (word == "exists" and after in {*_QUERIES, "("})
+
+
+def _has_words(tokens: Sequence[Token], start: int) -> bool:
+    """Return whether arguments have words between them, as in ``trim(BOTH ' ' FROM a)``."""
+    depth = 0
+    for token in tokens[start:]:
+        depth += {TokenType.L_PAREN: 1, TokenType.R_PAREN: -1}.get(token.token_type, 0)
+        if depth == 0:
+            return False
+        if depth == 1 and token.text.lower() in _WORDS and token.token_type != TokenType.STRING:
+            return True
+    return False
 
 
 def _with_doubled_quotes(tokens: Sequence[Token], text: str) -> list[Token]:
@@ -107,5 +123,7 @@ def _refuse_escapes(text: str, tokens: Sequence[Token]) -> None:
         position = raw.find("\\")
         while position >= 0:
             if raw[position + 1 : position + 2] not in _ESCAPED:
-                raise Unreadable("holds an escape sequence other than \\n, \\t, \\r and quotes", line_of(text, token.start))
+                raise Unreadable(
+                    "holds an escape sequence other than \\n, \\t, \\r and quotes", line_of(text, token.start)
+                )
             position = raw.find("\\", position + 2)

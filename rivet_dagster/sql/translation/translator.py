@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from sqlglot import ErrorLevel, exp
 
@@ -16,46 +16,48 @@ from rivet_dagster.sql.translation.queries import Queries
 from rivet_dagster.sql.translation.spark_types import VOID
 from rivet_dagster.sql.translation.verbatim import read_verbatim
 
+Given = Mapping[str, Iterable[tuple[str, str | None]] | Columns]
 
-def translate(sql: str, support: str | Support, tables: Mapping[str, Columns]) -> Translation:
+
+def translate(
+    sql: str, support: str | Support, tables: Given, parameters: Mapping[str, str | None] | None = None
+) -> Translation:
     """Return ``sql`` as the engine of a list runs it with Spark's rows, or the constructs for which that is not proven.
 
-    ``tables`` are those that the query may read, by name; None for columns that are not known, of which nothing can be
-    said that depends on their types.
+    ``tables`` are those that the query may read, by name: pairs of names and types, or None for columns that are not
+    known, of which nothing can be said that depends on their types. ``parameters`` are the types of parameters.
 
-    >>> from rivet_dagster.sql.columns.scope import Column
-    >>> tables = {"t": (Column("a", "int"),)}
+    >>> tables = {"t": (("a", "int"),)}
     >>> translate("SELECT a % 2 AS odd FROM t", "sail", tables).sql
     'SELECT `t`.`a` % CAST(2 AS INT) AS `odd` FROM `t` AS `t`'
     >>> translate("SELECT\\n hash(a) AS h FROM t", "duckdb", tables).refusals[0]
-    Refusal(line=2, construct='hash()', remedy='')
+    Refusal(line=2, construct='hash()', remedy='', certain=True)
     """
     known = support_of(support) if isinstance(support, str) else support
     try:
         tree = read_verbatim(sql)
     except SqlError as error:
         return Translation("", (Refusal(error.line or 1, f"text that {error}", ""),))
-    queries = Queries(known)
+    queries = Queries(known, parameters or {})
     made: exp.Expr | None = None
+    columns: Sequence[Named] | None = None
     try:
         with translate_parser_errors():
             made, columns = _translated(queries, tree, tables)
+            text = made.sql(dialect=known.dialect, unsupported_level=ErrorLevel.RAISE) if made is not None else ""
     except SqlError as error:
         queries.refusals.append(Refusal(1, f"text that {error}", ""))
+    found = None if columns is None else tuple((column.name, column.type) for column in columns)
     if made is None or queries.refusals:
-        return Translation("", tuple(sorted(queries.refusals, key=lambda refusal: refusal.line)))
-    with translate_parser_errors():
-        return Translation(made.sql(dialect=known.dialect, unsupported_level=ErrorLevel.RAISE))
+        return Translation("", tuple(sorted(queries.refusals, key=lambda refusal: refusal.line)), found)
+    return Translation(text, (), found)
 
 
 def _column(name: str, kind: str | None) -> Named:
-    plain = kind is None or "struct" in kind
-    return Named(name, kind if plain or kind is None else kind.lower(), exp.Null())
+    return Named(name, kind.lower() if kind is not None and "struct" not in kind else kind, exp.Null())
 
 
-def _translated(
-    queries: Queries, tree: exp.Expr, tables: Mapping[str, Columns]
-) -> tuple[exp.Expr | None, Sequence[Named] | None]:
+def _translated(queries: Queries, tree: exp.Expr, tables: Given) -> tuple[exp.Expr | None, Sequence[Named] | None]:
     visible = {
         name.lower(): Table(name, None if columns is None else [_column(c[0], c[1]) for c in columns])
         for name, columns in tables.items()
