@@ -13,7 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from rivet_dagster.sql.translation.proven import SCALAR, Entry, Support
+from rivet_dagster.sql.translation.proven import AGGREGATE, SCALAR, WINDOW, Entry, Support
 from rivet_dagster.sql.translation.spark_types import CLASSES
 
 _UTC = dt.UTC
@@ -177,9 +177,38 @@ def _written(name: str, arguments: Sequence[str]) -> Iterator[str]:
         yield f"{name}({', '.join(arguments)})"
 
 
-def arguments_of(types: Sequence[str], rows: int, seed: int = 0) -> pa.Table:
+def aggregates(support: Support) -> Iterator[tuple[tuple[str, ...], str]]:
+    """Yield the aggregates of a list, as calls over a column ``c1``, and its type."""
+    for construct in constructs(support, AGGREGATE):
+        name, _, distinct = construct.entry.name.partition(" ")
+        name = "count" if name == "count_rows" else name
+        argument = "c1" if construct.types else "*"
+        yield construct.types, f"{name}({'DISTINCT ' if distinct else ''}{argument})"
+
+
+def windows(support: Support) -> Iterator[tuple[tuple[str, ...], str]]:
+    """Yield the window functions of a list, and its aggregates, over windows of ``args``."""
+    for construct in constructs(support, WINDOW):
+        name, _, nulls = construct.entry.name.partition("_ignore_nulls")
+        call = construct.text.replace(f"{construct.entry.name}(", f"{name}(")
+        ignored = " IGNORE NULLS" if construct.entry.name.endswith("_ignore_nulls") else nulls
+        yield construct.types, f"{call}{ignored} OVER (PARTITION BY id % 3 ORDER BY id)"
+    for types, call in aggregates(support):
+        if "DISTINCT" not in call and not call.startswith("collect_list"):
+            yield types, f"{call} OVER (PARTITION BY id % 2 ORDER BY id DESC ROWS BETWEEN 1 PRECEDING AND CURRENT ROW)"
+
+
+_INEXACT = {
+    "double": (None, 0.0, 0.5, 1.0, -1.5, 2.25, 1024.0),
+    "float": (None, 0.0, 0.5, 1.0, -1.5, 2.25, 1024.0),
+    "bigint": (None, 0, 1, -7, 2**31, 2**40),
+}
+"""Values whose sums are exact, so that the order in which they are added does not matter."""
+
+
+def arguments_of(types: Sequence[str], rows: int, seed: int = 0, exact: bool = False) -> pa.Table:
     """Return a table of an ``id`` and of boundary values in all combinations, or ``rows`` of these."""
-    pools = [VALUES[kind] for kind in types]
+    pools = [_INEXACT.get(kind, VALUES[kind]) if exact else VALUES[kind] for kind in types]
     everything = list(itertools.product(*pools)) if types else [()]
     if len(everything) > rows:
         everything = random.Random(seed).sample(everything, rows)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import datetime as dt
 import logging
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -33,8 +33,11 @@ class Failure:
 
     @property
     def guarded(self) -> bool:
-        """Whether it refuses a value for which nothing is proven."""
-        return GUARD in self.message
+        """Whether it refuses a value for which nothing is proven, or one that leaves the range of its type.
+
+        Where Spark's own result wraps around, an error is the better answer.
+        """
+        return GUARD in self.message or re.search("overflow|out of range", self.message, re.IGNORECASE) is not None
 
 
 def plain(value: Any) -> Any:
@@ -45,8 +48,6 @@ def plain(value: Any) -> Any:
     """
     if isinstance(value, float):
         return "NaN" if math.isnan(value) else repr(value)
-    if isinstance(value, dt.datetime) and value.tzinfo is not None:
-        return value.astimezone(dt.UTC)
     if isinstance(value, list):
         return [plain(item) for item in value]
     if isinstance(value, dict):
@@ -58,12 +59,15 @@ def columns_of(table: pa.Table) -> list[list[Any]]:
     """Return the values of each column; dates and times, which may be out of Python's range, as numbers."""
     found = []
     for column in table.columns:
-        if pa.types.is_timestamp(column.type):
-            column = column.cast(pa.timestamp("us", column.type.tz)).cast(pa.int64())
-        elif pa.types.is_date(column.type):
-            column = column.cast(pa.int32())
+        column = column.cast(_numbers(column.type)) if _numbers(column.type) != column.type else column
         found.append([plain(value) for value in column.to_pylist()])
     return found
+
+
+def _numbers(kind: pa.DataType) -> pa.DataType:
+    if pa.types.is_list(kind):
+        return pa.list_(_numbers(kind.value_type))
+    return pa.int64() if pa.types.is_timestamp(kind) else pa.int32() if pa.types.is_date(kind) else kind
 
 
 def duckdb_type(kind: Any) -> str:

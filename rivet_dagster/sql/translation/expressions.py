@@ -33,7 +33,7 @@ _BINARY: dict[type[exp.Expr], str] = {
 }  # fmt: skip
 _PATTERNS: dict[type[exp.Expr], str] = {exp.Like: "like", exp.ILike: "ilike", exp.RegexpLike: "rlike"}
 _DECIMAL_ARITHMETIC = frozenset("+ - * / %".split())
-_BY_WIDEST = frozenset("coalesce greatest least array nullif".split())
+_BY_WIDEST = frozenset("coalesce greatest least array nullif pmod".split())
 """Functions whose arguments are cast to one type, of a literal as of any other value."""
 RANKING = frozenset("row_number rank dense_rank percent_rank cume_dist ntile lag lead".split())
 _FIELDS = frozenset("year quarter month week day dow doy hour minute second".split())

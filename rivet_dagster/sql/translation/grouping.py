@@ -12,6 +12,12 @@ from rivet_dagster.sql.translation.proven import AGGREGATE
 from rivet_dagster.sql.translation.scope import Scope
 
 
+def _call(node: exp.Expr) -> exp.Expr:
+    """Return the call of an aggregate with FILTER, or the node itself."""
+    inner = node.this if isinstance(node, exp.Filter) else node
+    return inner if isinstance(inner, exp.Expr) else node
+
+
 class Grouping:
     """The GROUP BY of one SELECT with its items and their columns."""
 
@@ -77,7 +83,7 @@ class Grouping:
         """Return whether an item of aggregates has columns outside of these."""
         for column in item.find_all(exp.Column):
             above = column.parent
-            while above is not None and above is not item.parent and not self._is_aggregate(above):
+            while above is not None and above is not item.parent and not self._is_aggregate(_call(above)):
                 above = above.parent
             if above is None or above is item.parent:
                 return True

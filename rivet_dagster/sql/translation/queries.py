@@ -281,7 +281,7 @@ class Queries:
                         made.append("expressions", item.copy())
                         unknown = True
                         continue
-                    for column in self._star(item, scope):
+                    for column in self._star(item, scope, expressions):
                         columns.append(Named(column.name, column.type, column.tree, column.refused))
                         written.append(item)
                         made.append("expressions", exp.Alias(this=column.tree.copy(), alias=quoted(column.name)))
@@ -355,16 +355,22 @@ class Queries:
         plain = isinstance(item, exp.Star) and not any(item.args.values())
         return plain and len(scope.items) == 1 and scope.items[0].columns is None
 
-    def _star(self, item: exp.Expr, scope: Scope) -> Sequence[Named]:
+    def _star(self, item: exp.Expr, scope: Scope, expressions: Expressions) -> Sequence[Named]:
         star = item if isinstance(item, exp.Star) else item.this
         columns = scope.star(None if isinstance(item, exp.Star) else item.args["table"].name)
-        if star.args.get("replace") or star.args.get("rename"):
-            raise NotProven("* REPLACE", item)
+        if star.args.get("rename"):
+            raise NotProven("* RENAME", item)
+        replaced: dict[str, Named] = {}
+        for new in star.args.get("replace") or ():
+            typed = expressions.translate(new.this, scope)
+            if new.alias.lower() in replaced or new.alias.lower() not in {c.name.lower() for c in columns}:
+                raise NotProven(f"a new value of {new.alias}, which is not certain", item)
+            replaced[new.alias.lower()] = Named(new.alias, typed.type, typed.tree)
         excepted = star.args.get("except_") or ()
         if any(isinstance(name, exp.Column) and len(name.parts) > 1 for name in excepted):
             raise NotProven("* EXCEPT of a qualified name", item)
         without = {name.name.lower() for name in excepted}
-        return [column for column in columns if column.name.lower() not in without]
+        return [replaced.get(c.name.lower(), c) for c in columns if c.name.lower() not in without]
 
     # ORDER BY, LIMIT
 

@@ -147,6 +147,6 @@ def result_of(rule: str, types: Sequence[str], bound: Mapping[str, str], digits:
         "=sum": p1 + 10,
         "=average": p1 + 4,
         "=round": p1 - s1 + 1 + scale,
-        "=whole": p1 - s1 + 1,
+        "=whole": p1 - s1 + (1 if s1 else 0),
     }[rule]
     return f"decimal({precision},{scale})" if precision <= 38 else None

@@ -111,6 +111,11 @@ def _literal(value: str | int | None, tree: exp.Expr) -> exp.Expr:
     return exp.Literal.number(value) if isinstance(value, int) else exp.Literal.string(value)
 
 
+def _is_placeholder(node: exp.DataType, name: str) -> bool:
+    named = str(node.args.get("kind") or "").upper() == name
+    return named or (name == _TYPE and node.this == exp.DType.VARIANT)
+
+
 def _wide(kinds: Sequence[str | None]) -> str:
     precision, scale = decimal(kinds[0]) or (38, 0)
     both_short = all((decimal(kind) or (38, 0))[0] <= 18 for kind in kinds)
@@ -129,9 +134,9 @@ def _filled(
             inside = isinstance(node.parent, exp.Anonymous | exp.Cast | exp.Distinct)
             tree = trees[int(node.name[1:]) - 1]
             node.replace(tree.copy() if inside else atom(tree))
-        elif isinstance(node, exp.DataType) and str(node.args.get("kind") or "").upper() == _TYPE:
+        elif isinstance(node, exp.DataType) and _is_placeholder(node, _TYPE):
             node.replace(datatype(result, dialect))
-        elif isinstance(node, exp.DataType) and str(node.args.get("kind") or "").upper() == _WIDE:
+        elif isinstance(node, exp.DataType) and _is_placeholder(node, _WIDE):
             node.replace(datatype(_wide(kinds), dialect))
     whole: exp.Expr = made.this
     return whole.pop() if isinstance(whole, _ATOMS) else made

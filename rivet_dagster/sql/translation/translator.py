@@ -29,7 +29,7 @@ def translate(
 
     >>> tables = {"t": (("a", "int"),)}
     >>> translate("SELECT a % 2 AS odd FROM t", "sail", tables).sql
-    'SELECT `t`.`a` % CAST(2 AS INT) AS `odd` FROM `t` AS `t`'
+    'SELECT `t`.`a` % 2 AS `odd` FROM `t` AS `t`'
     >>> translate("SELECT\\n hash(a) AS h FROM t", "duckdb", tables).refusals[0]
     Refusal(line=2, construct='hash()', remedy='', certain=True)
     """

@@ -10,9 +10,10 @@ from sqlglot.dialects.dialect import Dialect
 
 from rivet_dagster.model.plugins import SPARK
 from rivet_dagster.sql.error import SqlError, Unreadable
-from rivet_dagster.sql.parsing.dialect import read_query, tokenize, translate_parser_errors
+from rivet_dagster.sql.parsing.dialect import named_at_run_time, read_query, same_quotes, translate_parser_errors
 from rivet_dagster.sql.parsing.known_query import spark_functions
 from rivet_dagster.sql.parsing.lexer import line_of
+from rivet_dagster.sql.translation.tokens import plain_queries
 
 _PREFIX = "f\0"
 _SYNTAX = frozenset(
@@ -33,12 +34,19 @@ def read_verbatim(sql: str) -> exp.Expr:
     'nvl'
     """
     query = read_query(sql)
-    if query.tree is None:
-        raise query.unreadable or Unreadable("could not be read")
+    if query.unreadable is not None and isinstance(query.unreadable.__cause__, RecursionError):
+        raise query.unreadable
     if "\\" in query.text:
         _refuse_escapes(query.text, query.tokens)
-    tokens = _with_doubled_quotes(tokenize(query.text), query.text)
-    return parse_verbatim(tokens, query.text, spark_functions(), SPARK)
+    if not same_quotes(query.text, query.tokens):
+        raise Unreadable("holds quotes that Spark does not read as the parser here does")
+    if named_at_run_time(query.tokens) is not None:
+        raise Unreadable("reads what IDENTIFIER names at run time")
+    tokens = plain_queries(_with_doubled_quotes(query.tokens, query.text))
+    tree = parse_verbatim(tokens, query.text, spark_functions(), SPARK)
+    if not isinstance(tree, exp.Query | exp.Values):
+        raise Unreadable("could not be read as a query")
+    return tree
 
 
 def parse_verbatim(tokens: Sequence[Token], text: str, functions: frozenset[str] | None, dialect: str) -> exp.Expr:
@@ -57,7 +65,8 @@ def parse_verbatim(tokens: Sequence[Token], text: str, functions: frozenset[str]
 @cache
 def parse_template(sql: str, dialect: str) -> exp.Expr:
     """Return the tree of an expression of another dialect, its functions as ``Anonymous``."""
-    text = f"SELECT {sql}"
+    # Not every dialect has names of types that are not its own, so the placeholder is one that no list has.
+    text = f"SELECT {sql}".replace(" AS _t)", " AS VARIANT)")
     tree = parse_verbatim(Dialect.get_or_raise(dialect).tokenizer().tokenize(text), text, None, dialect)
     item: exp.Expr = tree.expressions[0]
     return item
@@ -80,9 +89,9 @@ def _marked(tokens: Sequence[Token], functions: frozenset[str] | None) -> list[T
 
 def _no_call(tokens: Sequence[Token], position: int) -> bool:
     before = tokens[position - 1].token_type if position else None
-    if before in (TokenType.ALIAS, TokenType.DCOLON):
-        return True
     word = tokens[position].text.lower()
+    if before in (TokenType.ALIAS, TokenType.DCOLON) or (word == "replace" and before == TokenType.STAR):
+        return True
     if word in _WITH_WORDS and _has_words(tokens, position + 1):
         return True
     after = tokens[position + 2].text.lower() if position + 2 < len(tokens) else ""
