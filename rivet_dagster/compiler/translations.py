@@ -13,7 +13,6 @@ from rivet_dagster.sql.target import target_view
 from rivet_dagster.sql.translation import Refusal, translate
 
 Columns = tuple[tuple[str, str | None], ...]
-_REMEDY = "Write it with what docs/sql-on-other-engines.md lists, or run the joint on an engine of Spark."
 
 
 def support_of_engine(name: str, profile: Profile, plugins: Plugins) -> str | None:
@@ -50,7 +49,7 @@ def check_translations(context: GroupsContext) -> None:
             found = translate(query.text, support, tables)
             for refusal in _certain(found.refusals):
                 message = _message(refusal, context.engines[name])
-                remedy = refusal.remedy or _REMEDY
+                remedy = refusal.remedy or None
                 context.diagnostics.in_sql(joint, "RVT-329", message, refusal.line, remedy, query.lines)
             if found.columns is not None and not _complete(known[name]):
                 known[name] = found.columns
@@ -62,7 +61,7 @@ def _check_source(context: GroupsContext, joint: Joint, support: str) -> None:
     text = context.graph.sql(joint.name) or ""
     for refusal in _certain(translate(text, support, {joint.name: None}).refusals):
         message = _message(refusal, context.engines[joint.name])
-        context.diagnostics.error(joint, "RVT-329", message, "columns", refusal.remedy or _REMEDY)
+        context.diagnostics.error(joint, "RVT-329", message, "columns", refusal.remedy or None)
 
 
 def _certain(refusals: Iterable[Refusal]) -> list[Refusal]:

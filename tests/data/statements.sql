@@ -113,7 +113,6 @@ SELECT a, sum(b) AS s FROM VALUES (1, 2), (1, 3), (2, 4) AS t (a, b) GROUP BY RO
 SELECT a, b, row_number() OVER (PARTITION BY a ORDER BY b) AS n FROM VALUES (1, 2), (1, 1), (2, 4) AS t (a, b)
 SELECT a, lag(a) OVER (ORDER BY a) AS p FROM VALUES (1), (3) AS t (a)
 SELECT a, first_value(b) IGNORE NULLS OVER (ORDER BY a) AS f FROM VALUES (1, NULL), (2, 7) AS t (a, b)
-SELECT a FROM VALUES (1, 2), (1, 1) AS t (a, b) QUALIFY row_number() OVER (PARTITION BY a ORDER BY b) = 1
 SELECT t.a, u.b FROM VALUES (1), (2) AS t (a) LEFT JOIN VALUES (1, 'x') AS u (a, b) ON t.a = u.a
 SELECT t.a FROM VALUES (1), (2) AS t (a) LEFT SEMI JOIN VALUES (1) AS u (a) ON t.a = u.a
 SELECT t.a FROM VALUES (1), (2) AS t (a) LEFT ANTI JOIN VALUES (1) AS u (a) ON t.a = u.a

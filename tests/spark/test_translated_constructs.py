@@ -136,7 +136,6 @@ MUTANTS = {
         Entry("length", ("string",), "int", "length(_1)"),
         Entry("upper", ("string",), "string", SAME),
         Entry("array_distinct", ("array<int>",), "array<int>", "list_distinct(_1)"),
-        Entry("*", ("decimal", "decimal2"), "=multiply", "CAST(_1 * _2 AS _t)"),
     ),
     "sail": (
         Entry("+", ("int", "int"), "int", SAME),

@@ -78,6 +78,15 @@ def duckdb_type(kind: Any) -> str:
     return _DUCKDB.get(text, text.lower().replace(", ", ","))
 
 
+def with_zoneless(session: Any, table: pa.Table) -> Any:
+    """Return a frame of the rows, in which times without a zone have the type TIMESTAMP_NTZ."""
+    session.conf.set("spark.sql.timestampType", "TIMESTAMP_NTZ")
+    try:
+        return session.createDataFrame(table)
+    finally:
+        session.conf.set("spark.sql.timestampType", "TIMESTAMP_LTZ")
+
+
 class SparkSide:
     """Spark of this process."""
 
@@ -95,7 +104,7 @@ class SparkSide:
 
     def give(self, name: str, table: pa.Table) -> None:
         """Make a table known."""
-        self.spark.createDataFrame(table).createOrReplaceTempView(name)
+        with_zoneless(self.spark, table).createOrReplaceTempView(name)
 
     def query(self, sql: str) -> tuple[list[str], list[list[Any]]] | Failure:
         """Return the types and the values of each column of a query."""
@@ -195,7 +204,7 @@ class SailSide:
 
     def give(self, name: str, table: pa.Table) -> None:
         """Make a table known."""
-        self.session.createDataFrame(table).createOrReplaceTempView(name)
+        with_zoneless(self.session, table).createOrReplaceTempView(name)
 
     def query(self, sql: str) -> tuple[list[str], list[list[Any]]] | Failure:
         """Return the types and the values of each column of a query."""

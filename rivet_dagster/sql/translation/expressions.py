@@ -92,7 +92,8 @@ class Expressions:
         if applied is None:
             raise NotProven(f"CAST of {kind} to {to}", node)
         applied = Applied(to, applied.template, applied.literals)
-        return Typed(render(name, applied, [typed], self.support), to)
+        value = typed.value if isinstance(typed.value, int) and to in INTEGERS else None
+        return Typed(render(name, applied, [typed], self.support), to, value)
 
     def _translate(self, node: exp.Expr, scope: Scope) -> Typed:
         kind = type(node)
@@ -476,10 +477,17 @@ class Expressions:
         for part in node.args.get("partition_by") or ():
             typed = self.known(part, scope)
             self.key(typed, "PARTITION BY", part)
+            self._refuse_failing(typed.tree, part)
             parts.append(typed.tree)
         ordered = node.args.get("order")
         order = exp.Order(expressions=[self.ordered(o, scope) for o in ordered.expressions]) if ordered else None
+        if order is not None:
+            self._refuse_failing(order, node)
         return exp.Window(partition_by=parts, order=order, spec=_frame(node.args.get("spec")))
+
+    def _refuse_failing(self, tree: exp.Expr, node: exp.Expr) -> None:
+        if self.support.dialect == "duckdb" and any(call.name == "error" for call in tree.find_all(exp.Anonymous)):
+            raise NotProven("OVER with an expression that may fail", node, "Compute it in a query before.")
 
     def ordered(self, node: exp.Expr, scope: Scope, tree: exp.Expr | None = None) -> exp.Ordered:
         """Return one item of an ORDER BY, or of an ordinal ``tree`` for it, with its place for NULL written out."""

@@ -21,10 +21,14 @@ def converted(kind: str, value: str | int | None) -> str | int | None:
     """
     if kind == "<count>":
         return value if isinstance(value, int) and value >= 0 else None
+    if kind == "<small>":
+        return value if isinstance(value, int) and abs(value) < 1_000_000 else None
+    if kind == "<nonzero>":
+        return value if isinstance(value, int) and value else None
     if kind == "<position>":
         return value if isinstance(value, int) and value > 0 else None
-    if kind == "<256>":
-        return value if value == 256 else None
+    if kind[1:-1].isdigit():
+        return value if value == int(kind[1:-1]) else None
     if not isinstance(value, str):
         return None
     if kind == "<text>":
@@ -34,7 +38,9 @@ def converted(kind: str, value: str | int | None) -> str | int | None:
     if kind == "<ascii>":
         return value if value and value.isascii() else None
     if kind == "<regex>":
-        return value if _PLAIN_REGEX.fullmatch(value) and _balanced(value) else None
+        return _regex(value)
+    if kind == "<pattern>":
+        return _regex(value) if "$" not in value else None
     if kind == "<plain>":
         return value if value and re.fullmatch(r"[A-Za-z0-9 _@,;:/=#%&!~\"'<>-]+", value) else None
     if kind == "<like>":
@@ -59,6 +65,17 @@ def _format(text: str) -> str | None:
         else:
             return None
     return made or None
+
+
+def _regex(pattern: str) -> str | None:
+    """Return a regular expression of Java for engines to which fewer characters end a line."""
+    if not _PLAIN_REGEX.fullmatch(pattern) or "(?" in pattern or not _balanced(pattern):
+        return None
+    made = pattern.replace("\\.", "\0").replace(".", f"[^{_LINE_ENDS}]").replace("\0", "\\.")
+    return f"{made[:-1]}(?:\\r\\n|[{_LINE_ENDS}])?\\z" if made.endswith("$") else made
+
+
+_LINE_ENDS = r"\n\r\x{85}\x{2028}\x{2029}"
 
 
 def _balanced(pattern: str) -> bool:

@@ -1,9 +1,9 @@
 """The lists of what is proven on each engine: functions and operators by the types of their arguments.
 
-A list is a text file. A line is ``name(types) ; result type ; what it is there``: ``=`` for the same, else an expression
-of the engine's dialect in which ``_1`` is the first argument and ``_t`` the result type. Sections are in brackets; a
-name in capital letters stands for each type of a class (``spark_types.CLASSES``), and one in angle brackets for a
-literal of a kind (``literals.KINDS``).
+A list is a text file. A line is ``name(types) ; result type ; what it is there``: nothing for the same, else an
+expression of the engine's dialect in which ``_1`` is the first argument and ``_t`` the result type. Sections are in
+brackets; a capital letter stands for each type of a class (``spark_types.CLASSES``), and a word in angle brackets for a
+literal of a kind (``literals.converted``).
 """
 
 from __future__ import annotations

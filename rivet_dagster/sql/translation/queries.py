@@ -150,9 +150,6 @@ class Queries:
                 raise NotProven(f"{_WORDS[type(leftmost)]} {sorted(written - _OF_SET_OPERATIONS)}", leftmost)
             arms.append((leftmost, leftmost.expression))
             leftmost = leftmost.this
-        words = {_WORDS[type(operation)] for operation, _ in arms}
-        if "INTERSECT" in words and len(words) > 1:
-            raise NotProven("INTERSECT beside other set operations without parentheses", tree)
         made, columns = self.query(leftmost, visible, outer)
         for operation, arm in reversed(arms):
             word = _WORDS[type(operation)] + ("" if operation.args.get("distinct") else " ALL")

@@ -145,8 +145,8 @@ class _Pipe:
 
 
 _KINDS = {
-    "SELECT": TokenType.SELECT, "*": TokenType.STAR, "FROM": TokenType.FROM, "AS": TokenType.ALIAS, "(": TokenType.L_PAREN,
-    ")": TokenType.R_PAREN, ",": TokenType.COMMA, "REPLACE": TokenType.REPLACE,
+    "SELECT": TokenType.SELECT, "*": TokenType.STAR, "FROM": TokenType.FROM, "AS": TokenType.ALIAS,
+    "(": TokenType.L_PAREN, ")": TokenType.R_PAREN, ",": TokenType.COMMA, "REPLACE": TokenType.REPLACE,
 }  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""SQL as trees in which each function has the name that is written, where sqlglot's own trees translate many of them."""
+"""SQL as trees in which functions have the names that are written; sqlglot's own trees translate many of them."""
 
 from __future__ import annotations
 
