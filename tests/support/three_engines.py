@@ -80,6 +80,9 @@ def duckdb_type(kind: Any) -> str:
 
 def with_zoneless(session: Any, table: pa.Table) -> Any:
     """Return a frame of the rows, in which times without a zone have the type TIMESTAMP_NTZ."""
+    if not table.num_rows:  # of which a client of Connect makes no frame
+        one = pa.table([pa.nulls(1, kind) for kind in table.schema.types], schema=table.schema)
+        return with_zoneless(session, one).where("1 = 0")
     session.conf.set("spark.sql.timestampType", "TIMESTAMP_NTZ")
     try:
         return session.createDataFrame(table)

@@ -441,6 +441,8 @@ class Expressions:
             raise NotProven(f"{name}() without OVER", node)
         if over is None and name.startswith(("first", "last", "nth")):
             raise NotProven(f"{name}() without OVER", node, "Use max_by or min_by, whose result does not vary.")
+        if over is not None and over.args.get("spec") is not None and f"no moving {name}" in self.support.clauses:
+            raise NotProven(f"{name}() over a frame", node)
         typed = self.apply(name, arguments, node, section)
         tree = exp.Paren(this=typed.tree)
         marked = marked_call(tree.this)
