@@ -10,8 +10,8 @@ from support.three_engines import DuckSide, Failure, SailSide, SparkSide
 from support.torture import TORTURE, examples
 from support.translated_projects import on_spark, translated
 
-SUITE = examples(40, 10_000)
-ON_SPARK = 1 if TORTURE else 8
+SUITE = examples(12, 10_000)
+ON_SPARK = 1 if TORTURE else 4
 """Every how manieth project Spark computes, too; DuckDB and Sail, which share no code, compute each."""
 
 
@@ -63,5 +63,7 @@ def test_random_projects_have_the_same_rows_or_are_refused(engine, pytestconfig:
             print(computed, whole, refused.most_common(20))
     session.close()
     assert computed["projects on Spark"] > 0
-    for name, share in (("duckdb", 0.75), ("sail", 0.3)):
-        assert whole[name] >= share * computed["projects"], (name, whole, refused)
+    known = {"duckdb: the path of a VARIANT", "sail: the path of a VARIANT", "sail: WITH RECURSIVE"}
+    assert set(refused) <= known, refused
+    for name in ("duckdb", "sail"):
+        assert whole[name] >= 0.5 * computed["projects"], (name, whole, refused)
