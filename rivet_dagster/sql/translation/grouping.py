@@ -36,11 +36,6 @@ class Grouping:
         self._items = items
         self._columns = columns
 
-    @property
-    def grouped(self) -> bool:
-        """Whether there is a GROUP BY."""
-        return self._group is not None
-
     def apply(self, made: exp.Select) -> None:
         """Add the GROUP BY to ``made``. Raise NotProven."""
         group = self._group

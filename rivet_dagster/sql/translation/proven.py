@@ -60,7 +60,7 @@ class Entry:
                 return None
         count = next((value for value in literals.values() if isinstance(value, int)), 0)
         result = result_of(self.result, [argument.type for argument in arguments], bound, count)
-        return Applied(result, self.template, literals, many) if result is not None else None
+        return Applied(result, self.template, literals) if result is not None else None
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,6 @@ class Applied:
     result: str
     template: str
     literals: Mapping[int, str | int] = field(default_factory=dict)
-    many: bool = False
 
 
 @dataclass(frozen=True)

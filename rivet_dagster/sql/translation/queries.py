@@ -261,7 +261,7 @@ class Queries:
                         lambda column=column: expressions.key(Typed(column.tree, column.type), "DISTINCT", select)
                     )
             made.set("distinct", exp.Distinct())
-        self._collect(lambda: self._finish(select, made, columns, scope, expressions, grouped=grouping.grouped))
+        self._collect(lambda: self._finish(select, made, columns, scope, expressions))
         return made, columns
 
     def _items(
@@ -379,7 +379,6 @@ class Queries:
         scope: Scope,
         expressions: Expressions,
         only_names: bool = False,
-        grouped: bool = False,
     ) -> None:
         order = tree.args.get("order")
         if order is not None:
