@@ -37,6 +37,7 @@ from rivet_dagster.compiler.sensors import check_observations, check_sensors, ch
 from rivet_dagster.compiler.strategies import check_layouts, check_parameters, check_partition_columns, check_strategies
 from rivet_dagster.compiler.table_writers import check_stored_tables, check_tables
 from rivet_dagster.compiler.tables import Tables
+from rivet_dagster.compiler.translations import check_translations
 from rivet_dagster.model.plugins import Plugins
 from rivet_dagster.model.profile import Profile
 from rivet_dagster.model.project import Project, is_of_block
@@ -66,6 +67,7 @@ RULES_OF_GROUPS: tuple[Callable[[GroupsContext], None], ...] = (
     check_error_tables,
     check_adoption,
     check_quarantine,
+    check_translations,
 )
 
 

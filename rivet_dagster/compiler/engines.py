@@ -92,7 +92,7 @@ def _check_dialects(
     others: dict[str, str] = {}
     for engine in profile.engines:
         facts = plugins.engine(engine)
-        if facts is not None and facts.dialect != SPARK:
+        if facts is not None and facts.dialect != SPARK and facts.sql_support(engine) is None:
             message = f"the SQL of the engine '{engine.name}' ({engine.type}) is {facts.dialect}, and not {SPARK}"
             others[engine.name] = message
     for name, engine_name in engines.items() if others else ():

@@ -1,0 +1,80 @@
+"""RVT-329: constructs of joints' SQL that are not proven to have Spark's rows on the engine of the joint."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from rivet_dagster.compiler.context import GroupsContext
+from rivet_dagster.model.joint import SOURCE, SQL, Joint
+from rivet_dagster.model.plugins import Plugins
+from rivet_dagster.model.profile import Profile
+from rivet_dagster.model.schema import Schema
+from rivet_dagster.sql.target import target_view
+from rivet_dagster.sql.translation import Refusal, translate
+
+Columns = tuple[tuple[str, str | None], ...]
+
+
+def support_of_engine(name: str, profile: Profile, plugins: Plugins) -> str | None:
+    """Return the name of the list by which Spark's SQL runs on an engine of the profile, None where that is Spark."""
+    engine = profile.engine(name)
+    traits = plugins.engine(engine)
+    return None if engine is None or traits is None else traits.sql_support(engine)
+
+
+def check_translations(context: GroupsContext) -> None:
+    """Report RVT-329 for what joints on other engines than Spark have that is not proven to give Spark's rows.
+
+    What depends on types that only a run knows is decided there, before the group's query starts.
+    """
+    supports = {name: support_of_engine(name, context.profile, context.plugins) for name in {*context.engines.values()}}
+    if not any(supports.values()):
+        return
+    graph = context.graph
+    known: dict[str, Columns | None] = {}
+    for name in graph.order:
+        joint, support = graph.joints[name], supports[context.engines[name]]
+        known[name] = _pairs(context.schemas[name].schema)
+        if support is None or joint.type not in (SQL, SOURCE):
+            continue
+        upstream: dict[str, Columns | None] = {u: known[u] for u in graph.upstream[name]}
+        if joint.type == SOURCE:
+            _check_source(context, joint, support)
+            continue
+        for query in graph.renderings(name):
+            needs = graph.templates.get(name)
+            tables = dict(upstream)
+            if needs is not None and needs.sink is not None:
+                tables[target_view(needs.sink)] = None
+            found = translate(query.text, support, tables)
+            for refusal in _certain(found.refusals):
+                message = _message(refusal, context.engines[name])
+                remedy = refusal.remedy or None
+                context.diagnostics.in_sql(joint, "RVT-329", message, refusal.line, remedy, query.lines)
+            if found.columns is not None and not _complete(known[name]):
+                known[name] = found.columns
+
+
+def _check_source(context: GroupsContext, joint: Joint, support: str) -> None:
+    if not any(text for _, text in joint.columns) and joint.filter is None:
+        return
+    text = context.graph.sql(joint.name) or ""
+    for refusal in _certain(translate(text, support, {joint.name: None}).refusals):
+        message = _message(refusal, context.engines[joint.name])
+        context.diagnostics.error(joint, "RVT-329", message, "columns", refusal.remedy or None)
+
+
+def _certain(refusals: Iterable[Refusal]) -> list[Refusal]:
+    return [refusal for refusal in refusals if refusal.certain]
+
+
+def _message(refusal: Refusal, engine: str) -> str:
+    return f"the SQL has {refusal.construct}, for which Spark's rows are not proven on the engine '{engine}'"
+
+
+def _pairs(schema: Schema | None) -> Columns | None:
+    return None if schema is None else tuple((field.name, field.type) for field in schema)
+
+
+def _complete(columns: Columns | None) -> bool:
+    return columns is not None and all(kind is not None for _, kind in columns)

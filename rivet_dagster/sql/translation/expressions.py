@@ -1,0 +1,568 @@
+"""Expressions: the type of each, by what is proven on an engine, and their trees there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from sqlglot import exp
+
+from rivet_dagster.sql.columns.type_names import type_name
+from rivet_dagster.sql.parsing.nodes import names_of
+from rivet_dagster.sql.translation.model import Named, NotProven, Typed, TypeUnknown
+from rivet_dagster.sql.translation.proven import AGGREGATE, SCALAR, WINDOW, Applied, Argument, Support
+from rivet_dagster.sql.translation.scope import Scope
+from rivet_dagster.sql.translation.spark_types import (
+    CLASSES,
+    INTEGERS,
+    VOID,
+    as_decimal,
+    decimal,
+    element,
+    wider,
+    widest,
+)
+from rivet_dagster.sql.translation.templates import atom, cast, marked_call, render, same
+
+OfQuery = Callable[[exp.Expr, Scope], tuple[exp.Expr, Sequence[Named] | None]]
+"""Translates a query within an expression."""
+
+_BINARY: dict[type[exp.Expr], str] = {
+    exp.Add: "+", exp.Sub: "-", exp.Mul: "*", exp.Div: "/", exp.Mod: "%", exp.IntDiv: "div", exp.EQ: "=",
+    exp.NEQ: "<>", exp.LT: "<", exp.LTE: "<=", exp.GT: ">", exp.GTE: ">=", exp.NullSafeEQ: "<=>", exp.And: "and",
+    exp.Or: "or", exp.DPipe: "||", exp.BitwiseAnd: "&", exp.BitwiseOr: "|", exp.BitwiseXor: "^",
+}  # fmt: skip
+_PATTERNS: dict[type[exp.Expr], str] = {exp.Like: "like", exp.ILike: "ilike", exp.RegexpLike: "rlike"}
+_DECIMAL_ARITHMETIC = frozenset("+ - * / %".split())
+_BY_WIDEST = frozenset("coalesce greatest least array nullif pmod".split())
+"""Functions whose arguments are cast to one type, of a literal as of any other value."""
+RANKING = frozenset("row_number rank dense_rank percent_rank cume_dist ntile lag lead".split())
+_FIELDS = frozenset("year quarter month week day dow doy hour minute second".split())
+
+
+class Expressions:
+    """Translates the expressions of one query to one engine; ``of_query`` those queries that are within them."""
+
+    def __init__(
+        self, support: Support, of_query: OfQuery, new_name: Callable[[], str], parameters: Mapping[str, str | None]
+    ) -> None:
+        self.support = support
+        self.parameters = parameters
+        self.new_name = new_name
+        self._of_query = of_query
+
+    def translate(self, node: exp.Expr, scope: Scope) -> Typed:
+        """Return an expression with its type. Raise NotProven."""
+        try:
+            return self._translate(node, scope)
+        except NotProven as refused:
+            refused.node = refused.node or node
+            raise
+
+    def known(self, node: exp.Expr, scope: Scope) -> Typed:
+        """Return an expression whose type is known. Raise NotProven."""
+        typed = self.translate(node, scope)
+        if typed.type is None:
+            raise TypeUnknown(f"{shown(node)}, whose type is not known", node)
+        return typed
+
+    def condition(self, node: exp.Expr, scope: Scope) -> exp.Expr:
+        """Return a condition."""
+        typed = self.known(node, scope)
+        if typed.type not in ("boolean", VOID):
+            raise NotProven(f"a condition of the type {typed.type}", node)
+        return typed.tree if typed.type == "boolean" else self.cast(typed, "boolean", node).tree
+
+    def cast(self, typed: Typed, to: str, node: exp.Expr, word: str = "cast") -> Typed:
+        """Return a value as another type of Spark. Raise NotProven."""
+        kind = typed.type
+        if kind == to:
+            return typed
+        if kind == VOID:
+            return Typed(cast(typed.tree.copy(), to, self.support.dialect), to)
+        target, inner = decimal(to), element(to)
+        own = decimal(kind)
+        if word == "cast" and target is not None and (exact := as_decimal(str(kind))) is not None:
+            wide = target[0] - target[1] >= exact[0] - exact[1] and target[1] >= exact[1]
+            if wide and (own is None or self.support.knows(SCALAR, "cast-wider")):
+                return Typed(cast(typed.tree.copy(), to, self.support.dialect), to)
+        if inner is not None and kind is not None and element(kind) == VOID:
+            return Typed(cast(typed.tree.copy(), to, self.support.dialect), to)
+        name = f"{word}-{'decimal' if target else to}"
+        applied = self.support.find(SCALAR, name, [Argument(str(kind), typed.value)])
+        if applied is None:
+            raise NotProven(f"CAST of {kind} to {to}", node)
+        applied = Applied(to, applied.template, applied.literals)
+        value = typed.value if isinstance(typed.value, int) and to in INTEGERS else None
+        return Typed(render(name, applied, [typed], self.support), to, value)
+
+    def _translate(self, node: exp.Expr, scope: Scope) -> Typed:
+        kind = type(node)
+        if kind in _BINARY:
+            return self._binary(node, scope)
+        if kind in _PATTERNS:
+            return self._pattern(node, scope)
+        method = getattr(self, f"_{kind.__name__.lower()}", None)
+        if method is None:
+            raise NotProven(shown(node), node)
+        typed: Typed = method(node, scope)
+        return typed
+
+    # names and literals
+
+    def _column(self, node: exp.Column, scope: Scope) -> Typed:
+        if isinstance(node.this, exp.Star):
+            raise NotProven("*", node)
+        return self._named(names_of(node), node, scope)
+
+    def _identifier(self, node: exp.Identifier, scope: Scope) -> Typed:
+        return self._named([node.name], node, scope)
+
+    def _named(self, parts: Sequence[str], node: exp.Expr, scope: Scope) -> Typed:
+        try:
+            column = scope.resolve(parts)
+        except NotProven as refused:
+            refused.node = node
+            raise
+        if column.refused:
+            raise NotProven()
+        return Typed(column.tree.copy(), column.type)
+
+    def _literal(self, node: exp.Literal, scope: Scope) -> Typed:
+        return self._number(node.name, node) if not node.is_string else Typed(node.copy(), "string", node.name)
+
+    def _rawstring(self, node: exp.RawString, scope: Scope) -> Typed:
+        return Typed(exp.Literal.string(node.name), "string", node.name)
+
+    def _concat(self, node: exp.Concat, scope: Scope) -> Typed:
+        if not all(isinstance(part, exp.Literal) and part.is_string for part in node.expressions):
+            raise NotProven("concat", node)
+        text = "".join(part.name for part in node.expressions)
+        return Typed(exp.Literal.string(text), "string", text)
+
+    def _number(self, text: str, node: exp.Expr, sign: str = "") -> Typed:
+        if text.isdigit():
+            value = int(sign + text)
+            if not -(2**63) <= value < 2**63:
+                raise NotProven(f"the number {text}", node)
+            kind = "int" if -(2**31) <= value < 2**31 else "bigint"
+            tree: exp.Expr = exp.Literal.number(sign + text)
+            # DuckDB gives a number the type of what stands beside it, and Sail reads the sign by itself.
+            if self.support.dialect == "duckdb" or value in (-(2**31), -(2**63)):
+                tree = cast(tree, kind, self.support.dialect)
+            return Typed(tree, kind, value)
+        if "e" in text.lower():
+            written = exp.Literal.string(sign + text) if self.support.dialect == "duckdb" else exp.Literal.number(text)
+            tree = cast(written, "double", self.support.dialect)
+            return Typed(exp.Neg(this=tree) if sign and self.support.dialect != "duckdb" else tree, "double")
+        whole, _, fraction = text.partition(".")
+        if not (whole + fraction).isdigit():
+            raise NotProven(f"the number {text}", node)
+        digits = len(whole.lstrip("0")) + len(fraction)
+        kind = f"decimal({max(digits, len(fraction), 1)},{len(fraction)})"
+        return Typed(cast(exp.Literal.number(sign + text), kind, self.support.dialect), kind)
+
+    def _placeholder(self, node: exp.Placeholder, scope: Scope) -> Typed:
+        kind = self.parameters.get(node.name)
+        if kind is None:
+            raise TypeUnknown(f"the parameter :{node.name}, whose type is not known", node)
+        return Typed(exp.Placeholder(this=node.name), kind)
+
+    def _null(self, node: exp.Null, scope: Scope) -> Typed:
+        return Typed(exp.Null(), VOID)
+
+    def _boolean(self, node: exp.Boolean, scope: Scope) -> Typed:
+        return Typed(exp.Boolean(this=node.this), "boolean")
+
+    def _paren(self, node: exp.Paren, scope: Scope) -> Typed:
+        return self.translate(node.this, scope)
+
+    # operators
+
+    def _neg(self, node: exp.Neg, scope: Scope) -> Typed:
+        if isinstance(node.this, exp.Literal) and not node.this.is_string:
+            return self._number(node.this.name, node, "-")
+        return self.apply("negative", [self.known(node.this, scope)], node)
+
+    def _binary(self, node: exp.Expr, scope: Scope) -> Typed:
+        name = _BINARY[type(node)]
+        right = node.args["expression"]
+        if isinstance(right, exp.Interval):
+            return self.apply(name, [self.known(node.this, scope), self._interval(right)], node)
+        if {type(node.this), type(right)} & {exp.Tuple, exp.Any, exp.All}:
+            raise NotProven(shown(node), node)
+        one, other = self.known(node.this, scope), self.known(right, scope)
+        if name in ("and", "or"):
+            one, other = (self.cast(each, "boolean", node) if each.type == VOID else each for each in (one, other))
+            return self.apply(name, [one, other], node)
+        return self.apply(name, self._coerced(name, one, other, node), node)
+
+    def _coerced(self, name: str, one: Typed, other: Typed, node: exp.Expr) -> list[Typed]:
+        one, other = _date_of(one, other, self), _date_of(other, one, self)
+        kinds = str(one.type), str(other.type)
+        if kinds == (VOID, VOID):
+            return [self.cast(each, "int", node) for each in (one, other)]
+        if kinds[0] == kinds[1] or {"date", "string"} & set(kinds):
+            both = kinds[0] if VOID in kinds[1:] else kinds[1]
+            return [self.cast(each, both, node) if each.type == VOID else each for each in (one, other)]
+        if name in _DECIMAL_ARITHMETIC and any(map(decimal, kinds)) and "double" not in kinds and VOID not in kinds:
+            return [self._as_decimal(each, node) for each in (one, other)]
+        common = wider(*kinds)
+        if common is None:
+            raise NotProven(f"{name} of {kinds[0]} and {kinds[1]}", node)
+        return [self.cast(each, common, node) for each in (one, other)]
+
+    def _as_decimal(self, typed: Typed, node: exp.Expr) -> Typed:
+        if isinstance(typed.value, int):
+            return self.cast(typed, f"decimal({len(str(abs(typed.value)))},0)", node)
+        exact = as_decimal(str(typed.type))
+        if exact is None:
+            raise NotProven(f"decimal arithmetic with {typed.type}", node)
+        return self.cast(typed, f"decimal({exact[0]},{exact[1]})", node)
+
+    def _interval(self, node: exp.Interval) -> Typed:
+        unit = node.args.get("unit")
+        word = unit.name.lower().rstrip("s") if isinstance(unit, exp.Var) else ""
+        amount = node.this
+        factor = {"day": 1, "week": 7, "month": 1, "year": 12}.get(word)
+        if factor is None or not isinstance(amount, exp.Literal) or not amount.name.lstrip("-").isdigit():
+            raise NotProven("INTERVAL other than whole days, weeks, months and years", node)
+        value = int(amount.name) * factor
+        return Typed(
+            exp.Literal.number(value), "interval_days" if word in ("day", "week") else "interval_months", value
+        )
+
+    def _not(self, node: exp.Not, scope: Scope) -> Typed:
+        if isinstance(node.this, exp.Is) and isinstance(node.this.expression, exp.Null):
+            return self._is_null("is_not_null", node.this.this, scope)
+        typed = self.known(node.this, scope)
+        return self.apply("not", [self.cast(typed, "boolean", node) if typed.type == VOID else typed], node)
+
+    def _is(self, node: exp.Is, scope: Scope) -> Typed:
+        if isinstance(node.expression, exp.Null):
+            return self._is_null("is_null", node.this, scope)
+        if isinstance(node.expression, exp.Boolean):
+            name = "is_true" if node.expression.this else "is_false"
+            return self.apply(name, [self.known(node.this, scope)], node)
+        raise NotProven(shown(node), node)
+
+    def _is_null(self, name: str, inner: exp.Expr, scope: Scope) -> Typed:
+        return Typed(same(name, [self.translate(inner, scope).tree], "boolean", self.support.dialect), "boolean")
+
+    def _nullsafeneq(self, node: exp.NullSafeNEQ, scope: Scope) -> Typed:
+        equal = self._compared("<=>", self.known(node.this, scope), self.known(node.expression, scope), node)
+        return self.apply("not", [equal], node)
+
+    def _compared(self, name: str, one: Typed, other: Typed, node: exp.Expr) -> Typed:
+        return self.apply(name, self._coerced(name, one, other, node), node)
+
+    def _between(self, node: exp.Between, scope: Scope) -> Typed:
+        value = self.known(node.this, scope)
+        low = self._compared(">=", value, self.known(node.args["low"], scope), node)
+        high = self._compared("<=", value, self.known(node.args["high"], scope), node)
+        return self.apply("and", [low, high], node)
+
+    def _in(self, node: exp.In, scope: Scope) -> Typed:
+        value = self.known(node.this, scope)
+        if node.args.get("query") is not None:
+            query, columns = self._of_query(node.args["query"].this, scope)
+            kind = columns[0].type if columns and len(columns) == 1 else None
+            if kind is None or kind != value.type:
+                raise NotProven(f"{value.type} IN a query of {kind}", node)
+            self.apply("=", [value, value], node)
+            return Typed(exp.In(this=atom(value.tree), query=exp.Subquery(this=query)), "boolean")
+        if not node.expressions:
+            raise NotProven("IN", node)
+        items = [_date_of(self.known(item, scope), value, self) for item in node.expressions]
+        both = widest([str(value.type), *[str(item.type) for item in items]])
+        if both is None or both == VOID:
+            raise NotProven(f"IN over {', '.join(sorted({str(i.type) for i in [value, *items]}))}", node)
+        value = self.cast(value, both, node)
+        self.apply("=", [value, value], node)
+        trees = [self.cast(item, both, node).tree for item in items]
+        return Typed(exp.In(this=atom(value.tree), expressions=trees), "boolean")
+
+    def _pattern(self, node: exp.Expr, scope: Scope) -> Typed:
+        name = _PATTERNS[type(node)]
+        arguments = [self.known(node.this, scope), self.known(node.args["expression"], scope)]
+        found = self.apply(name, arguments, node)
+        return self.apply("not", [found], node) if node.args.get("negate") else found
+
+    def _case(self, node: exp.Case, scope: Scope) -> Typed:
+        subject = self.known(node.this, scope) if node.this is not None else None
+        conditions = []
+        for branch in node.args["ifs"]:
+            if subject is None:
+                conditions.append(self.condition(branch.this, scope))
+            else:
+                conditions.append(self._compared("=", subject, self.known(branch.this, scope), node).tree)
+        values = [self.known(branch.args["true"], scope) for branch in node.args["ifs"]]
+        default = node.args.get("default")
+        values.append(self.known(default, scope) if default is not None else Typed(exp.Null(), VOID))
+        return self._choice(conditions, values, node)
+
+    def _choice(self, conditions: Sequence[exp.Expr], values: Sequence[Typed], node: exp.Expr) -> Typed:
+        both = widest([str(value.type) for value in values])
+        if both is None:
+            raise NotProven(f"CASE of {' and '.join(dict.fromkeys(str(v.type) for v in values))}", node)
+        trees = [value.tree if both == VOID else self.cast(value, both, node).tree for value in values]
+        ifs = [exp.If(this=c.copy(), true=v.copy()) for c, v in zip(conditions, trees, strict=False)]
+        return Typed(exp.Case(ifs=ifs, default=trees[-1].copy()), both)
+
+    def _cast(self, node: exp.Cast, scope: Scope) -> Typed:
+        return self._to_type(node, scope, "cast")
+
+    def _trycast(self, node: exp.TryCast, scope: Scope) -> Typed:
+        return self._to_type(node, scope, "try_cast")
+
+    def _to_type(self, node: exp.Expr, scope: Scope, word: str) -> Typed:
+        to = type_name(node.args["to"])
+        if node.args.get("format") or to is None:
+            raise NotProven(f"CAST to {node.args['to'].sql()}", node)
+        typed = self.known(node.this, scope)
+        made = self.cast(typed, to, node, word)
+        return Typed(made.tree, to, typed.value if typed.type == to or to in INTEGERS else None)
+
+    def _bracket(self, node: exp.Bracket, scope: Scope) -> Typed:
+        if len(node.expressions) != 1:
+            raise NotProven(shown(node), node)
+        return self.apply("[]", [self.known(node.this, scope), self.known(node.expressions[0], scope)], node)
+
+    def _extract(self, node: exp.Extract, scope: Scope) -> Typed:
+        name = node.this.name.lower()
+        if name not in _FIELDS:
+            raise NotProven(f"EXTRACT({name.upper()})", node)
+        name = {"day": "dayofmonth", "dow": "dayofweek", "doy": "dayofyear", "week": "weekofyear"}.get(name, name)
+        return self.apply(name, [self.known(node.expression, scope)], node)
+
+    def _timestampdiff(self, node: exp.TimestampDiff, scope: Scope) -> Typed:
+        start, end = self.known(node.expression, scope), self.known(node.this, scope)
+        return self.apply(f"timestampdiff_{node.args['unit'].name.lower()}", [start, end], node)
+
+    # queries within expressions
+
+    def _subquery(self, node: exp.Subquery, scope: Scope) -> Typed:
+        query, columns = self._of_query(node.this, scope)
+        if columns is None or len(columns) != 1:
+            raise NotProven("a query of several columns as a value", node)
+        if columns[0].refused:
+            raise NotProven()
+        return Typed(exp.Subquery(this=query), columns[0].type)
+
+    def _exists(self, node: exp.Exists, scope: Scope) -> Typed:
+        return Typed(exp.Exists(this=self._of_query(node.this, scope)[0]), "boolean")
+
+    # functions
+
+    def _anonymous(self, node: exp.Anonymous, scope: Scope) -> Typed:
+        name = self.support.names.get(node.name.lower(), node.name.lower())
+        if name in RANKING or self.support.knows(AGGREGATE, name) or self.support.knows(WINDOW, name):
+            return self.aggregate(node, scope)
+        if name in ("if", "nvl2") and len(node.expressions) == 3:
+            first, *values = node.expressions
+            if name == "if":
+                condition = self.condition(first, scope)
+            else:
+                condition = self._is_null("is_not_null", first, scope).tree
+            return self._choice([condition], [self.known(value, scope) for value in values], node)
+        if not self.support.knows(SCALAR, name):
+            raise NotProven(f"{node.name.lower()}()", node)
+        if name in ("is_null", "is_not_null") and len(node.expressions) == 1:
+            return self._is_null(name, node.expressions[0], scope)
+        arguments: list[Typed] = []
+        for item in node.expressions:
+            arguments.append(
+                self._lambda_of(item, arguments, scope) if isinstance(item, exp.Lambda) else self.known(item, scope)
+            )
+        return self.apply(name, arguments, node)
+
+    def _lambda_of(self, node: exp.Lambda, before: Sequence[Typed], scope: Scope) -> Typed:
+        inner = element(str(before[0].type)) if before else None
+        kinds = [inner] if len(before) == 1 else [before[1].type, inner]
+        if inner is None or len(kinds) != len(node.expressions):
+            raise NotProven("a lambda of several parameters", node)
+        names = [self.new_name().replace("rivet ", "x") for _ in kinds]
+        parameters = [
+            Named(given.name, kind, exp.Column(this=exp.to_identifier(name)))
+            for given, kind, name in zip(node.expressions, kinds, names, strict=True)
+        ]
+        body = self.known(node.this, scope.within(parameters))
+        if len(before) == 2 and body.type != before[1].type:
+            raise NotProven(f"a lambda that returns {body.type} for {before[1].type}", node)
+        tree = exp.Lambda(this=body.tree, expressions=[exp.to_identifier(name) for name in names])
+        return Typed(tree, f"lambda<{body.type}>")
+
+    def apply(self, name: str, arguments: Sequence[Typed], node: exp.Expr, section: str = SCALAR) -> Typed:
+        """Return a listed construct over ``arguments``, cast as Spark casts them. Raise NotProven."""
+        for candidate in self._candidates(name, arguments, node):
+            applied = self.support.find(section, name, [Argument(str(a.type), a.value) for a in candidate])
+            if applied is not None:
+                return Typed(render(name, applied, candidate, self.support), applied.result)
+        kinds = ", ".join(str(a.type) for a in arguments)
+        where = "" if self.support.knows(section, name) else ", which is not listed"
+        raise NotProven(f"{name}({kinds}){where}", node)
+
+    def _candidates(self, name: str, arguments: Sequence[Typed], node: exp.Expr) -> list[Sequence[Typed]]:
+        both = (
+            widest([str(a.type) for a in arguments])
+            if name in _BY_WIDEST or VOID in [a.type for a in arguments]
+            else None
+        )
+        found: list[Sequence[Typed]] = []
+        if both not in (None, VOID) and len({a.type for a in arguments}) > 1:
+            found.append([self.cast(a, str(both), node) for a in arguments])
+        found.append(arguments)
+        if any(a.type in INTEGERS for a in arguments):
+            found.append([self._as_double(a, node) for a in arguments])
+        return found
+
+    def _as_double(self, typed: Typed, node: exp.Expr) -> Typed:
+        return self.cast(typed, "double", node) if typed.type in INTEGERS else typed
+
+    # aggregates and windows
+
+    def aggregate(self, node: exp.Expr, scope: Scope, over: exp.Window | None = None) -> Typed:
+        """Return an aggregate or window function with its FILTER, IGNORE NULLS and OVER. Raise NotProven."""
+        condition, nulls = None, None
+        call = node
+        if isinstance(call, exp.Filter):
+            condition = exp.Where(this=self.condition(call.expression.this, scope))
+            call = call.this
+        if isinstance(call, exp.IgnoreNulls | exp.RespectNulls):
+            nulls, call = type(call), call.this
+        if not isinstance(call, exp.Anonymous):
+            raise NotProven(shown(call), call)
+        name = self.support.names.get(call.name.lower(), call.name.lower())
+        section = AGGREGATE if self.support.knows(AGGREGATE, name) else WINDOW
+        name, given = _given(name, call)
+        arguments = [self.known(item, scope) for item in given]
+        if nulls is exp.IgnoreNulls:
+            name += "_ignore_nulls"
+        if section == WINDOW and over is None:
+            raise NotProven(f"{name}() without OVER", node)
+        if over is None and name.startswith(("first", "last", "nth")):
+            raise NotProven(f"{name}() without OVER", node, "Use max_by or min_by, whose result does not vary.")
+        if over is not None and over.args.get("spec") is not None and f"no moving {name}" in self.support.clauses:
+            raise NotProven(f"{name}() over a frame", node)
+        typed = self.apply(name, arguments, node, section)
+        tree = exp.Paren(this=typed.tree)
+        marked = marked_call(tree.this)
+        if marked is None:
+            raise NotProven(f"{name}()", node)
+        whole: exp.Expr = marked.copy()
+        if nulls is exp.IgnoreNulls or name.endswith("_ignore_nulls"):
+            known = _WITH_NULLS[marked.name](**_arguments(marked)) if self.support.dialect == "duckdb" else whole
+            whole = exp.IgnoreNulls(this=known)
+        if condition is not None:
+            whole = exp.Filter(this=whole, expression=condition)
+        if over is not None:
+            over.set("this", whole)
+            whole = over
+        marked.replace(whole)
+        return Typed(tree.this if isinstance(tree.this, exp.Anonymous | exp.Cast | exp.Paren) else tree, typed.type)
+
+    def _filter(self, node: exp.Filter, scope: Scope) -> Typed:
+        return self.aggregate(node, scope)
+
+    def _window(self, node: exp.Window, scope: Scope) -> Typed:
+        return self.aggregate(node.this, scope, self._over(node, scope))
+
+    def _over(self, node: exp.Window, scope: Scope) -> exp.Window:
+        written = {key for key, value in node.args.items() if value}
+        name = node.args.get("alias")
+        if name is not None:
+            if written - {"this", "alias", "over"} or name.name.lower() not in scope.windows:
+                raise NotProven("a window that adds to another one", node)
+            return self._over(scope.windows[name.name.lower()], scope)
+        if written - {"this", "partition_by", "order", "spec", "over"}:
+            raise NotProven("OVER", node)
+        parts = []
+        for part in node.args.get("partition_by") or ():
+            typed = self.known(part, scope)
+            self.key(typed, "PARTITION BY", part)
+            self._refuse_failing(typed.tree, part)
+            parts.append(typed.tree)
+        ordered = node.args.get("order")
+        order = exp.Order(expressions=[self.ordered(o, scope) for o in ordered.expressions]) if ordered else None
+        if order is not None:
+            self._refuse_failing(order, node)
+        return exp.Window(partition_by=parts, order=order, spec=_frame(node.args.get("spec")))
+
+    def _refuse_failing(self, tree: exp.Expr, node: exp.Expr) -> None:
+        if self.support.dialect == "duckdb" and any(call.name == "error" for call in tree.find_all(exp.Anonymous)):
+            raise NotProven("OVER with an expression that may fail", node, "Compute it in a query before.")
+
+    def ordered(self, node: exp.Expr, scope: Scope, tree: exp.Expr | None = None) -> exp.Ordered:
+        """Return one item of an ORDER BY, or of an ordinal ``tree`` for it, with its place for NULL written out."""
+        if not isinstance(node, exp.Ordered) or node.args.get("with_fill"):
+            raise NotProven("ORDER BY", node)
+        if tree is None:
+            typed = self.known(node.this, scope)
+            if typed.type not in _ORDERED and decimal(typed.type) is None:
+                raise NotProven(f"ORDER BY a value of the type {typed.type}", node)
+            tree = typed.tree
+        # The generator leaves out what is the default of the engine, so both words are always those of Spark.
+        return exp.Ordered(
+            this=tree.copy(), desc=bool(node.args.get("desc")), nulls_first=bool(node.args["nulls_first"])
+        )
+
+    def key(self, typed: Typed, clause: str, node: exp.Expr) -> None:
+        """Refuse a type whose equal values are not one value, such as 0.0 and -0.0."""
+        if typed.type is None:
+            raise TypeUnknown(f"{clause} of a column whose type is not known", node)
+        if typed.type not in CLASSES["K"] and decimal(typed.type) is None and typed.type != VOID:
+            raise NotProven(f"{clause} of a value of the type {typed.type}", node)
+
+
+_ORDERED = frozenset(CLASSES["O"])
+
+
+def _frame(spec: exp.Expr | None) -> exp.Expr | None:
+    if spec is None:
+        return None
+    kind = str(spec.args.get("kind")).upper()
+    for side in ("start", "end"):
+        bound = spec.args.get(side)
+        fixed = bound is None or isinstance(bound, str)
+        if not fixed and not (kind == "ROWS" and isinstance(bound, exp.Literal) and bound.name.isdigit()):
+            raise NotProven("a frame of RANGE with an offset" if kind == "RANGE" else "a frame", spec)
+    if kind not in ("ROWS", "RANGE") or spec.args.get("exclude"):
+        raise NotProven("a frame", spec)
+    return spec.copy()
+
+
+_WITH_NULLS: dict[str, type[exp.Expr]] = {"first_value": exp.FirstValue, "last_value": exp.LastValue}
+"""Functions in which the generator of DuckDB puts IGNORE NULLS where DuckDB reads it."""
+
+
+def _arguments(call: exp.Anonymous) -> dict[str, exp.Expr]:
+    return {"this": call.expressions[0].copy()}
+
+
+def _given(name: str, call: exp.Anonymous) -> tuple[str, list[exp.Expr]]:
+    items = call.expressions
+    if len(items) == 1 and isinstance(items[0], exp.Star) and not any(items[0].args.values()):
+        return f"{name}_rows", []
+    if len(items) == 1 and isinstance(items[0], exp.Distinct):
+        return f"{name} distinct", items[0].expressions
+    if name in ("first", "last") and len(items) == 2 and isinstance(items[1], exp.Boolean):
+        return f"{name}_ignore_nulls" if items[1].this else name, items[:1]
+    return name, items
+
+
+def _date_of(typed: Typed, other: Typed, expressions: Expressions) -> Typed:
+    """Return a text that is compared with a date as a date, as Spark casts it."""
+    if other.type == "date" and typed.type == "string" and isinstance(typed.value, str):
+        text = typed.value
+        if len(text) == 10 and text[4] == text[7] == "-" and (text[:4] + text[5:7] + text[8:]).isdigit():
+            return Typed(cast(exp.Literal.string(text), "date", expressions.support.dialect), "date")
+    return typed
+
+
+def shown(node: exp.Expr) -> str:
+    """Return a short text for a construct that has no name in the lists."""
+    if isinstance(node, exp.Column):
+        return ".".join(names_of(node))
+    word = type(node).__name__
+    return {"JSONExtract": "the path of a VARIANT", "Lambda": "a lambda", "Placeholder": "a parameter"}.get(
+        word, word.upper()
+    )
