@@ -296,6 +296,11 @@ class Engine(ABC):
         return dict.fromkeys(settings, "has no meaning: sessions of this engine have no settings of their own")
 
     @classmethod
+    def sql_support(cls, spec: EngineSpec) -> str | None:
+        """Return the name of the list of constructs by which Spark's SQL runs on the engine, None where it is Spark."""
+        return None
+
+    @classmethod
     def on_this_machine(cls, spec: EngineSpec) -> bool:
         """Return whether the engine runs on this machine, in the process that uses it or as a server of the project.
 

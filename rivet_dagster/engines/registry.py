@@ -71,6 +71,7 @@ def _traits(class_: type[Engine]) -> EngineTraits:
         class_.separates_errors,
         class_.other_options,
         class_.wrong_settings,
+        class_.sql_support,
     )
 
 

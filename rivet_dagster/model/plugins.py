@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from rivet_dagster.model.profile import EngineSpec
 from rivet_dagster.model.relations import ArrowRows, Files, Kinds
 from rivet_dagster.model.target import Location
 from rivet_dagster.model.write_strategy import WriteStrategy
@@ -71,6 +72,10 @@ def _one_by_one(_: Mapping[str, Any]) -> bool:
     return False
 
 
+def _is_spark(_: EngineSpec) -> str | None:
+    return None
+
+
 def _nowhere(_: Mapping[str, Any], table: str) -> Iterable[Location]:
     return ()
 
@@ -120,6 +125,8 @@ class EngineTraits:
     other_options: bool = False
     wrong_settings: CheckOptions = _nothing_wrong
     """Takes settings for the sessions of one group, and returns what is wrong with them: a sentence by key."""
+    sql_support: Callable[[EngineSpec], str | None] = _is_spark
+    """Takes a declaration, and returns the name of the list of constructs by which Spark's SQL runs there."""
 
 
 @dataclass(frozen=True)

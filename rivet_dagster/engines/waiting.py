@@ -1,4 +1,4 @@
-"""Waiting for Spark so that the caller can be interrupted, which also cancels the work.
+"""Waiting for an engine so that the caller can be interrupted, which also cancels the work.
 
 A thread that waits inside py4j does not handle signals. So the work is done in another thread, while the calling thread
 waits in Python.
