@@ -20,6 +20,7 @@ ASSERTION_BOUNDARY = "assertion_boundary"
 MULTI_CONSUMER = "multi_consumer"
 NON_DETERMINISTIC = "non_deterministic"
 ENGINE_CHANGE = "engine_change"
+DIALECT_CHANGE = "dialect_change"
 PARTITION_BOUNDARY = "partition_boundary"
 ERROR_BOUNDARY = "error_boundary"
 TABLE = "table"
@@ -118,9 +119,18 @@ def _reason(name: str, reader: str, graph: Graph, engines: Mapping[str, str], re
         return NON_DETERMINISTIC
     if engines[reader] != engines[name]:
         return ENGINE_CHANGE
+    if _dialects(name, graph) != _dialects(reader, graph):
+        return DIALECT_CHANGE
     if not _same_partitions(joint, graph.joints[reader]):
         return PARTITION_BOUNDARY
     return TABLE if joint.publishes else None
+
+
+def _dialects(name: str, graph: Graph) -> set[str | None]:
+    """Return the SQL of a joint's query; of a sink, that of what it unites."""
+    if graph.joints[name].type == SINK:
+        return {query.dialect for before in graph.upstream[name] if (query := graph.queries.get(before)) is not None}
+    return {graph.queries[name].dialect}
 
 
 def _source_fuses(name: str, graph: Graph, engines: Mapping[str, str]) -> bool:

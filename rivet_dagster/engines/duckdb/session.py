@@ -85,10 +85,13 @@ class DuckDBSession(EngineSession):
         """Begin a scope of names."""
         return self._views.scope()
 
-    def query(self, sql: str, parameters: Mapping[str, Any] | None = None, dialect: str | None = None) -> DuckDBFrame:
-        """Return the lazy result of ``sql``, which is translated unless ``dialect`` says that it is DuckDB's."""
-        text, skipped = self._translated(sql) if dialect is None else (sql, 1)
-        return self._made(text, parameters, sql, skipped)
+    def query(self, sql: str, parameters: Mapping[str, Any] | None = None) -> DuckDBFrame:
+        """Return the lazy result of ``sql``, which is translated. Raises RVT-329."""
+        return self._made(self._translated(sql), parameters, sql, None)
+
+    def query_in(self, dialect: str, sql: str, parameters: Mapping[str, Any] | None = None) -> DuckDBFrame:
+        """Return the lazy result of ``sql``, which is DuckDB's own, with parameters as ``$name``."""
+        return self._made(sql, parameters, sql, 1)
 
     def union_by_name(self, frames: Sequence[DuckDBFrame]) -> DuckDBFrame:
         """Return all rows of ``frames``, matched by column name in the order of the first."""
@@ -192,7 +195,7 @@ class DuckDBSession(EngineSession):
     def _new_view(self) -> str:
         return f"{quoted(self._frames)}.f{next(self._numbers)}"
 
-    def _translated(self, sql: str) -> tuple[str, int | None]:
+    def _translated(self, sql: str) -> str:
         """Return a query of Spark's SQL as DuckDB's. Raises RVT-329 for what it may compute otherwise."""
         tables = {name: self.columns(frame) for name, frame in self._named.items()}
         translation = translate(sql, "duckdb", tables)
@@ -206,7 +209,7 @@ class DuckDBSession(EngineSession):
                 )
                 for refusal in translation.refusals
             )
-        return translation.sql, None
+        return translation.sql
 
     def _made(
         self,

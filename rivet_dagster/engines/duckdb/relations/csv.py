@@ -10,6 +10,7 @@ from __future__ import annotations
 import mmap
 import os
 from collections.abc import Mapping, Sequence
+from functools import partial
 
 from rivet_dagster.engines.duckdb.relations.paths import DataFile, list_of
 from rivet_dagster.engines.duckdb.types import duckdb_type, literal, quoted
@@ -67,7 +68,7 @@ def csv_query(
     columns = list(declared) if declared is not None else _of_header(headers)
     if has_header and declared is not None and options["enforceschema"] == "false":
         _refuse_other_headers(files, headers, [name for name, _ in columns])
-    has_quotes = any([_refuse_doubtful(file, options, len(columns)) for file in files])
+    has_quotes = any(list(map(partial(_refuse_doubtful, options=options, columns=len(columns)), files)))
     texts = ", ".join(f"{literal(name)}: 'VARCHAR'" for name, _ in columns)
     escape = '"' if options["escape"] == '"' or not has_quotes else options["escape"]
     reader = (
