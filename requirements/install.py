@@ -21,7 +21,14 @@ FOLDER = Path(__file__).resolve().parent
 ENVIRONMENT = Path(sys.prefix)
 UV = ENVIRONMENT / "uv" / "bin" / "uv"
 # Of each file: MB to download if nothing is there yet, and MB on disk.
-SIZES = {"run": (580, 970), "ui": (600, 1060), "iceberg": (590, 1000), "tools": (860, 1940), "java": (32, 101)}
+SIZES = {
+    "run": (580, 970),
+    "ui": (600, 1060),
+    "iceberg": (590, 1000),
+    "duckdb": (600, 1020),
+    "tools": (860, 1940),
+    "java": (32, 101),
+}
 CACHE_MB = 2500
 
 

@@ -199,17 +199,18 @@ def engine_boundaries(
             if consumer == group:
                 continue
             pair = engines[name], engines[consumer]
+            stored = f"the tables of '{reach.named(joint.catalog)}'"
             if reach.reads(pair[1], joint.catalog):
-                method = NATIVE_REFERENCE
+                method, reason = NATIVE_REFERENCE, f"'{pair[1]}' reads {stored} in place"
             elif reach.takes_arrow(pair[1]) and reach.reads(pair[0], joint.catalog):
-                method = ARROW_PASSTHROUGH
+                method, reason = ARROW_PASSTHROUGH, f"'{pair[1]}' does not read {stored}, and '{pair[0]}' does"
             else:
                 message = (
                     f"its rows cannot cross from the engine '{pair[0]}' to '{pair[1]}', which '{consumer}' runs on"
                 )
                 diagnostics.error(joint, "RVT-328", message)
                 continue
-            edges[consumer].append(EngineBoundary(name, group, consumer, pair, method))
+            edges[consumer].append(EngineBoundary(name, group, consumer, pair, method, reason))
     return tuple([edge for group in order for edge in edges[group]])
 
 

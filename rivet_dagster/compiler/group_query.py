@@ -133,7 +133,7 @@ class GroupQuery:
 
         >>> a, b = Cte("a", "SELECT * FROM t", ("t",)), Cte("b", "SELECT * FROM a", ("a",))
         >>> GroupQuery(("b",), (a, b)).fused()
-        (FusedQuery(result='b', ctes=(('a', 'SELECT * FROM t'), ('b', 'SELECT * FROM a')), inputs=('t',), dialect=None),)
+        (FusedQuery(result='b', ctes=(('a', 'SELECT * FROM t'), ('b', 'SELECT * FROM a')), inputs=('t',), ...),)
         """
         return tuple([_fused(result, self._needed(result), incremental) for result in self.results])
 

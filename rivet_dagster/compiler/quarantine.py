@@ -18,7 +18,7 @@ _CATALOG = "Use a catalog that can, or `on_error: fail`."
 def check_error_tables(context: GroupsContext) -> None:
     """Report RVT-312 for error tables in catalogs that publish none, and names that the catalog refuses.
 
-    Also for engines that cannot separate errors from rows.
+    RVT-329 for engines that cannot separate errors from rows.
 
     Also RVT-301 for a joint that is named as the asset of an error table.
     """
@@ -35,7 +35,7 @@ def check_error_tables(context: GroupsContext) -> None:
         engine = profile.engine(context.engines[name])
         if engine is not None and not plugins.engines[engine.type].separates_errors:
             message = f"the engine '{engine.name}' ({engine.type}) cannot separate the errors of rows from the rows"
-            diagnostics.error(joint, "RVT-312", message, "on_error", "Use the engine pyspark, or `on_error: fail`.")
+            diagnostics.error(joint, "RVT-329", message, "on_error", "Use the engine pyspark, or `on_error: fail`.")
         if not traits.error_tables:
             message = f"the catalog '{spec.name}' ({spec.type}) publishes no error tables beside its tables"
             diagnostics.error(joint, "RVT-312", message, "on_error", _CATALOG)
