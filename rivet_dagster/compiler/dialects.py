@@ -9,6 +9,7 @@ from rivet_dagster.compiler.graph import Graph
 from rivet_dagster.model.joint import SPARK_SQL, SQL, Joint
 from rivet_dagster.model.plugins import SPARK, Plugins
 from rivet_dagster.model.profile import Profile
+from rivet_dagster.project.templating import is_template
 
 _OWN = "Write the joint in Spark's SQL, or run it on an engine of that dialect."
 
@@ -41,6 +42,9 @@ def check_dialects(
         if own is None and traits.dialect != SPARK and traits.sql_support(spec) is None:
             message = f"the SQL of the engine '{spec.name}' ({spec.type}) is {traits.dialect}, and not {SPARK}"
             diagnostics.error(joint, "RVT-329", message, key="engine")
+        if own is not None and joint.sql is not None and is_template(joint.sql):
+            message = f"its SQL is {own}, and a template, which only Spark's SQL can be"
+            diagnostics.error(joint, "RVT-329", message, key="sql", remediation=_OWN)
         if own is not None and own != traits.dialect:
             message = f"its SQL is {own}, which the engine '{spec.name}' ({spec.type}) does not run"
             diagnostics.error(joint, "RVT-329", message, key="dialect", remediation=_OWN)

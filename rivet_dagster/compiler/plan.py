@@ -61,7 +61,7 @@ class Materialization:
 
 @dataclass(frozen=True, slots=True)
 class EngineBoundary:
-    """How, and for which reason so, the rows of ``joint`` get from the group that computes them to one that reads them."""
+    """How, and why so, the rows of ``joint`` get from the group that computes them to one that reads them."""
 
     joint: str
     producer: str

@@ -27,7 +27,8 @@ def duckdb_error(error: duckdb.Error, sql: str | None = None, skipped: int | Non
     remedy = _MEMORY if isinstance(error, duckdb.OutOfMemoryException) else None
     line = None
     if sql is not None:
-        line = _line_of_name(message, sql) if skipped is None else _line_told(message, sql, skipped)
+        told = None if skipped is None else _line_told(message, sql, skipped)
+        line = _line_of_name(message, sql) if told is None else told
     return RivetError("RVT-503", redacted(message), line=line, remediation=remedy)
 
 

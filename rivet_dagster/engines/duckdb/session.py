@@ -18,7 +18,7 @@ from rivet_dagster.engines.duckdb.messages import duckdb_error
 from rivet_dagster.engines.duckdb.parameters import bound_value, with_variables
 from rivet_dagster.engines.duckdb.progress import PercentReport
 from rivet_dagster.engines.duckdb.relations.files import files_query
-from rivet_dagster.engines.duckdb.types import has_void, quoted, schema_json
+from rivet_dagster.engines.duckdb.types import duckdb_type, has_void, quoted, schema_json, with_zone
 from rivet_dagster.engines.duckdb.unions import union_query
 from rivet_dagster.engines.duckdb.writing import write_parquet
 from rivet_dagster.engines.views import ScopedViews
@@ -159,7 +159,7 @@ class DuckDBSession(EngineSession):
         if isinstance(value, duckdb.DuckDBPyRelation):
             value = value.to_arrow_reader(_BATCH_ROWS)
         reader = arrow_rows(value)
-        return None if reader is None else self._stored(reader)
+        return None if reader is None else self._in_its_zone(self._stored(reader))
 
     def close(self) -> None:
         """Stop what still runs, and drop the frames."""
@@ -282,6 +282,14 @@ class DuckDBSession(EngineSession):
         void = [field.name for field in reader.schema if pa.types.is_null(field.type)]
         nothing = ", ".join(f"NULL AS {quoted(name)}" for name in void)
         return self._made(f"SELECT *{f' REPLACE ({nothing})' if nothing else ''} FROM {table}")
+
+    def _in_its_zone(self, frame: DuckDBFrame) -> DuckDBFrame:
+        """Return a frame whose naive timestamps are in the session's time zone, as everywhere in Spark."""
+        meant = [(name, with_zone(kind)) for name, kind in frame.columns]
+        if meant == list(frame.columns):
+            return frame
+        items = [f"CAST({quoted(name)} AS {duckdb_type(kind)}) AS {quoted(name)}" for name, kind in meant]
+        return self._made(f"SELECT {', '.join(items)} FROM {frame.view}")
 
     def _projected(self, frame: DuckDBFrame, projection: Projection) -> DuckDBFrame:
         with self.views():

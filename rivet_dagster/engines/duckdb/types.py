@@ -6,6 +6,7 @@ Spark's schemas as JSON, as Spark writes them into the footers of Parquet files.
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 from rivet_dagster.errors import RivetError
@@ -119,6 +120,16 @@ def is_the_same(type_: Any, meant: SparkType) -> bool:
     return {"list": "array"}.get(kind, kind) == meant.kind and all(
         is_the_same(child, part) for child, part in zip(children, meant.parts, strict=True)
     )
+
+
+def with_zone(type_: SparkType) -> SparkType:
+    """Return a type whose timestamps, nested ones too, have a time zone.
+
+    >>> str(with_zone(parse_type("array<struct<at:timestamp_ntz>>")))
+    'array<struct<at:timestamp>>'
+    """
+    kind = "timestamp" if type_.kind == "timestamp_ntz" else type_.kind
+    return replace(type_, kind=kind, parts=tuple(map(with_zone, type_.parts)))
 
 
 def has_void(type_: SparkType) -> bool:

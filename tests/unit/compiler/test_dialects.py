@@ -43,11 +43,10 @@ def test_what_it_reads_follows_from_its_own_sql_and_it_runs_as_written(made):
     assert {m.joint: m.reason for m in plan.materializations}["days"] == "dialect_change"
     folder.run("days")
     folder.run("counted")
-    assert folder.rows("days", "day") == [
-        {"day": day, "ids": ids, "n": n}
-        for day, ids, n in zip(
-            sorted({r["day"] for r in folder.rows("days", "day")}), ([1], [2, 3]), (10, 50), strict=True
-        )
+    found = sorted(folder.rows("days"), key=lambda row: row["day"])
+    assert [(str(row["day"]), row["ids"], row["n"]) for row in found] == [
+        ("2024-01-01", [1], 10),
+        ("2024-01-02", [2, 3], 50),
     ]
     assert folder.rows("counted") == [{"n": 2}]
 
@@ -93,7 +92,7 @@ def test_quarantine_is_refused_on_an_engine_that_does_not_separate_errors(made):
 
 
 def test_templates_are_of_sparks_sql(made):
-    assert errors(made({"a": f"{OWN}SELECT {{{{ var('x') }}}} AS a FROM orders"})) != []
+    assert ("RVT-329", "a") in errors(made({"a": f"{OWN}SELECT {{{{ var('x') }}}} AS a FROM orders"}))
 
 
 def test_the_code_version_depends_on_the_dialect(made):
