@@ -45,8 +45,9 @@ def build_graph(project: Project, diagnostics: Diagnostics, cache: CompileCache)
     know = functools.cache(functools.partial(know_query, cache=cache))
     dialects = {joint.name: dialect_of(joint, project.profile) for joint in joints.values() if joint.type == SQL}
     for joint in joints.values() if cache.awaits_values else ():  # those that another process reads come last
-        is_plain = joint.type == SQL and joint.sql and not is_template(joint.sql) and dialects[joint.name] is None
-        if is_plain and not cache.is_awaited("query", joint.sql):
+        if joint.type != SQL or not joint.sql or dialects[joint.name] is not None or is_template(joint.sql):
+            continue
+        if not cache.is_awaited("query", joint.sql):
             with suppress(SqlError):
                 know(joint.sql)
     rendering = {name: joint for name, joint in joints.items() if dialects.get(name) is None}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -54,7 +54,7 @@ def _memory(value: Any) -> str:
     return text
 
 
-_CONVERTERS = {
+_CONVERTERS: Mapping[str, Callable[[Any], Any]] = {
     "memory_limit": _memory,
     "threads": convert.whole(1),
     "temp_directory": convert.text,
