@@ -27,6 +27,7 @@ from rivet_dagster.errors import Diagnostic, RivetError
 from rivet_dagster.model.relations import ArrowRows, CatalogTable, Files, Relation
 from rivet_dagster.model.session_needs import TableReader
 from rivet_dagster.model.storage import Projection
+from rivet_dagster.sql.own_statements import OwnStatement, own_statement_for_duckdb
 from rivet_dagster.sql.source_query import projection as projected
 from rivet_dagster.sql.translation import translate
 
@@ -197,6 +198,8 @@ class DuckDBSession(EngineSession):
 
     def _translated(self, sql: str) -> str:
         """Return a query of Spark's SQL as DuckDB's. Raises RVT-329 for what it may compute otherwise."""
+        if isinstance(sql, OwnStatement):
+            return own_statement_for_duckdb(sql)
         tables = {name: self.columns(frame) for name, frame in self._named.items()}
         translation = translate(sql, "duckdb", tables)
         if translation.refusals:

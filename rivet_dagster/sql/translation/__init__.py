@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from sqlglot import exp, parse_one
-
-from rivet_dagster.model.plugins import SPARK
+from rivet_dagster.sql.own_statements import own_statement_for_duckdb
 from rivet_dagster.sql.parsing.dialect import translate_parser_errors
 from rivet_dagster.sql.write_strategies.trees import Columns
 
@@ -16,7 +14,7 @@ from rivet_dagster.sql.write_strategies.trees import Columns
 class Refusal:
     """A construct that may have other rows on the engine, at a line of the query."""
 
-    line: int | None
+    line: int
     construct: str
     remedy: str
 
@@ -38,8 +36,4 @@ def translate(sql: str, support: str, tables: Mapping[str, Columns | None]) -> T
     if support != "duckdb":
         return Translation(sql)
     with translate_parser_errors():
-        tree = parse_one(sql, dialect=SPARK)
-    for cast in list(tree.find_all(exp.TryCast)):
-        if not cast.args.get("safe"):
-            cast.replace(exp.Cast(this=cast.this, to=cast.to))
-    return Translation(tree.sql("duckdb").replace("XXHASH64(", "HASH("))
+        return Translation(own_statement_for_duckdb(sql))
