@@ -15,6 +15,16 @@ from rivet_dagster.engines.contract import Typed
 from rivet_dagster.engines.duckdb.types import duckdb_type
 from rivet_dagster.model.schema import parse_type
 
+_SPARK_TYPES = {
+    bool: "boolean",
+    str: "string",
+    float: "double",
+    bytes: "binary",
+    dt.date: "date",
+    dt.datetime: "timestamp",
+    type(None): "void",
+}
+
 _PIECE = re.compile(
     r"""[eE]'(?:[^'\\]|\\.|'')*' | '(?:[^']|'')*' | "(?:[^"]|"")*" | --[^\n]* | /\*.*?\*/
       | (?P<dollars>\$(?:[A-Za-z_]\w*)?\$).*?(?P=dollars)
@@ -30,6 +40,21 @@ def with_variables(sql: str, variable: Callable[[str], str]) -> str:
     "SELECT <v> AS v, '$v', $$ $v $$ -- $v"
     """
     return _PIECE.sub(lambda piece: variable(piece["name"]) if piece["name"] is not None else piece[0], sql)
+
+
+def spark_type_of(value: Any) -> str | None:
+    """Return the type that the value of a parameter has in Spark; None for one that Spark infers otherwise.
+
+    >>> spark_type_of(5), spark_type_of(Typed("x", "string")), spark_type_of(Decimal("12.50")), spark_type_of(None)
+    ('int', 'string', 'decimal(4,2)', 'void')
+    """
+    if isinstance(value, Typed):
+        return value.type
+    if isinstance(value, Decimal):
+        return _decimal_type(value).lower()
+    if isinstance(value, int) and not isinstance(value, bool):
+        return "int" if -(2**31) <= value < 2**31 else "bigint"
+    return _SPARK_TYPES.get(type(value))
 
 
 def bound_value(value: Any) -> tuple[Any, str | None]:

@@ -15,7 +15,7 @@ from rivet_dagster.engines.duckdb.arrow import arrow_schema, plain_rows
 from rivet_dagster.engines.duckdb.database import Database
 from rivet_dagster.engines.duckdb.frames import DuckDBFrame, meant_types, with_meant_types
 from rivet_dagster.engines.duckdb.messages import duckdb_error
-from rivet_dagster.engines.duckdb.parameters import bound_value, with_variables
+from rivet_dagster.engines.duckdb.parameters import bound_value, spark_type_of, with_variables
 from rivet_dagster.engines.duckdb.progress import PercentReport
 from rivet_dagster.engines.duckdb.relations.files import files_query
 from rivet_dagster.engines.duckdb.types import duckdb_type, has_void, quoted, schema_json, with_zone
@@ -38,6 +38,8 @@ T = TypeVar("T")
 
 _LOADED = "rivet_loaded"
 _BATCH_ROWS = 65_536
+_MISSING = ("does not exist", "not found")
+"""Parts of DuckDB's messages about tables and columns that there are not."""
 _NOT_TRANSLATED = "Write it otherwise, write the joint in DuckDB's SQL (`dialect: duckdb`), or run it on Spark."
 
 
@@ -88,7 +90,7 @@ class DuckDBSession(EngineSession):
 
     def query(self, sql: str, parameters: Mapping[str, Any] | None = None) -> DuckDBFrame:
         """Return the lazy result of ``sql``, which is translated. Raises RVT-329."""
-        return self._made(self._translated(sql), parameters, sql, None)
+        return self._made(self._translated(sql, parameters or {}), parameters, sql, None)
 
     def query_in(self, dialect: str, sql: str, parameters: Mapping[str, Any] | None = None) -> DuckDBFrame:
         """Return the lazy result of ``sql``, which is DuckDB's own, with parameters as ``$name``."""
@@ -196,13 +198,15 @@ class DuckDBSession(EngineSession):
     def _new_view(self) -> str:
         return f"{quoted(self._frames)}.f{next(self._numbers)}"
 
-    def _translated(self, sql: str) -> str:
+    def _translated(self, sql: str, parameters: Mapping[str, Any]) -> str:
         """Return a query of Spark's SQL as DuckDB's. Raises RVT-329 for what it may compute otherwise."""
         if isinstance(sql, OwnStatement):
             return own_statement_for_duckdb(sql)
         tables = {name: self.columns(frame) for name, frame in self._named.items()}
-        translation = translate(sql, "duckdb", tables)
+        types = {name: spark_type_of(value) for name, value in parameters.items()}
+        translation = translate(sql, "duckdb", tables, types)
         if translation.refusals:
+            self._refuse_mistakes(sql)
             raise RivetError.of(
                 Diagnostic(
                     "RVT-329",
@@ -213,6 +217,15 @@ class DuckDBSession(EngineSession):
                 for refusal in translation.refusals
             )
         return translation.sql
+
+    def _refuse_mistakes(self, sql: str) -> None:
+        """Raise RVT-503 where a query that is refused names what does not exist: no other SQL would help there."""
+        try:
+            self._run(lambda: self._connection.sql(f"({own_statement_for_duckdb(sql)})"), sql=sql, skipped=None)
+        except RivetError as error:
+            if isinstance(error.__cause__, duckdb.CatalogException | duckdb.BinderException):
+                if any(part in str(error) for part in _MISSING):
+                    raise
 
     def _made(
         self,

@@ -27,7 +27,12 @@ class Translation:
     refusals: tuple[Refusal, ...] = ()
 
 
-def translate(sql: str, support: str, tables: Mapping[str, Columns | None]) -> Translation:
+def translate(
+    sql: str,
+    support: str,
+    tables: Mapping[str, Columns | None],
+    parameters: Mapping[str, str | None] | None = None,
+) -> Translation:
     """Return a query of Spark's SQL, which reads ``tables``, for engines with that ``support``.
 
     >>> translate("SELECT CAST(a AS STRING) AS a FROM t", "duckdb", {}).sql
