@@ -223,9 +223,9 @@ class DuckDBSession(EngineSession):
         try:
             self._run(lambda: self._connection.sql(f"({own_statement_for_duckdb(sql)})"), sql=sql, skipped=None)
         except RivetError as error:
-            if isinstance(error.__cause__, duckdb.CatalogException | duckdb.BinderException):
-                if any(part in str(error) for part in _MISSING):
-                    raise
+            is_of_names = isinstance(error.__cause__, duckdb.CatalogException | duckdb.BinderException)
+            if is_of_names and any(part in str(error) for part in _MISSING):
+                raise
 
     def _made(
         self,
