@@ -22,6 +22,8 @@ _AHEAD = 2
 """How many items are computed in advance, unless another queue has more room."""
 
 T = TypeVar("T")
+Errors = Callable[[], tuple[type[Exception], ...]]
+"""Returns the exceptions that ``cancel`` raises where the engine itself has died."""
 _numbers = itertools.count(1)
 
 
@@ -44,6 +46,7 @@ def wait_for(
     timeout: float | None = None,
     grace: float = GRACE_SECONDS,
     tick: Callable[[], None] | None = None,
+    errors_of_the_dead: Errors = tuple,
 ) -> T:
     """Return the result of ``work``; on an interrupt or after ``timeout`` seconds cancel it, wait for it, and raise.
 
@@ -79,7 +82,7 @@ def wait_for(
                 tick()
                 next_tick = time.monotonic() + TICK_SECONDS
     except BaseException:
-        _cancel_until(ended, cancel)
+        _cancel_until(ended, cancel, errors_of_the_dead)
         ended.wait(grace)
         raise
     if errors:
@@ -92,6 +95,7 @@ def stream(
     cancel: Callable[[], None],
     tick: Callable[[], None],
     items: Items[T] | None = None,
+    errors_of_the_dead: Errors = tuple,
 ) -> Iterator[T]:
     """Yield the items of ``work``, which another thread computes as far in advance as there is room in ``items``.
 
@@ -133,7 +137,7 @@ def stream(
     finally:
         unread.set()
         if not ended.is_set():
-            _cancel_until(ended, cancel)
+            _cancel_until(ended, cancel, errors_of_the_dead)
     if errors:
         raise errors[0]
 
@@ -149,24 +153,15 @@ def _offered(items: Items[T], item: T, unread: threading.Event) -> bool:
     return False
 
 
-def lost_connection_errors() -> tuple[type[Exception], ...]:
-    """Return the exceptions that a call raises if Spark does not answer any more."""
-    # Imported here, since this module is also used where Spark is not installed.
-    from py4j.protocol import Py4JError
-    from pyspark.errors import PySparkException
-
-    return Py4JError, PySparkException, OSError
-
-
-def _cancel_until(ended: threading.Event, cancel: Callable[[], None]) -> None:
+def _cancel_until(ended: threading.Event, cancel: Callable[[], None], errors_of_the_dead: Errors) -> None:
     """Cancel repeatedly: a cancel between two jobs of a query has no effect on the next job."""
 
     def chase() -> None:
         while not ended.is_set():
             try:
                 cancel()
-            except lost_connection_errors():
-                return  # Spark has died, and the work with it
+            except errors_of_the_dead():
+                return  # the engine has died, and the work with it
             ended.wait(_CANCEL_SECONDS)
 
     threading.Thread(target=chase, name=f"{THREAD_PREFIX}cancel", daemon=True).start()

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from rivet_dagster.engines.waiting import wait_for
+from rivet_dagster.engines.pyspark.waiting import wait_for
 from rivet_dagster.errors import RivetError
 
 ENDLESS = "SELECT count(*) AS n FROM range(1000000000000)"

@@ -21,7 +21,7 @@ from rivet_dagster.catalogs.spark.hive_columns import columns_ddl, redefine
 from rivet_dagster.catalogs.spark.names import OWN, SparkTableName
 from rivet_dagster.engines.contract import EngineSession
 from rivet_dagster.engines.pyspark.messages import spark_error
-from rivet_dagster.engines.waiting import THREAD_PREFIX, wait_for
+from rivet_dagster.engines.pyspark.waiting import THREAD_PREFIX, wait_for
 from rivet_dagster.errors import QueryRefused, RivetError
 from rivet_dagster.model.relations import CatalogTable, Files
 

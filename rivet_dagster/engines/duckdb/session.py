@@ -78,7 +78,7 @@ class DuckDBSession(EngineSession):
                 frame = self._stored(self._run(relation.batches))
             case _:
                 raise cannot_read("duckdb", relation)
-        return frame if projection is None else self._projected(frame, projection)
+        return frame if projection in (None, Projection()) else self._projected(frame, projection)
 
     def register(self, name: str, frame: DuckDBFrame) -> None:
         """Give ``frame`` a name in the queries that are made from now on."""

@@ -203,7 +203,7 @@ class PySparkEngine(Engine):
             lock.release()
 
     def _live_base(self) -> SparkAdapter:
-        from rivet_dagster.engines.waiting import wait_for
+        from rivet_dagster.engines.pyspark.waiting import wait_for
 
         if self._base is None or self._base.is_stopped:
             # Started in another thread, Spark does not replace the process's handler of SIGINT, which may be Dagster's.

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from subprocess import TimeoutExpired
 from typing import Any
 
-from rivet_dagster.engines.waiting import THREAD_PREFIX
+from rivet_dagster.engines.pyspark.waiting import THREAD_PREFIX
 from rivet_dagster.errors import RivetError
 from rivet_dagster.model.convert import shorten_text
 from rivet_dagster.model.database_limits import exceeded_limit

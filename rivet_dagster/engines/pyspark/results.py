@@ -19,7 +19,7 @@ from inspect import signature
 from typing import TYPE_CHECKING, Any
 
 from rivet_dagster.engines.contract import QueryPlan
-from rivet_dagster.engines.waiting import THREAD_PREFIX
+from rivet_dagster.engines.pyspark.waiting import THREAD_PREFIX
 from rivet_dagster.model.schema import field_name
 
 if TYPE_CHECKING:

@@ -17,8 +17,8 @@ from rivet_dagster.engines.pyspark.relations.arrow_rows import BatchQueue, Spool
 from rivet_dagster.engines.pyspark.relations.catalog_table import refuse_audit_settings
 from rivet_dagster.engines.pyspark.results import arrow_schema, collect_rows, sql_type
 from rivet_dagster.engines.pyspark.tasks import run_tasks
+from rivet_dagster.engines.pyspark.waiting import stream, wait_for
 from rivet_dagster.engines.views import ScopedViews
-from rivet_dagster.engines.waiting import stream, wait_for
 from rivet_dagster.errors import RivetError
 from rivet_dagster.model.relations import Relation
 from rivet_dagster.model.storage import Projection

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from rivet_dagster.engines.pyspark.relations.arrow_rows import BatchQueue
-from rivet_dagster.engines.waiting import stream
+from rivet_dagster.engines.pyspark.waiting import stream
 
 COUNT = 40
 
