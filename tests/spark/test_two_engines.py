@@ -140,3 +140,17 @@ def test_an_engine_with_another_dialect_does_not_compile(two_engines, monkeypatc
     made = two_engines("duck")
     monkeypatch.setattr("support.duckdb_engine.DuckDBEngine.dialect", "duckdb")
     assert {error.code for error in compile_directory(made.root).errors} == {"RVT-329"}
+
+
+def test_spark_and_duckdb_run_one_project(two_engines):
+    """DuckDB sums what Spark has stored, by Spark's SQL and by its own, and Spark reads the sums."""
+    made = two_engines("duckdb")
+    assert crossings(made.assembly)["sums", "report"] == (("duck", "spark"), "native_reference")
+    made.run_all()
+    assert made.rows("report") == expected()
+    made.write({
+        "joints/sums.sql": "-- rivet:engine: duck\n-- rivet:dialect: duckdb\n"
+        "FROM clean SELECT customer, sum(amount)::BIGINT AS total GROUP BY ALL",
+    })  # fmt: skip
+    made.run_all()
+    assert made.rows("report") == expected()
