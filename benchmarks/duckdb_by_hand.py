@@ -54,11 +54,14 @@ def main() -> None:
             contenders, options.rounds, options.warm_ups, Path(scratch), lambda: None, cpu_seconds=time.process_time
         )
     hand, ours = runs["by hand"], runs["fused"]
-    times = [(name, str(Spread.of(run.seconds for run in found))) for name, found in runs.items()]
+    times = [
+        (name, str(Spread.of(run.seconds for run in found)), str(Spread.of(run.cpu_seconds for run in found)))
+        for name, found in runs.items()
+    ]
     ratio = pairwise(ours, hand, operator.truediv)
     print(f"- TPC-H scale {options.scale:g}, {options.rounds} rounds, duckdb {duckdb.__version__}, 2 threads")
     print(f"- load average afterwards: {os.getloadavg()[0]:.1f}\n")
-    print(markdown(("six steps", "seconds: median (min..max)"), times))
+    print(markdown(("six steps", "seconds: median (min..max)", "CPU seconds"), times))
     print(f"\n- fused / by hand, pair by pair: {ratio} (goal: at most {FACTOR})")
     print(f"- fused less by hand, seconds: {pairwise(ours, hand, operator.sub)}")
 

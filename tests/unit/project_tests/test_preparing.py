@@ -129,5 +129,5 @@ def test_a_joint_in_another_sql_cannot_be_computed(prepared, tmp_path, monkeypat
     (tmp_path / "joints/own.sql").write_text("-- rivet:dialect: duckdb\nFROM orders SELECT id")
     profile = FILES["profiles.yaml"].replace("spark, type: pyspark", "duck, type: duckdb")
     monkeypatch.setitem(FILES, "profiles.yaml", profile)
-    with pytest.raises(RivetError, match="RVT-329 .*'own' is written in the SQL of duckdb"):
+    with pytest.raises(RivetError, match=r"RVT-329 .*'own' is written in the SQL of duckdb"):
         prepared("target: own\ninputs: {orders: {rows: [{id: 1}]}}\nexpected: {rows: [{id: 1}]}\n")
