@@ -11,7 +11,7 @@ from rivet_dagster.secrets.redaction import redacted
 
 _LINE = re.compile(r"^LINE (\d+):", re.MULTILINE)
 _NAMED = re.compile(r'(?:column|Table with name|function with the name|Values list) "?([\w.]+)"?')
-_OWN = re.compile(r"(RVT-\d{3}) (.*)", re.DOTALL)
+_OWN = re.compile(r"(RVT-\d{3}):? (.*)", re.DOTALL)
 _MEMORY = "Raise the engine's `memory_limit`, or have room in its `temp_directory`."
 
 
