@@ -104,7 +104,7 @@ REMEDIATIONS: dict[str, str] = {
     "RVT-326": "Remove the option: a source is read by the steps of other joints, which have options of their own.",
     "RVT-327": "Correct the name; the `schema` of a source names all its columns, those of folders like `day=1`, too.",
     "RVT-328": "Run the joint on an engine that reads and writes that catalog's tables, or choose another catalog.",
-    "RVT-329": "Write it with what docs/sql-on-other-engines.md lists, or run the joint on an engine of Spark.",
+    "RVT-329": "Use an engine whose SQL this release can read and write.",
     "RVT-330": "Write it so that nothing in it can fail (try_cast, try_divide, nullif), or in a joint of its own with "
     "`on_error: fail`.",
     "RVT-331": "Give its sources a `schema`, or make their catalogs reachable; the columns of a Python joint are known "
