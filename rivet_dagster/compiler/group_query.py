@@ -46,7 +46,7 @@ class Cte:
     ``incremental`` is the query of incremental runs, None where it is the same; ``upstream`` are the joints that it
     reads. A source whose expressions may fail is a part of a quarantining group's query, too: it reads its
     ``source_view``. ``errors`` is None where no row of the text can fail to be evaluated; ``row_by_row`` is the text as
-    a link of a chain, None where it is none.
+    a link of a chain, None where it is none. ``dialect`` is the SQL of the text, None for Spark's.
     """
 
     joint: str
@@ -56,6 +56,7 @@ class Cte:
     incremental: Incremental | None = None
     errors: RowErrors | NotSeparable | None = None
     row_by_row: RowByRow | None = None
+    dialect: str | None = None
 
     def text_for(self, incremental: bool) -> str:
         """Return the text of an incremental run, or of a first one."""
@@ -82,16 +83,20 @@ class Cte:
 
 @dataclass(frozen=True, slots=True)
 class FusedQuery:
-    """The rows of the joint ``result``: its CTEs with their texts, and the further ``inputs`` that it reads."""
+    """The rows of the joint ``result``: its CTEs with their texts, and the further ``inputs`` that it reads.
+
+    ``dialect`` is the SQL of all its CTEs, None for Spark's.
+    """
 
     result: str
     ctes: tuple[tuple[str, str], ...]
     inputs: tuple[str, ...]
+    dialect: str | None = None
 
     @property
     def sql(self) -> str:
         """The text that is passed to an engine."""
-        return fuse(self.ctes, self.result)
+        return fuse(self.ctes, self.result, '"' if self.dialect is not None else "`")
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +133,7 @@ class GroupQuery:
 
         >>> a, b = Cte("a", "SELECT * FROM t", ("t",)), Cte("b", "SELECT * FROM a", ("a",))
         >>> GroupQuery(("b",), (a, b)).fused()
-        (FusedQuery(result='b', ctes=(('a', 'SELECT * FROM t'), ('b', 'SELECT * FROM a')), inputs=('t',)),)
+        (FusedQuery(result='b', ctes=(('a', 'SELECT * FROM t'), ('b', 'SELECT * FROM a')), inputs=('t',), ...),)
         """
         return tuple([_fused(result, self._needed(result), incremental) for result in self.results])
 
@@ -283,4 +288,5 @@ def _over(table: str, text: str) -> str:
 def _fused(result: str, ctes: Collection[Cte], incremental: Collection[str]) -> FusedQuery:
     read = {result, *[name for cte in ctes for name in cte.upstream]}
     texts = tuple([(cte.joint, cte.text_for(cte.joint in incremental)) for cte in ctes])
-    return FusedQuery(result, texts, tuple(sorted(read.difference([cte.joint for cte in ctes]))))
+    dialect = next((cte.dialect for cte in ctes), None)
+    return FusedQuery(result, texts, tuple(sorted(read.difference([cte.joint for cte in ctes]))), dialect)

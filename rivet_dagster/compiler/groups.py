@@ -21,6 +21,7 @@ from rivet_dagster.model.plugins import Plugins
 from rivet_dagster.model.profile import Profile
 from rivet_dagster.model.step_options import STEP_OPTIONS, step_options
 from rivet_dagster.model.target import BY_GROUP, BY_RUN, PUBLISH, Target, WatermarkColumn
+from rivet_dagster.sql.parsing.other_dialect import other_parameters
 from rivet_dagster.sql.target import RUN_STARTED_AT, parameter, parameters, variable_of, watermark_of
 from rivet_dagster.sql.write_strategies.error_keys import key_columns
 
@@ -83,11 +84,17 @@ def _cte(name: str, graph: Graph) -> Cte:
         watermark = (watermark_of(needs.sink),) if needs.watermark else ()
         bound = watermark + _parameters(later.text, needs, partitions)
         incremental = Incremental(later.text, needs.sink, bound, needs.this)
-    return Cte(name, full.text, graph.upstream[name], _parameters(full.text, needs, partitions), incremental)
+    bound = _parameters(full.text, needs, partitions, full.dialect)
+    return Cte(name, full.text, graph.upstream[name], bound, incremental, dialect=full.dialect)
 
 
-def _parameters(text: str, needs: TemplateNeeds, partitions: Partitions | None) -> tuple[str, ...]:
+def _parameters(
+    text: str, needs: TemplateNeeds, partitions: Partitions | None, dialect: str | None = None
+) -> tuple[str, ...]:
     """Return the parameters in the text that are bound in every run, and those of its partitions."""
+    if dialect is not None:
+        named = other_parameters(text)
+        return tuple(name for name in (partitions.parameters if partitions is not None else ()) if name in named)
     start: tuple[str, ...] = (RUN_STARTED_AT,) if needs.run_started_at and parameter(RUN_STARTED_AT) in text else ()
     if needs.variables:
         used = parameters(text)

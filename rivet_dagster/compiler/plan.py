@@ -61,13 +61,14 @@ class Materialization:
 
 @dataclass(frozen=True, slots=True)
 class EngineBoundary:
-    """How the rows of ``joint`` get from the group that computes them to one that reads them."""
+    """How, and why so, the rows of ``joint`` get from the group that computes them to one that reads them."""
 
     joint: str
     producer: str
     consumer: str
     engines: tuple[str, str]
     method: str
+    reason: str
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -18,7 +18,7 @@ _CATALOG = "Use a catalog that can, or `on_error: fail`."
 def check_error_tables(context: GroupsContext) -> None:
     """Report RVT-312 for error tables in catalogs that publish none, and names that the catalog refuses.
 
-    Also for engines that cannot separate errors from rows.
+    RVT-329 for engines that cannot separate errors from rows.
 
     Also RVT-301 for a joint that is named as the asset of an error table.
     """
@@ -37,7 +37,7 @@ def check_error_tables(context: GroupsContext) -> None:
         if engine is not None and able is not None and not able.separates_errors:
             message = f"the engine '{engine.name}' ({engine.type}) cannot separate the errors of rows from the rows"
             remedy = "Use an engine pyspark that runs Spark, or `on_error: fail`."
-            diagnostics.error(joint, "RVT-312", message, "on_error", remedy)
+            diagnostics.error(joint, "RVT-329", message, "on_error", remedy)
         if not traits.error_tables:
             message = f"the catalog '{spec.name}' ({spec.type}) publishes no error tables beside its tables"
             diagnostics.error(joint, "RVT-312", message, "on_error", _CATALOG)

@@ -44,14 +44,15 @@ class Reach:
 
     def _reaches(self, engine: str, catalog: str | None) -> bool:
         spec = self._profile.engine(engine)
-        return spec is not None and self._named(catalog) in (*spec.catalogs, self._profile.workspace)
+        return spec is not None and self.named(catalog) in (*spec.catalogs, self._profile.workspace)
 
     def _engine(self, name: str) -> EngineTraits | None:
         return self._plugins.engine(self._profile.engine(name))
 
     def _catalog(self, name: str | None) -> CatalogTraits | None:
-        spec = self._profile.catalog(self._named(name))
+        spec = self._profile.catalog(self.named(name))
         return None if spec is None else self._plugins.catalogs.get(spec.type)
 
-    def _named(self, catalog: str | None) -> str:
+    def named(self, catalog: str | None) -> str:
+        """Return the name of the catalog."""
         return self._profile.workspace if catalog in (None, DAGSTER) else catalog

@@ -9,6 +9,7 @@ from pathlib import PurePosixPath
 
 from rivet_dagster.cache import CompileCache
 from rivet_dagster.compiler.diagnostics import Diagnostics
+from rivet_dagster.compiler.dialects import dialect_of
 from rivet_dagster.compiler.graph import Graph, TemplateNeeds
 from rivet_dagster.compiler.templates import Know, Rendered, render_templates
 from rivet_dagster.errors import Diagnostic
@@ -19,6 +20,7 @@ from rivet_dagster.near_names import NearNames
 from rivet_dagster.project.templating import is_template
 from rivet_dagster.sql.parsing.dialect import SqlError
 from rivet_dagster.sql.parsing.known_query import KnownQuery, know_query
+from rivet_dagster.sql.parsing.other_dialect import know_other_query
 
 _PLAIN = Rendered()
 """Stands for the text of a joint that is no template."""
@@ -41,16 +43,24 @@ def build_graph(project: Project, diagnostics: Diagnostics, cache: CompileCache)
     upstream: dict[str, tuple[str, ...]] = {}
     broken, near = broken_names(project), NearNames(joints)
     know = functools.cache(functools.partial(know_query, cache=cache))
+    dialects = {joint.name: dialect_of(joint, project.profile) for joint in joints.values() if joint.type == SQL}
     for joint in joints.values() if cache.awaits_values else ():  # those that another process reads come last
-        if joint.type == SQL and joint.sql and not is_template(joint.sql) and not cache.is_awaited("query", joint.sql):
+        if joint.type != SQL or not joint.sql or dialects[joint.name] is not None or is_template(joint.sql):
+            continue
+        if not cache.is_awaited("query", joint.sql):
             with suppress(SqlError):
                 know(joint.sql)
-    templates = render_templates(joints, project, know, broken, diagnostics, cache)
+    rendering = {name: joint for name, joint in joints.items() if dialects.get(name) is None}
+    templates = render_templates(rendering, project, know, broken, diagnostics, cache)
     for joint in joints.values():
         if joint.type == SQL:
             rendered = templates.get(joint.name, _PLAIN)
             full = joint.sql if rendered is _PLAIN else rendered.full
-            query = _query(joint, full, rendered.lines, know, diagnostics)
+            of_other = dialects[joint.name]
+            if of_other is not None:
+                query = _query(joint, full, (), functools.partial(know_other_query, dialect=of_other), diagnostics)
+            else:
+                query = _query(joint, full, rendered.lines, know, diagnostics)
             later = _query(joint, rendered.incremental, rendered.incremental_lines, know, diagnostics)
             if query is None or (later is None and rendered.incremental is not None):
                 upstream[joint.name] = rendered.possible

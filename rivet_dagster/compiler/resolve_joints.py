@@ -133,6 +133,8 @@ def code_version(
     }
     if joint.partitions is not None:  # left out otherwise, so that the version of other joints stays the same
         logic["partitions"] = vars(joint.partitions)
+    if query is not None and query.dialect is not None:
+        logic["dialect"] = query.dialect
     if later is not None and template is not None:
         logic["sql_incremental"] = later.fingerprint, template.sink
     if bound and template is not None and template.variables:

@@ -16,6 +16,7 @@ from rivet_dagster.model.partitions import PARTITION_PARAMETERS
 from rivet_dagster.model.schema import INFERRED, INTROSPECTED, Schema
 from rivet_dagster.model.write_strategy import SPELLINGS
 from rivet_dagster.sql.parsing.dialect import SqlError
+from rivet_dagster.sql.parsing.other_dialect import other_parameters
 from rivet_dagster.sql.target import parameters
 
 
@@ -85,10 +86,11 @@ def check_parameters(context: DeclaredContext) -> None:
     """Report RVT-323 for a partition parameter that has no value in a run."""
     graph, diagnostics = context.graph, context.diagnostics
     for name, query in ((joint, query) for joint in graph.queries for query in graph.renderings(joint)):
-        if ":partition_" in query.text:
+        if "partition_" in query.text and (":partition_" in query.text or query.dialect is not None):
             joint = graph.joints[name]
             allowed = joint.partitions.parameters if joint.partitions is not None else ()
-            for parameter, line in parameters(query.text).items():
+            found = parameters(query.text) if query.dialect is None else other_parameters(query.text)
+            for parameter, line in found.items():
                 if parameter in PARTITION_PARAMETERS and parameter not in allowed:
                     diagnostics.sql_error(joint, "RVT-323", SqlError(_why(joint, parameter), line), query.lines)
     for joint in graph.joints.values():

@@ -42,6 +42,8 @@ def check_translations(context: GroupsContext) -> None:
             _check_source(context, joint, support)
             continue
         for query in graph.renderings(name):
+            if query.dialect is not None:
+                continue
             needs = graph.templates.get(name)
             tables = dict(upstream)
             if needs is not None and needs.sink is not None:

@@ -134,6 +134,13 @@ class EngineSession(ABC):
         the engine's own message and, as ``line``, the line of ``sql`` that the message refers to.
         """
 
+    def query_in(self, dialect: str, sql: str, parameters: Mapping[str, Any] | None = None) -> Frame:
+        """Return the lazy result of a query in the engine's own ``dialect``, as ``query`` does of one in Spark's SQL.
+
+        Parameters are written as in that dialect. An engine whose ``dialect`` is not Spark's has this method.
+        """
+        raise NotImplementedError
+
     def separating_errors(self) -> AbstractContextManager[None]:
         """Begin a scope in which queries of good rows, or of errors, of ``RowErrors`` are made and computed.
 

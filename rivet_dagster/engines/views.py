@@ -46,6 +46,10 @@ class ScopedViews:
             raise
         self._end_scope()
 
+    def frames(self) -> dict[str, Any]:
+        """Return the frames of all views by the lower case of their names."""
+        return {key: frame for scope in self._scopes for key, (_, frame) in scope.items()}
+
     def clear(self) -> None:
         """Drop all views."""
         while self._scopes[0]:

@@ -174,12 +174,19 @@ class _Judge:
 
     def _of_query(self, joint: QueryJoint, text: str, parameters: Mapping[str, Any]) -> Columns:
         given = {**_of_partitions(joint), RUN_STARTED_AT: Typed(datetime.now(UTC), "timestamp"), **parameters}
-        used = {name: value for name, value in given.items() if f":{name}" in text}
+        used = {name: value for name, value in given.items() if f":{name}" in text or f"${name}" in text}
         used |= self._runtime.values_of(self._variables(joint, text))
         try:
-            return self._session.columns(self._session.query(text, used))
+            dialect = self._dialect(joint)
+            frame = self._session.query(text, used) if dialect is None else self._session.query_in(dialect, text, used)
+            return self._session.columns(frame)
         except RivetError as error:
             raise _at_text(error, joint, text) from error.__cause__
+
+    def _dialect(self, joint: QueryJoint) -> str | None:
+        """Return the SQL of the joint, None for Spark's."""
+        query = self._assembly.group(joint.group).query
+        return next((cte.dialect for cte in query.ctes if cte.joint == joint.name), None) if query is not None else None
 
     def _variables(self, joint: QueryJoint, text: str) -> tuple[str, ...]:
         """Return the parameters of one of the joint's texts."""

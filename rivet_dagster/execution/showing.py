@@ -21,6 +21,7 @@ from rivet_dagster.engines.contract import EngineSession, Frame, Typed
 from rivet_dagster.errors import RivetError
 from rivet_dagster.execution.quality.judging import held_source_frame
 from rivet_dagster.execution.reading.inputs import partition_values
+from rivet_dagster.execution.reading.queries import run_query
 from rivet_dagster.execution.reading.refs import MaterializedRef
 from rivet_dagster.execution.reading.sources import source_frame
 from rivet_dagster.execution.row_error import locate_in_query, locating_errors
@@ -142,7 +143,7 @@ class _Computing:
             values[RUN_STARTED_AT] = self._started
         values |= self._runtime.values_of(used)
         try:
-            return session.query(query.sql, values)
+            return run_query(session, query, values)
         except RivetError as error:
             raise locate_in_query(error, query, self._assembly) from error.__cause__
 

@@ -21,6 +21,9 @@ from rivet_dagster.model.write_strategy import WriteStrategy, parse_write_strate
 
 SOURCE, SQL, PYTHON, SINK = TYPES = ("source", "sql", "python", "sink")
 
+SPARK_SQL = "spark"
+"""The `dialect` of joints that are written in Spark's SQL."""
+
 RESERVED = frozenset(keyword.kwlist) | frozenset(
     "context conf config meta arg_dict dict input_arg_dict output_arg_dict int str float bool input output type".split()
 )
@@ -129,6 +132,11 @@ class Joint:
     )
     engine: str | None = declare_key(
         convert.text, "The engine of the profile that runs it; default: the profile's default engine."
+    )
+    dialect: str | None = declare_key(
+        convert.one_of(SPARK_SQL, "duckdb"),
+        "The SQL of its query; default: that of its engine's option `dialect`, else Spark's.",
+        types=(SQL,),
     )
     eager: bool = declare_key(
         convert.boolean, "Whether it is stored, and not fused into the query of its reader.", False, types=(SQL, PYTHON)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from rivet_dagster.errors import RivetError
+from rivet_dagster.model.relations import CatalogTable, Relation
 
 _LISTS = frozenset({"spark.sql.extensions"})
 """Settings whose values are lists with commas, to which everybody may add."""
@@ -16,13 +17,21 @@ _CROSS_VERSION = re.compile(r"(-\d[\d.]*)?_\d[\d.]*$")
 _FILE_VERSION = re.compile(r"-\d[\w.+-]*$")
 
 
+TableReader = Callable[[CatalogTable], Relation]
+"""Takes a table of a catalog and returns its rows as files, or as Arrow rows, for an engine that does not know it."""
+
+
 @dataclass(frozen=True)
 class SessionNeeds:
-    """The Maven packages, jars and settings that an engine's session needs; ``config`` may hold secrets."""
+    """The Maven packages, jars and settings that an engine's session needs; ``config`` may hold secrets.
+
+    ``readers`` are for engines other than Spark, by the name of the catalog whose tables they read.
+    """
 
     packages: tuple[str, ...] = ()
     jars: tuple[str, ...] = ()
     config: Mapping[str, str] = field(default_factory=dict, repr=False)
+    readers: Mapping[str, TableReader] = field(default_factory=dict, repr=False)
 
 
 def merge_needs(needs: Iterable[SessionNeeds], of_engine: SessionNeeds | None = None) -> SessionNeeds:

@@ -24,6 +24,7 @@ from rivet_dagster.model.profile import EngineSpec
 from rivet_dagster.model.relations import ArrowRows, CatalogTable, Files, JdbcTable, Kinds, Relation
 from rivet_dagster.model.session_needs import SessionNeeds, merge_needs
 from rivet_dagster.model.storage import Projection
+from rivet_dagster.sql.own_statements import OwnStatement
 
 __all__ = [
     "SPARK",
@@ -38,6 +39,7 @@ __all__ = [
     "Frame",
     "JdbcTable",
     "Kinds",
+    "OwnStatement",
     "Progress",
     "Projection",
     "PySparkEngine",

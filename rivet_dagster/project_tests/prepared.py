@@ -99,6 +99,10 @@ class _Preparation:
         self._check_inputs(target, computed, checks)
         self._raise()
         texts = [self._cte(name) for name in computed if self._known[name].type == "sql"]
+        for cte in texts:
+            if cte.dialect is not None:
+                message = f"'{cte.joint}' is written in the SQL of {cte.dialect}, and tests compute Spark's SQL"
+                self._wrong("target", "RVT-329", message, "Give its rows in the test, or write it in Spark's SQL.")
         later = incremental_run(test, self._assembly, target, texts) if test.incremental is not None else Later()
         fixtures = self._fixtures(later)
         expected = test.expected and with_file_rows(test.expected, "expected", self._root)

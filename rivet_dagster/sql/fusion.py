@@ -15,8 +15,10 @@ from rivet_dagster.sql.parsing.dialect import quote_name
 from rivet_dagster.sql.parsing.embedding import in_parentheses, refuse_unbalanced
 
 
-def fuse(ctes: Sequence[tuple[str, str]], result: str) -> str:
+def fuse(ctes: Sequence[tuple[str, str]], result: str, quote: str = "`") -> str:
     """Return one query for the rows of ``result``, with each of ``ctes`` (name, text) as a CTE, in order.
+
+    ``quote`` is what names are quoted with in the SQL of the texts.
 
     A text may have its own WITH, comments and set operations: it is put in parentheses on lines of its own, and a name
     inside it hides the same name outside.
@@ -30,10 +32,14 @@ def fuse(ctes: Sequence[tuple[str, str]], result: str) -> str:
     )
     SELECT * FROM total
     """
-    final = f"SELECT * FROM {quote_name(result)}"
+
+    def quoted(name: str) -> str:
+        return quote_name(name).replace("`", quote)
+
+    final = f"SELECT * FROM {quoted(result)}"
     if not ctes:
         return final
-    return "WITH " + ",\n".join([f"{quote_name(name)} AS {in_parentheses(text)}" for name, text in ctes]) + "\n" + final
+    return "WITH " + ",\n".join([f"{quoted(name)} AS {in_parentheses(text)}" for name, text in ctes]) + "\n" + final
 
 
 def locate(ctes: Sequence[tuple[str, str]], line: int) -> tuple[str, int] | None:

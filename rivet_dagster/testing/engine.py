@@ -295,7 +295,9 @@ class EngineConformance:
 
 
 _SELECT = """
-SELECT CAST(1 AS BIGINT) AS id, 'one' AS name UNION ALL SELECT 2, NULL UNION ALL SELECT 3, concat('it', chr(39), 's 3')
+SELECT CAST(1 AS BIGINT) AS id, 'one' AS name
+UNION ALL SELECT CAST(2 AS BIGINT) AS id, CAST(NULL AS STRING) AS name
+UNION ALL SELECT CAST(3 AS BIGINT) AS id, concat('it', "'", 's 3') AS name
 """
 
 

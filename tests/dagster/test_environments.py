@@ -43,7 +43,7 @@ def source(table: str, **fields: object) -> dict[str, object]:
     return {"type": "source", "catalog": "raw", "table": table, **fields}
 
 
-DUCK = {"catalogs": CATALOGS, "engines": [{"name": "duck", "type": "duckdb", "catalogs": ["raw", "lake"]}]}
+DUCK = {"catalogs": CATALOGS, "engines": [{"name": "duck", "type": "duck", "catalogs": ["raw", "lake"]}]}
 SHOP = {
     "profiles.yaml": {"default": DUCK, "other": DUCK},
     "data/orders.parquet": parquet(id=[1, 2], amount=[10, 20]),
@@ -65,7 +65,7 @@ def base(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def shop(tmp_path, monkeypatch) -> ProjectFolder:
-    install(monkeypatch, tmp_path / "site", engines={"duckdb": "support.duckdb_engine:DuckDBEngine"})
+    install(monkeypatch, tmp_path / "site", engines={"duck": "support.duckdb_engine:DuckDBEngine"})
     return ProjectFolder(tmp_path / "project", SHOP)
 
 
@@ -287,10 +287,10 @@ def test_a_merge_that_is_interrupted_between_two_catalogs_is_finished(shop, cli,
 
 def test_what_writes_to_a_catalog_without_environments_is_refused(shop, cli, monkeypatch, tmp_path):
     classes = {"memory": "support.plain_memory:PlainMemory"}
-    engines = {"duckdb": "support.duckdb_engine:DuckDBEngine"}
+    engines = {"duck": "support.duckdb_engine:DuckDBEngine"}
     install(monkeypatch, tmp_path / "memory", catalogs=classes, engines=engines)
     catalogs = {**CATALOGS, "memory": {"type": "memory"}}
-    duck = {"name": "duck", "type": "duckdb", "catalogs": [*catalogs]}
+    duck = {"name": "duck", "type": "duck", "catalogs": [*catalogs]}
     shop.write({"profiles.yaml": {"default": {"catalogs": catalogs, "engines": [duck]}}})
     shop.write({"sinks/kept.yaml": {"type": "sink", "catalog": "memory", "table": "kept", "upstream": ["apart"]}})
     code, _, err = cli("run", "--environment", "pr-7")
@@ -306,10 +306,10 @@ def test_what_writes_to_a_catalog_without_environments_is_refused(shop, cli, mon
 
 def test_other_assets_are_refused_where_the_workspace_has_no_environments(shop, monkeypatch, tmp_path):
     classes = {"memory": "support.plain_memory:PlainMemory"}
-    engines = {"duckdb": "support.duckdb_engine:DuckDBEngine"}
+    engines = {"duck": "support.duckdb_engine:DuckDBEngine"}
     install(monkeypatch, tmp_path / "memory", catalogs=classes, engines=engines)
     catalogs = {**CATALOGS, "memory": {"type": "memory"}}
-    duck = {"name": "duck", "type": "duckdb", "catalogs": [*catalogs]}
+    duck = {"name": "duck", "type": "duck", "catalogs": [*catalogs]}
     profile = {"catalogs": catalogs, "engines": [duck], "workspace": "memory"}
     runtime = shop.write({"profiles.yaml": {"default": profile}}).runtime
     runtime.environment = "pr-7"

@@ -17,7 +17,7 @@ from rivet_dagster.definitions.project import RivetProject
 from rivet_dagster.definitions.resources.rivet_executor import one_process_executor
 from rivet_dagster.definitions.resources.steps_in_threads import execute_here
 
-ENGINE = {"name": "duck", "type": "duckdb", "catalogs": ["lake"]}
+ENGINE = {"name": "duck", "type": "duck", "catalogs": ["lake"]}
 PROFILES = {"default": {"catalogs": {"lake": {"type": "filesystem", "path": "lake"}}, "engines": [ENGINE]}}
 FILES = {
     "profiles.yaml": PROFILES,
@@ -40,7 +40,7 @@ def job():
 def folder(tmp_path, monkeypatch) -> ProjectFolder:
     for name in ("DAGSTER_HOME", "RIVET_PROFILE"):
         monkeypatch.delenv(name, raising=False)
-    install(monkeypatch, tmp_path / "site", engines={"duckdb": "support.duckdb_engine:DuckDBEngine"})
+    install(monkeypatch, tmp_path / "site", engines={"duck": "support.duckdb_engine:DuckDBEngine"})
     return ProjectFolder(tmp_path / "project", FILES)
 
 

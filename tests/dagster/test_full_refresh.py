@@ -21,7 +21,7 @@ from rivet_dagster.execution.runtime import Runtime
 TAG = "rivet/full_refresh"
 REFRESH = {TAG: "true"}
 CATALOGS = {"raw": {"type": "filesystem", "path": "data"}, "lake": {"type": "filesystem", "path": "lake"}}
-ENGINE = {"name": "duck", "type": "duckdb", "catalogs": ["raw", "lake"]}
+ENGINE = {"name": "duck", "type": "duck", "catalogs": ["raw", "lake"]}
 NEW = "SELECT id, n FROM orders\n{% if is_incremental() %}\nWHERE n > {{ watermark_value }}\n{% endif %}"
 EAGER = "-- rivet:eager: true\n"
 STRATEGY = {"mode": "merge", "key_columns": ["id"], "watermark_column": "n"}
@@ -51,7 +51,7 @@ CHANGED = {"data/orders.parquet": parquet((2, 1), (3, 5))}
 def shop(tmp_path, monkeypatch) -> ProjectFolder:
     for name in ("DAGSTER_HOME", "RIVET_PROFILE", "RIVET_ENVIRONMENT"):
         monkeypatch.delenv(name, raising=False)
-    install(monkeypatch, tmp_path / "site", engines={"duckdb": "support.duckdb_engine:DuckDBEngine"})
+    install(monkeypatch, tmp_path / "site", engines={"duck": "support.duckdb_engine:DuckDBEngine"})
     return ProjectFolder(tmp_path / "project", SHOP)
 
 

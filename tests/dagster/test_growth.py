@@ -35,7 +35,7 @@ def counting(monkeypatch: pytest.MonkeyPatch) -> Iterator[Counter[str]]:
 def costs(monkeypatch: pytest.MonkeyPatch, folder: Path, publish: str, tables: int) -> dict[str, float]:
     """Return what the second run of so many tables cost, divided by their number."""
     catalogs = {"lake": {"type": "filesystem", "path": "lake", "publish": publish}}
-    engines = [{"name": "duck", "type": "duckdb", "catalogs": ["lake"]}]
+    engines = [{"name": "duck", "type": "duck", "catalogs": ["lake"]}]
     profiles = {"default": {"catalogs": catalogs, "engines": engines, "workspace": "lake"}}
     project = ProjectFolder(folder, {"profiles.yaml": profiles})
     joints = [Joint(name=f"t{n}", type="sql", sql=f"SELECT {n} AS id", catalog="lake") for n in range(tables)]
@@ -50,7 +50,7 @@ def costs(monkeypatch: pytest.MonkeyPatch, folder: Path, publish: str, tables: i
 @pytest.mark.nightly(but=1)
 @pytest.mark.parametrize("publish", ["group", "run"])
 def test_a_step_costs_the_same_in_a_run_of_many_tables(tmp_path, monkeypatch, publish):
-    install(monkeypatch, tmp_path / "site", engines={"duckdb": "support.duckdb_engine:DuckDBEngine"})
+    install(monkeypatch, tmp_path / "site", engines={"duck": "support.duckdb_engine:DuckDBEngine"})
     few, many = (costs(monkeypatch, tmp_path / str(tables), publish, tables) for tables in (4, 16))
     assert few["calls"] > 5
     assert few["statements"] > 5
@@ -61,7 +61,7 @@ def metadata_of_range(folder: Path, partitions: int, columns: int) -> list[dict[
     """Return the metadata of the materializations of an exit, by a run of so many partitions."""
     days = [str(date(2024, 1, 1) + timedelta(days=number)) for number in range(partitions)]
     catalogs = {"lake": {"type": "filesystem", "path": "lake"}}
-    engines = [{"name": "duck", "type": "duckdb", "catalogs": ["lake"]}]
+    engines = [{"name": "duck", "type": "duck", "catalogs": ["lake"]}]
     ProjectFolder(folder, {"profiles.yaml": {"default": {"catalogs": catalogs, "engines": engines}}})
     (folder / "lake").mkdir()
     pq.write_table(pa.table({"day": days}), folder / "lake/days.parquet")
@@ -79,7 +79,7 @@ def metadata_of_range(folder: Path, partitions: int, columns: int) -> list[dict[
 
 
 def test_the_metadata_of_a_partition_does_not_grow_with_columns_and_partitions(tmp_path, monkeypatch):
-    install(monkeypatch, tmp_path / "site", engines={"duckdb": "support.duckdb_engine:DuckDBEngine"})
+    install(monkeypatch, tmp_path / "site", engines={"duck": "support.duckdb_engine:DuckDBEngine"})
     *few, last = metadata_of_range(tmp_path / "few", 4, columns=2)
     counts = {"dagster/row_count", "rivet/rows_inserted", "rivet/rows_updated", "rivet/rows_deleted"}
     assert [set(one) for one in few] == [{*counts, "rivet/version", "dagster/partition_row_count"}] * 3

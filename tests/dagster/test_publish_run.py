@@ -30,7 +30,7 @@ from rivet_dagster.definitions.resources.steps_in_threads import execute_here
 from rivet_dagster.definitions.runs import staged_heartbeats
 from rivet_dagster.errors import RivetError
 
-ENGINE = {"name": "duck", "type": "duckdb", "catalogs": ["lake", "raw"], "concurrency_limit": 2}
+ENGINE = {"name": "duck", "type": "duck", "catalogs": ["lake", "raw"], "concurrency_limit": 2}
 CATALOGS = {
     "lake": {"type": "filesystem", "path": "lake", "publish": "run"},
     "raw": {"type": "filesystem", "path": "data"},
@@ -64,7 +64,7 @@ def in_one_process():
 def shop(tmp_path, monkeypatch) -> ProjectFolder:
     for name in ("DAGSTER_HOME", "RIVET_PROFILE"):
         monkeypatch.delenv(name, raising=False)
-    install(monkeypatch, tmp_path / "site", engines={"duckdb": "support.duckdb_engine:DuckDBEngine"})
+    install(monkeypatch, tmp_path / "site", engines={"duck": "support.duckdb_engine:DuckDBEngine"})
     return ProjectFolder(tmp_path / "project", FILES)
 
 

@@ -13,7 +13,7 @@ from support.plugins import install
 from rivet_dagster import RivetProject, load_definitions
 from rivet_dagster.execution.runtime import Runtime
 
-ENGINE = {"name": "duck", "type": "duckdb", "catalogs": ["lake", "raw"]}
+ENGINE = {"name": "duck", "type": "duck", "catalogs": ["lake", "raw"]}
 CATALOGS = {"lake": {"type": "filesystem", "path": "lake"}, "raw": {"type": "filesystem", "path": "data"}}
 ORDERS = (
     "-- rivet:catalog: lake\n-- rivet:table: all_orders\n-- rivet:write_strategy: append\n"
@@ -31,7 +31,7 @@ FILES = {
 @pytest.fixture
 def shop(tmp_path, monkeypatch) -> ProjectFolder:
     monkeypatch.delenv("RIVET_PROFILE", raising=False)
-    install(monkeypatch, tmp_path / "site", engines={"duckdb": "support.duckdb_engine:DuckDBEngine"})
+    install(monkeypatch, tmp_path / "site", engines={"duck": "support.duckdb_engine:DuckDBEngine"})
     return ProjectFolder(tmp_path / "project", FILES)
 
 
@@ -52,7 +52,7 @@ def test_it_is_one_asset_with_the_kinds_and_checks_of_a_table(shop):
     graph = load_definitions(shop.root).resolve_asset_graph()
     assert {key.to_user_string() for key in graph.get_all_asset_keys()} == {"numbers", "doubled", "orders", "total"}
     node = graph.get(dg.AssetKey("orders"))
-    assert (node.kinds, node.group_name) == ({"sql", "duckdb", "filesystem"}, "marts")
+    assert (node.kinds, node.group_name) == ({"sql", "duck", "filesystem"}, "marts")
     assert node.metadata["dagster/table_name"] == "lake.all_orders"
     assert {check.name for check in graph.get_check_keys_for_assets([node.key])} == {"small"}
     assert graph.get(dg.AssetKey("total")).parent_keys == {dg.AssetKey("orders")}

@@ -13,7 +13,7 @@ from support.folders import ProjectFolder
 from support.plugins import install
 from support.terminal import COLUMNS, open_terminal
 
-ENGINE = {"name": "duck", "type": "duckdb", "catalogs": ["lake"]}
+ENGINE = {"name": "duck", "type": "duck", "catalogs": ["lake"]}
 PROFILES = {"default": {"catalogs": {"lake": {"type": "filesystem", "path": "lake"}}, "engines": [ENGINE]}}
 NOISY = """
 import os
@@ -41,7 +41,7 @@ def folder(tmp_path, monkeypatch) -> ProjectFolder:
     for name in ("DAGSTER_HOME", "RIVET_PROFILE", "NO_COLOR", "COLUMNS"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("TERM", "xterm-256color")
-    install(monkeypatch, tmp_path / "site", engines={"duckdb": "support.duckdb_engine:DuckDBEngine"})
+    install(monkeypatch, tmp_path / "site", engines={"duck": "support.duckdb_engine:DuckDBEngine"})
     return ProjectFolder(tmp_path / "project", FILES)
 
 

@@ -39,7 +39,7 @@ def shop(tmp_path, monkeypatch) -> ProjectFolder:
 
 VALID = {
     ("catalog", "create"): {"name": "sea", "type_": "filesystem", "options": "path=sea"},
-    ("engine", "create"): {"name": "small", "type_": "duckdb"},
+    ("engine", "create"): {"name": "small", "type_": "duck"},
     ("catalog", "describe"): {"name": "lake"},
     ("lineage",): {"name": "history"},
     ("diff",): {"environment": "nightly"},

@@ -42,7 +42,7 @@ class Shop:
             "raw": {"type": "filesystem", "path": "data"},
             "lake": {"type": "iceberg", "default-namespace": "shop", **options},
         }
-        engine = {"name": "duck", "type": "duckdb", "catalogs": list(catalogs), "options": {"lakes": {"lake": options}}}
+        engine = {"name": "duck", "type": "duck", "catalogs": list(catalogs), "options": {"lakes": {"lake": options}}}
         self.folder = ProjectFolder(
             folder,
             {
@@ -94,7 +94,7 @@ class Shop:
 def shop(tmp_path, nessie, iceberg_options, capfd, monkeypatch) -> Shop:
     for name in ("DAGSTER_HOME", "RIVET_PROFILE", "RIVET_ENVIRONMENT"):
         monkeypatch.delenv(name, raising=False)
-    install(monkeypatch, tmp_path / "site", engines={"duckdb": "support.iceberg_duckdb:IcebergDuckDBEngine"})
+    install(monkeypatch, tmp_path / "site", engines={"duck": "support.iceberg_duckdb:IcebergDuckDBEngine"})
     return Shop(tmp_path / "project", iceberg_options("nessie"), nessie, capfd)
 
 

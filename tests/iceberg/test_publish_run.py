@@ -41,7 +41,7 @@ class Shop(ProjectFolder):
             "folder": {"type": "filesystem", "path": "folder", "publish": "run"},
             "raw": {"type": "filesystem", "path": "data"},
         }
-        engine = {"name": "duck", "type": "duckdb", "catalogs": list(catalogs), "options": {"lakes": {"lake": options}}}
+        engine = {"name": "duck", "type": "duck", "catalogs": list(catalogs), "options": {"lakes": {"lake": options}}}
         files = {
             "profiles.yaml": {"default": {"catalogs": catalogs, "engines": [engine], "workspace": "lake"}},
             "sources/numbers.yaml": {"type": "source", "catalog": "raw", "table": "numbers.parquet"},
@@ -113,7 +113,7 @@ def shop_on(tmp_path, monkeypatch, request, iceberg_options):
     """Return a function that makes the project on a catalog of a kind."""
     for name in ("DAGSTER_HOME", "RIVET_PROFILE", "RIVET_ENVIRONMENT"):
         monkeypatch.delenv(name, raising=False)
-    install(monkeypatch, tmp_path / "site", engines={"duckdb": "support.iceberg_duckdb:IcebergDuckDBEngine"})
+    install(monkeypatch, tmp_path / "site", engines={"duck": "support.iceberg_duckdb:IcebergDuckDBEngine"})
 
     def shop_on(kind: str) -> Shop:
         nessie = request.getfixturevalue("nessie") if kind == "nessie" else None

@@ -34,7 +34,7 @@ def files(other: str) -> dict:
         "joints/sums.sql": "-- rivet:engine: duck\nSELECT customer, sum(amount) AS total FROM clean GROUP BY customer",
         "joints/ranked.sql": "SELECT customer, CAST(total AS BIGINT) AS total FROM sums",
         "sinks/report.yaml": sink("report", "ranked", assertions=[NOT_NULL]),
-        "sinks/sums_table.yaml": sink("sums_table", "sums", engine="duck" if other == "duckdb" else "spark"),
+        "sinks/sums_table.yaml": sink("sums_table", "sums", engine="duck" if other == "duck" else "spark"),
     }
 
 
@@ -56,7 +56,7 @@ def loads(monkeypatch):
 
 @pytest.fixture
 def two_engines(project, monkeypatch, tmp_path):
-    classes = {"duckdb": "support.duckdb_engine:DuckDBEngine", "arrow_only": "support.duckdb_engine:ArrowOnlyEngine"}
+    classes = {"duck": "support.duckdb_engine:DuckDBEngine", "arrow_only": "support.duckdb_engine:ArrowOnlyEngine"}
     install(monkeypatch, tmp_path / "site", engines=classes)
     return lambda other: project(files(other))
 
@@ -72,7 +72,7 @@ def crossings(plan) -> dict:
 
 
 def test_an_engine_that_reads_files_reads_what_spark_has_stored(two_engines, loads):
-    made = two_engines("duckdb")
+    made = two_engines("duck")
     assert crossings(made.assembly) == {
         ("clean", "sums"): (("spark", "duck"), "native_reference"),
         ("sums", "report"): (("duck", "spark"), "native_reference"),
@@ -108,7 +108,7 @@ def test_a_sink_gets_rows_as_arrow_too(two_engines, loads):
 
 def test_unstored_rows_pass_between_engines_too(two_engines, loads):
     """A source that is not fused is read by its own engine, which passes its rows on."""
-    made = two_engines("duckdb")
+    made = two_engines("duck")
     made.write({
         "joints/clean.sql": "-- rivet:engine: duck\nSELECT id, customer, amount FROM orders WHERE customer IS NOT NULL",
         "joints/other.sql": "SELECT count(*) AS n FROM orders",
@@ -137,6 +137,20 @@ def test_a_checked_joint_needs_an_engine_that_reads_its_rows_again(two_engines):
 
 
 def test_an_engine_with_another_dialect_does_not_compile(two_engines, monkeypatch):
-    made = two_engines("duckdb")
+    made = two_engines("duck")
     monkeypatch.setattr("support.duckdb_engine.DuckDBEngine.dialect", "duckdb")
     assert {error.code for error in compile_directory(made.root).errors} == {"RVT-329"}
+
+
+def test_spark_and_duckdb_run_one_project(two_engines):
+    """DuckDB sums what Spark has stored, by Spark's SQL and by its own, and Spark reads the sums."""
+    made = two_engines("duckdb")
+    assert crossings(made.assembly)["sums", "report"] == (("duck", "spark"), "native_reference")
+    made.run_all()
+    assert made.rows("report") == expected()
+    made.write({
+        "joints/sums.sql": "-- rivet:engine: duck\n-- rivet:dialect: duckdb\n"
+        "FROM clean SELECT customer, sum(amount)::BIGINT AS total GROUP BY ALL",
+    })  # fmt: skip
+    made.run_all()
+    assert made.rows("report") == expected()

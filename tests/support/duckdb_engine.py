@@ -42,7 +42,7 @@ _BOUND = {"string": "VARCHAR", "timestamp": "TIMESTAMPTZ", "timestamp_ntz": "TIM
 class DuckDBEngine(Engine):
     """DuckDB, for Spark's SQL as far as sqlglot translates it."""
 
-    type: ClassVar[str] = "duckdb"
+    type: ClassVar[str] = "duck"
     options: ClassVar[frozenset[str]] = frozenset()
     reads: ClassVar[Kinds] = frozenset({Files, ArrowRows})
     writes: ClassVar[Kinds] = frozenset({Files})

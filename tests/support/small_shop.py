@@ -24,7 +24,7 @@ PROFILES = {
             "raw": {"type": "filesystem", "path": "data"},
             "lake": {"type": "filesystem", "path": "lake"},
         },
-        "engines": [{"name": "duck", "type": "duckdb", "catalogs": ["raw", "lake"]}],
+        "engines": [{"name": "duck", "type": "duck", "catalogs": ["raw", "lake"]}],
     }
 }
 TEST = """\
@@ -73,7 +73,7 @@ def write_orders(root: Path, columns: Mapping[str, list[Any]]) -> None:
 
 def install_duckdb(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
     """Install the engine for this process."""
-    install(monkeypatch, folder / SITE, engines={"duckdb": "support.duckdb_engine:DuckDBEngine"})
+    install(monkeypatch, folder / SITE, engines={"duck": "support.duckdb_engine:DuckDBEngine"})
 
 
 def environ_with_duckdb(folder: Path) -> dict[str, str]:

@@ -22,7 +22,7 @@ from rivet_dagster.catalogs.iceberg.writes.errors import errors_of_rows
 from rivet_dagster.catalogs.parquet_rows import greatest
 from rivet_dagster.catalogs.versions.refusals import moved_watermark
 from rivet_dagster.errors import NotMaterialized, RivetError
-from rivet_dagster.model.relations import CatalogTable
+from rivet_dagster.model.relations import CatalogTable, Relation
 from rivet_dagster.model.schema import Field, Schema
 from rivet_dagster.model.session_needs import SessionNeeds
 from rivet_dagster.model.storage import Published, Statistics, forgotten
@@ -39,12 +39,16 @@ class PublishedTables:
     access: TableAccess
 
     def session_needs(self, engine_type: str) -> SessionNeeds:
-        """Return Iceberg's runtime and the settings of the Spark catalog of this name."""
-        return (
-            spark_needs(self.name, self.access.options, self.access.root)
-            if engine_type == "pyspark"
-            else SessionNeeds()
-        )
+        """Return Iceberg's runtime and settings of the Spark catalog of this name; for other engines a reader."""
+        if engine_type == "pyspark":
+            return spark_needs(self.name, self.access.options, self.access.root)
+
+        def read(relation: CatalogTable) -> Relation:
+            from rivet_dagster.catalogs.iceberg.rows_without_spark import rows_without_spark
+
+            return rows_without_spark(self.access, relation)
+
+        return SessionNeeds(readers={self.name: read})
 
     def relation(self, table: str, options: Mapping[str, Any]) -> CatalogTable:
         """Return the snapshot that is current, or that ``options`` name; of an error table that of the current rows."""

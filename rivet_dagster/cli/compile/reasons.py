@@ -16,6 +16,7 @@ REASONS = {
     "multi_consumer": "read by several joints",
     "non_deterministic": "read twice, and not the same each time",
     "engine_change": "read by another engine",
+    "dialect_change": "read by a query in another SQL",
     "partition_boundary": "its reader has other partitions",
     "error_boundary": "its reader has another `on_error`",
     "table": "published as a table of its own",

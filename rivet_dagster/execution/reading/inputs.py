@@ -12,6 +12,7 @@ from rivet_dagster.compiler.plan import CompiledAssembly
 from rivet_dagster.engines.contract import EngineSession, Frame
 from rivet_dagster.errors import RivetError
 from rivet_dagster.execution.reading.landing import holds_new_rows
+from rivet_dagster.execution.reading.queries import run_query
 from rivet_dagster.execution.reading.refs import MaterializedRef
 from rivet_dagster.execution.reading.rendering import RunQueries, render_whole
 from rivet_dagster.execution.reading.sources import (
@@ -175,7 +176,7 @@ def query_frame(
     values = partition_values(runtime.assembly, rendered.of_partitions, window)
     try:
         variables = runtime.values_of(rendered.variables)
-        return session.query(query.sql, {**values, **variables, **rendered.parameters})
+        return run_query(session, query, {**values, **variables, **rendered.parameters})
     except RivetError as error:
         raise locate_in_query(error, query, runtime.assembly) from error.__cause__
 

@@ -204,7 +204,8 @@ class KnownQuery:
 
     ``reads`` is how often it evaluates each table that is not one of its CTEs, ``ctes`` is the number of its CTEs. If
     sqlglot cannot read it, it is ``unreadable``: it has no known reads, counts as one CTE and as not deterministic.
-    ``lines`` say where the text came from, if it was rendered from a template.
+    ``lines`` say where the text came from, if it was rendered from a template. ``dialect`` is None for Spark's SQL; a
+    query in another one has no tree, since all that is concluded from trees is about Spark.
     """
 
     text: str
@@ -214,12 +215,13 @@ class KnownQuery:
     deterministic: bool
     unreadable: Unreadable | None = None
     lines: tuple[Stretch, ...] = ()
+    dialect: str | None = None
     _parsed: exp.Expr | None = field(default=None, repr=False, compare=False)
 
     @cached_property
     def tree(self) -> exp.Expr | None:
         """The query's tree, None where it is unreadable; parsed on first access."""
-        return self._parsed or read_query(self.text).tree
+        return None if self.dialect is not None else self._parsed or read_query(self.text).tree
 
 
 def know_query(sql: str, cache: CompileCache) -> KnownQuery:

@@ -14,6 +14,7 @@ from collections.abc import Collection, Sequence
 from sqlglot import exp
 
 from rivet_dagster.model.plugins import SPARK
+from rivet_dagster.sql.own_statements import OwnStatement
 from rivet_dagster.sql.trees import limited, named, number_of_rows
 
 
@@ -70,9 +71,13 @@ def over(function: exp.Expr, partition_by: Sequence[exp.Expr], *order: exp.Expr,
     )
 
 
-def sql_text(tree: exp.Expr) -> str:
-    """Return the SQL of a tree, for Spark; the tree stays as it is."""
-    return tree.sql(dialect=SPARK)
+def sql_text(tree: exp.Expr) -> OwnStatement:
+    """Return the SQL of a tree, for Spark; the tree stays as it is.
+
+    >>> sql_text(plain_column("net"))
+    '`net`'
+    """
+    return OwnStatement(tree.sql(dialect=SPARK))
 
 
 TARGET, BATCH, INCOMING, REST = "target", "batch", "incoming", "rest"

@@ -292,7 +292,7 @@ def test_an_engine_that_cannot_separate_errors_refuses_to_quarantine():
     other = replace(ABLE.engines["pyspark"], separates_errors=False)
     plugins = replace(ABLE, engines={"pyspark": other})
     plan = compiled(RAW, a(), sink("out", "a", on_error="quarantine"), plugins=plugins)
-    assert [(error.code, error.joint) for error in plan.errors] == [("RVT-312", "out")]
+    assert [(error.code, error.joint) for error in plan.errors] == [("RVT-329", "out")]
     assert "pyspark" in plan.errors[0].message
     assert compiled(RAW, a(), sink("out", "a"), plugins=plugins).success
 

@@ -29,7 +29,7 @@ def installed(tmp_path, monkeypatch):
 
 
 def test_the_entry_point_defines_the_type(installed):
-    assert engine_class("duckdb").type == "duckdb"
+    assert engine_class("duck").type == "duck"
 
 
 def test_the_documented_resource_equals_that_of_spark():

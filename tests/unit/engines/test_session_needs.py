@@ -135,9 +135,9 @@ def test_no_secret_of_a_catalog_is_given_to_the_command_line_of_spark():
 
 def test_an_engine_that_connects_by_itself_has_no_resource(project, monkeypatch, tmp_path: Path):
     made = project({"a": "filesystem"}, ["a"])
-    install(monkeypatch, tmp_path / "duck", engines={"duckdb": "support.duckdb_engine:DuckDBEngine"})
+    install(monkeypatch, tmp_path / "duck", engines={"duck": "support.duckdb_engine:DuckDBEngine"})
     profile = {"default": {"catalogs": {"a": {"type": "filesystem", "path": "a"}}, "engines": [
-        {"name": "duck", "type": "duckdb", "catalogs": ["a"]}
+        {"name": "duck", "type": "duck", "catalogs": ["a"]}
     ], "default_engine": "duck"}}  # fmt: skip
     made.write({"profiles.yaml": profile})
     rivet = RivetProject.load(made.root)

@@ -22,7 +22,7 @@ from support.torture import examples
 from rivet_dagster.errors import RivetError
 
 CATALOGS = {"lake": {"type": "filesystem", "path": "lake"}, "raw": {"type": "filesystem", "path": "data"}}
-ENGINE = {"name": "duck", "type": "duckdb", "catalogs": ["lake", "raw"]}
+ENGINE = {"name": "duck", "type": "duck", "catalogs": ["lake", "raw"]}
 BASE: Files = {
     "profiles.yaml": {"default": {"catalogs": CATALOGS, "engines": [ENGINE]}},
     "sources/raw.yaml": {"type": "source", "catalog": "raw", "table": "raw.parquet"},
@@ -145,7 +145,7 @@ def in_one(found: dict[str, Any]) -> dict[str, Any]:
 
 @pytest.fixture
 def engine(tmp_path, monkeypatch):
-    install(monkeypatch, tmp_path / "site", engines={"duckdb": "support.duckdb_engine:DuckDBEngine"})
+    install(monkeypatch, tmp_path / "site", engines={"duck": "support.duckdb_engine:DuckDBEngine"})
 
 
 def test_the_same_tables_and_verdicts(engine, tmp_path_factory, request):

@@ -122,3 +122,12 @@ def test_a_mistake_has_its_file_and_line(prepared, text):
     with pytest.raises(RivetError) as caught:
         prepared(text)
     assert WRONG[text] in str(caught.value).splitlines()[0]
+
+
+def test_a_joint_in_another_sql_cannot_be_computed(prepared, tmp_path, monkeypatch):
+    (tmp_path / "joints").mkdir()
+    (tmp_path / "joints/own.sql").write_text("-- rivet:dialect: duckdb\nFROM orders SELECT id")
+    profile = FILES["profiles.yaml"].replace("spark, type: pyspark", "duck, type: duckdb")
+    monkeypatch.setitem(FILES, "profiles.yaml", profile)
+    with pytest.raises(RivetError, match=r"RVT-329 .*'own' is written in the SQL of duckdb"):
+        prepared("target: own\ninputs: {orders: {rows: [{id: 1}]}}\nexpected: {rows: [{id: 1}]}\n")

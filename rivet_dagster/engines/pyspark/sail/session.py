@@ -14,9 +14,11 @@ from rivet_dagster.engines.pyspark.results import arrow_schema
 from rivet_dagster.engines.pyspark.sail.files import read_files, write
 from rivet_dagster.engines.pyspark.sail.messages import line_of, sail_error
 from rivet_dagster.engines.pyspark.session import PySparkSession
+from rivet_dagster.engines.translated_queries import translate_query
 from rivet_dagster.errors import RivetError
 from rivet_dagster.model.relations import ArrowRows, Files, Relation
 from rivet_dagster.model.storage import Projection
+from rivet_dagster.sql.own_statements import OwnStatement
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -41,16 +43,16 @@ class SailSession(PySparkSession):
         return None
 
     def query(self, sql: str, parameters: Mapping[str, Any] | None = None) -> DataFrame:
-        """Return the lazy result of ``sql``."""
+        """Return the lazy result of ``sql``, which is translated. Raises RVT-329."""
         with _at_line_of(sql):
-            return super().query(sql, parameters)
+            return super().query(self._with_sparks_rows(sql, parameters), parameters)
 
     def rows(
         self, sql: str, parameters: Mapping[str, Any] | None = None, timeout: float | None = None
     ) -> list[dict[str, Any]]:
-        """Return rows as dictionaries; timestamps have a time zone."""
+        """Return rows as dictionaries; timestamps have a time zone. Raises RVT-329."""
         with _at_line_of(sql):
-            return super().rows(sql, parameters, timeout)
+            return super().rows(self._with_sparks_rows(sql, parameters), parameters, timeout)
 
     def write(
         self,
@@ -104,6 +106,18 @@ class SailSession(PySparkSession):
     def expect_few_rows(self) -> None:
         """Do nothing: Sail computes a query of few rows at once."""
         return
+
+    def _with_sparks_rows(self, sql: str, parameters: Mapping[str, Any] | None) -> str:
+        """Return a query that has Spark's rows on Sail. Raises RVT-329 where that is not proven."""
+        if isinstance(sql, OwnStatement):
+            return sql
+        tables = {name: self.columns(frame) for name, frame in self._views.frames().items()}
+        try:
+            return translate_query(sql, "Sail", tables, parameters or {})
+        except RivetError:
+            # Where it names what does not exist, no other SQL would help: then that is the error.
+            super().query(sql, parameters)
+            raise
 
     def _bind(self, name: str, frame: DataFrame) -> None:
         super()._bind(self._names.setdefault(name.lower(), name), frame)

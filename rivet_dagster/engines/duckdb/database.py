@@ -1,0 +1,83 @@
+"""The database of an engine, in this process's memory, and what each session has of its own in it."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping
+from pathlib import Path
+from threading import Lock
+from typing import Any
+
+import duckdb
+
+from rivet_dagster.engines.duckdb.types import literal, quoted
+from rivet_dagster.errors import RivetError
+
+_SETTINGS = "Correct the engine's options and its `config`; docs/duckdb.md lists them."
+
+NO_SETTINGS: Mapping[str, str] = {}
+
+_OF_CONNECTIONS = {"enable_progress_bar": "true", "enable_progress_bar_print": "false"}
+"""Settings by which a connection tells the progress of its queries, and prints nothing."""
+
+
+class Database:
+    """A database in memory, which spills to ``temp_directory``; it ends with the last of its connections.
+
+    ``settings`` are those that each connection has for itself, such as `TimeZone`, and others of the whole database.
+    """
+
+    def __init__(self, config: Mapping[str, str], settings: Mapping[str, str] = NO_SETTINGS) -> None:
+        folder = config.get("temp_directory")
+        self._of_connections = dict(_OF_CONNECTIONS)
+        try:
+            if folder:
+                Path(folder).parent.mkdir(parents=True, exist_ok=True)
+            self._connection = duckdb.connect(":memory:", config=dict(config))
+            for name, value in settings.items():
+                if _is_global(self._connection, name, value):
+                    continue
+                self._connection.execute(_set(name, value))
+                self._of_connections[name] = value
+        except (duckdb.Error, OSError) as error:
+            raise RivetError("RVT-502", f"DuckDB cannot start: {error}", remediation=_SETTINGS) from error
+        self._numbers = itertools.count(1)
+        self._lock = Lock()
+
+    def cursor(self) -> Any:
+        """Return a connection of its own to the database."""
+        with self._lock:
+            connection = self._connection.cursor()
+        for name, value in self._of_connections.items():
+            connection.execute(_set(name, value))
+        return connection
+
+    def new_schemas(self) -> tuple[str, str]:
+        """Make two schemas for a session, one of its frames and one of the names of its views, and return them."""
+        with self._lock:
+            number = next(self._numbers)
+            schemas = f"rivet_frames_{number}", f"rivet_names_{number}"
+            for schema in schemas:
+                self._connection.execute(f"CREATE SCHEMA {quoted(schema)}")
+        return schemas
+
+    def drop(self, *schemas: str) -> None:
+        """Drop schemas with all that is in them."""
+        with self._lock:
+            for schema in schemas:
+                self._connection.execute(f"DROP SCHEMA IF EXISTS {quoted(schema)} CASCADE")
+
+
+def _is_global(connection: Any, name: str, value: str) -> bool:
+    """Set a setting for the whole database, and return whether it has one for it."""
+    try:
+        connection.execute(_set(name, value, "GLOBAL "))
+    except duckdb.Error as error:
+        if "global" not in str(error):
+            raise
+        return False
+    return True
+
+
+def _set(name: str, value: str, scope: str = "") -> str:
+    return f"SET {scope}{name} = {literal(value)}"

@@ -1,0 +1,126 @@
+"""Parquet files: the columns that Spark finds in them, and the query that reads them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from rivet_dagster.engines.arrow_values import storable
+from rivet_dagster.engines.duckdb.relations.paths import DataFile, list_of
+from rivet_dagster.engines.duckdb.types import duckdb_type, literal, parse_json, quoted
+from rivet_dagster.engines.duckdb.writing import SPARK_SCHEMA
+from rivet_dagster.errors import RivetError
+from rivet_dagster.model.schema import SparkType
+from rivet_dagster.sql.write_strategies.alignment import wider
+
+_OPTIONS = frozenset({"schema", "compression", "datetimerebasemode", "int96rebasemode"})
+_OLD = (b"org.apache.spark.legacyDateTime", b"org.apache.spark.legacyINT96")
+_SPARK = "Run the joint on Spark, which reads such files by rules of its own."
+
+Columns = Sequence[tuple[str, SparkType]]
+
+
+def parquet_query(
+    files: Sequence[DataFile], declared: Columns | None, in_folders: Columns, options: frozenset[str]
+) -> str:
+    """Return the query that reads files with the columns ``declared``, or those of their footers, and ``in_folders``.
+
+    A declared column that a file does not have is NULL, and one that is narrower there is widened; what else Spark may
+    do, is refused: RVT-519.
+    """
+    if others := options - _OPTIONS:
+        raise RivetError("RVT-519", f"the engine duckdb has no reader option {', '.join(sorted(others))} for Parquet")
+    if not files:
+        items = [f"CAST(NULL AS {duckdb_type(kind)}) AS {quoted(name)}" for name, kind in declared or ()]
+        return f"SELECT {', '.join(items)} WHERE false"
+    found = [_columns(file) for file in files]
+    are_alike = len({frozenset((name.lower(), kind) for name, kind in columns) for columns in found}) == 1
+    if declared is None:
+        declared = found[0]
+        if not are_alike:
+            message = f"the files have different columns, of which Spark takes those of one: {files[0].path} and others"
+            raise RivetError(
+                "RVT-519", message, remediation="Declare the source's `schema`, or run the joint on Spark."
+            )
+    stored = {name.lower(): name for columns in reversed(found) for name, _ in columns}
+    wanted = {name.lower(): kind for name, kind in declared}
+    for name, kind in (column for columns in found for column in columns):
+        meant = wanted.get(name.lower(), kind)
+        if not _is_read_as(kind, meant):
+            message = f"the column {name} is {kind} in a file, and {meant} is wanted"
+            raise RivetError("RVT-519", message, remediation=_SPARK)
+    items = []
+    for name, kind in (*declared, *in_folders):
+        value = quoted(stored.get(name.lower(), name))
+        if name.lower() not in stored and (name, kind) not in in_folders:
+            value = "NULL"
+        items.append(f"CAST({value} AS {duckdb_type(kind)}) AS {quoted(name)}")
+    reader = [list_of(files), f"hive_partitioning={'true' if in_folders else 'false'}"]
+    if in_folders:
+        types = ", ".join(f"{literal(name)}: {duckdb_type(kind)}" for name, kind in in_folders)
+        reader.append(f"hive_types={{{types}}}")
+    if not are_alike:
+        reader.append("union_by_name=true")
+    return f"SELECT {', '.join(items)} FROM read_parquet({', '.join(reader)})"
+
+
+def _columns(file: DataFile) -> list[tuple[str, SparkType]]:
+    """Return the columns of a file, as Spark finds them. Raises RVT-519 for those that it reads by its settings."""
+    try:
+        footer = pq.read_metadata(file.path)
+    except (OSError, pa.ArrowException) as error:
+        raise RivetError("RVT-503", f"{file.path} cannot be read: {str(error).strip()}") from error
+    metadata = footer.metadata or {}
+    if any(key in metadata for key in _OLD):
+        raise RivetError("RVT-519", f"{file.path} has dates of an old Spark's calendar", remediation=_SPARK)
+    schema = footer.schema
+    if any(schema.column(position).physical_type == "INT96" for position in range(len(schema))):
+        raise RivetError("RVT-519", f"{file.path} has timestamps of the old type INT96", remediation=_SPARK)
+    try:
+        if SPARK_SCHEMA.encode() in metadata:
+            return list(parse_json(metadata[SPARK_SCHEMA.encode()].decode()))
+        return [(field.name, _type(field.type)) for field in schema.to_arrow_schema()]
+    except (TypeError, ValueError) as error:
+        raise RivetError("RVT-519", f"{file.path}: {error}", remediation=_SPARK) from error
+
+
+def _type(type_: Any) -> SparkType:
+    """Return Spark's type of an Arrow type in a footer. Raise ValueError for one that Spark refuses or interprets."""
+    if pa.types.is_timestamp(type_) and type_.unit == "ns":
+        raise ValueError("timestamps in nanoseconds, which Spark refuses")
+    type_ = storable(type_)
+    if pa.types.is_struct(type_):
+        parts = tuple(_type(field.type) for field in type_.fields)
+        return SparkType("struct", parts, tuple(field.name for field in type_.fields))
+    if pa.types.is_map(type_):
+        return SparkType("map", (_type(type_.key_type), _type(type_.item_type)))
+    if pa.types.is_list(type_):
+        return SparkType("array", (_type(type_.value_type),))
+    if pa.types.is_decimal(type_):
+        return SparkType("decimal", precision=type_.precision, scale=type_.scale)
+    if pa.types.is_timestamp(type_):
+        return SparkType("timestamp_ntz" if type_.tz is None else "timestamp")
+    plain = {
+        pa.bool_(): "boolean",
+        pa.int8(): "tinyint",
+        pa.int16(): "smallint",
+        pa.int32(): "int",
+        pa.int64(): "bigint",
+        pa.float32(): "float",
+        pa.float64(): "double",
+        pa.string(): "string",
+        pa.large_string(): "string",
+        pa.binary(): "binary",
+        pa.large_binary(): "binary",
+        pa.date32(): "date",
+    }
+    if type_ not in plain:
+        raise ValueError(f"columns of the type {type_}")
+    return SparkType(plain[type_])
+
+
+def _is_read_as(kind: SparkType, meant: SparkType) -> bool:
+    return kind == meant or wider(str(kind), str(meant)) == str(meant)

@@ -1,0 +1,81 @@
+"""Queries of Spark's SQL on engines beside Spark, which run what is proven to give Spark's rows there."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Mapping
+from decimal import Decimal
+from typing import Any
+
+from rivet_dagster.engines.contract import Typed
+from rivet_dagster.errors import Diagnostic, RivetError
+from rivet_dagster.sql.translation import translate
+
+_TYPES = {
+    bool: "boolean",
+    str: "string",
+    float: "double",
+    bytes: "binary",
+    dt.date: "date",
+    dt.datetime: "timestamp",
+    type(None): "void",
+}
+
+
+def translate_query(
+    sql: str,
+    support: str,
+    engine: str,
+    tables: Mapping[str, tuple[tuple[str, str], ...]],
+    parameters: Mapping[str, Any],
+) -> str:
+    """Return a query as an engine runs it, by its list ``support`` and the columns of the ``tables`` that it may read.
+
+    Raises RVT-329 for what may have other rows on the ``engine``, a name for messages, than on Spark.
+    """
+    types = {name: spark_type_of(value) for name, value in parameters.items()}
+    translation = translate(sql, engine.lower(), tables, types)
+    if translation.refusals:
+        raise RivetError.of(
+            Diagnostic(
+                "RVT-329",
+                f"{refusal.construct} may have other rows on {engine} than on Spark",
+                line=refusal.line,
+                remediation=refusal.remedy or _REMEDIES[engine],
+            )
+            for refusal in translation.refusals
+        )
+    return translation.sql
+
+
+_REMEDIES = {
+    "DuckDB": "Write it otherwise, write the joint in DuckDB's SQL (`dialect: duckdb`), or run it on Spark.",
+    "Sail": "Write it otherwise, or run it on Spark.",
+}
+
+
+def spark_type_of(value: Any) -> str | None:
+    """Return the type that the value of a parameter has in Spark; None for one that Spark infers otherwise.
+
+    >>> spark_type_of(5), spark_type_of(Typed("x", "string")), spark_type_of(Decimal("12.50")), spark_type_of(None)
+    ('int', 'string', 'decimal(4,2)', 'void')
+    """
+    if isinstance(value, Typed):
+        return value.type
+    if isinstance(value, Decimal):
+        return decimal_type(value)
+    if isinstance(value, int) and not isinstance(value, bool):
+        return "int" if -(2**31) <= value < 2**31 else "bigint"
+    return _TYPES.get(type(value))
+
+
+def decimal_type(value: Decimal) -> str:
+    """Return the type that has the digits of a decimal.
+
+    >>> decimal_type(Decimal("12.50")), decimal_type(Decimal("0.001")), decimal_type(Decimal("1E+2"))
+    ('decimal(4,2)', 'decimal(3,3)', 'decimal(3,0)')
+    """
+    _, digits, exponent = value.as_tuple()
+    assert isinstance(exponent, int)
+    scale = max(-exponent, 0)
+    return f"decimal({max(len(digits) + max(exponent, 0), scale, 1)},{scale})"

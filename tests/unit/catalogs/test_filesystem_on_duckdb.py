@@ -1,0 +1,28 @@
+"""The conformance suite of catalogs, with all write strategies, on `filesystem` by the engine ``duckdb``."""
+
+from pathlib import Path
+
+import pytest
+
+from rivet_dagster.catalogs.filesystem import FilesystemCatalog
+from rivet_dagster.engines.duckdb import DuckDBEngine
+from rivet_dagster.model.profile import CatalogSpec, EngineSpec
+from rivet_dagster.testing.catalog import CatalogConformance
+
+
+@pytest.fixture(scope="module")
+def engine():
+    return DuckDBEngine(EngineSpec("duck", "duckdb", options={"threads": 1}))
+
+
+@pytest.fixture
+def session(engine):
+    with engine.session() as session:
+        yield session
+
+
+class TestFilesystem(CatalogConformance):
+    """The catalog of files."""
+
+    def new_catalog(self, folder: Path) -> FilesystemCatalog:
+        return FilesystemCatalog(CatalogSpec("warehouse", "filesystem", {"path": str(folder)}), folder)
