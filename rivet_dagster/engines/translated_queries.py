@@ -23,15 +23,11 @@ _TYPES = {
 
 
 def translate_query(
-    sql: str,
-    support: str,
-    engine: str,
-    tables: Mapping[str, tuple[tuple[str, str], ...]],
-    parameters: Mapping[str, Any],
+    sql: str, engine: str, tables: Mapping[str, tuple[tuple[str, str], ...]], parameters: Mapping[str, Any]
 ) -> str:
-    """Return a query as an engine runs it, by its list ``support`` and the columns of the ``tables`` that it may read.
+    """Return a query as ``DuckDB`` or ``Sail`` runs it, by the columns of the ``tables`` that it may read.
 
-    Raises RVT-329 for what may have other rows on the ``engine``, a name for messages, than on Spark.
+    Raises RVT-329 for what may have other rows there than on Spark.
     """
     types = {name: spark_type_of(value) for name, value in parameters.items()}
     translation = translate(sql, engine.lower(), tables, types)
