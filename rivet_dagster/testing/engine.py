@@ -218,7 +218,8 @@ class EngineConformance:
     @pytest.mark.parametrize("value", _VALUES, ids=repr)
     def test_parameters_bind_as_values(self, session: EngineSession, value: Any) -> None:
         """With their own types, and never inserted as text."""
-        assert session.rows("SELECT :v AS v", {"v": value}) == [{"v": value}]
+        bound = "CAST(:v AS STRING)" if value is None else ":v"  # a column of NULL alone has no type
+        assert session.rows(f"SELECT {bound} AS v", {"v": value}) == [{"v": value}]
 
     def test_typed_parameters_have_their_type(self, session: EngineSession) -> None:
         """Also if the engine would infer another type from the value."""

@@ -124,3 +124,8 @@ WITH c AS (SELECT 1 AS a) SELECT a + 1 AS b FROM c
 SELECT * FROM VALUES (1, 'p', 2), (1, 'q', 3) AS t (a, k, v) PIVOT (sum(v) FOR k IN ('p', 'q'))
 SELECT stack(2, 1, 2) AS x
 SELECT a FROM VALUES (1) AS t (a) GROUP BY ALL
+SELECT TIMESTAMP'2024-07-01 12:30:00 UTC' AS v
+SELECT TIMESTAMP'2024-07-01T12:30:00.123456+05:30' AS v
+SELECT TIMESTAMP'1969-12-31 23:59:59.9Z' AS v
+SELECT sum(id) AS v FROM range(10)
+SELECT a.id + b.id AS v FROM range(2) AS a JOIN range(1, 3) AS b ON a.id = b.id

@@ -8,6 +8,7 @@ from sqlglot import exp
 
 from rivet_dagster.sql.columns.type_names import type_name
 from rivet_dagster.sql.parsing.nodes import names_of
+from rivet_dagster.sql.translation.literals import instant
 from rivet_dagster.sql.translation.model import Named, NotProven, Typed, TypeUnknown
 from rivet_dagster.sql.translation.proven import AGGREGATE, SCALAR, WINDOW, Applied, Argument, Support
 from rivet_dagster.sql.translation.scope import Scope
@@ -21,7 +22,7 @@ from rivet_dagster.sql.translation.spark_types import (
     wider,
     widest,
 )
-from rivet_dagster.sql.translation.templates import atom, cast, marked_call, render, same
+from rivet_dagster.sql.translation.templates import atom, call, cast, marked_call, render, same
 
 OfQuery = Callable[[exp.Expr, Scope], tuple[exp.Expr, Sequence[Named] | None]]
 """Translates a query within an expression."""
@@ -318,6 +319,10 @@ class Expressions:
         to = type_name(node.args["to"])
         if node.args.get("format") or to is None:
             raise NotProven(f"CAST to {node.args['to'].sql()}", node)
+        micros = instant(node.this.name) if to == "timestamp" and isinstance(node.this, exp.Literal) else None
+        if micros is not None:
+            made_of = "make_timestamptz" if self.support.dialect == "duckdb" else "timestamp_micros"
+            return Typed(call(made_of, cast(exp.Literal.number(micros), "bigint", self.support.dialect)), to)
         typed = self.known(node.this, scope)
         made = self.cast(typed, to, node, word)
         return Typed(made.tree, to, typed.value if typed.type == to or to in INTEGERS else None)

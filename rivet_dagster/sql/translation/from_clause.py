@@ -75,6 +75,9 @@ class FromClause:
         written = {key for key, value in item.args.items() if value} - {"this", "alias", "expressions"}
         if written:
             raise NotProven(f"{sorted(written)[0].upper()} in FROM", item)
+        if isinstance(item, exp.Table) and isinstance(item.this, exp.Anonymous) and item.this.name.lower() == "range":
+            tree, columns = self._range(item.this)
+            return self._aliased(tree, item.alias or self._expressions.new_name(), columns, names)
         if isinstance(item, exp.Table):
             table = self._visible.get(item.name.lower()) if isinstance(item.this, exp.Identifier) else None
             if table is None:
@@ -88,6 +91,18 @@ class FromClause:
             tree, columns = values(item, self._expressions)
             return self._aliased(exp.Subquery(this=tree), item.alias or self._expressions.new_name(), columns, names)
         raise NotProven(shown(item), item)
+
+    def _range(self, function: exp.Anonymous) -> tuple[exp.Expr, Sequence[Named]]:
+        """Return the rows of ``range`` between whole numbers as a query."""
+        self.require("range", function)
+        bounds = function.expressions
+        if not 1 <= len(bounds) <= 2 or not all(isinstance(bound, exp.Literal) and bound.is_int for bound in bounds):
+            raise NotProven("range() of other values than one or two whole numbers that are not negative", function)
+        column = "range" if self._dialect == "duckdb" else "id"
+        item = exp.Alias(this=cast(exp.column(column), "bigint", self._dialect), alias=quoted("id"))
+        rows = exp.Table(this=call("range", *(bound.copy() for bound in bounds)))
+        query = exp.Select(expressions=[item], from_=exp.From(this=rows))
+        return exp.Subquery(this=query), [Named("id", "bigint", column_of("", "id"))]
 
     def _aliased(
         self, tree: exp.Expr, alias: str, columns: Sequence[Named] | None, names: Sequence[str]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from datetime import UTC, datetime, timedelta
 
 _PLAIN_REGEX = re.compile(
     r"(?:[A-Za-z0-9 _@,;:/=#%&!~\"'<>-]|\[[A-Za-z0-9_ -]+\]|\.|\\[.d]|[*+?](?![*+?])|\^|\$\Z|[()|])+"
@@ -11,6 +12,8 @@ _FORMAT = (
     ("yyyy", "%Y"), ("MM", "%m"), ("dd", "%d"), ("HH", "%H"), ("mm", "%M"), ("ss", "%S"),
 )  # fmt: skip
 _MARKS = "-/:. "
+_DATE, _TIME = "[0-9]{4}-[0-9]{2}-[0-9]{2}", "[0-9]{2}:[0-9]{2}:[0-9]{2}([.][0-9]{1,6})?"
+_INSTANT = re.compile(f"{_DATE}[ T]{_TIME}(Z| UTC|[+-][0-9]{{2}}:[0-9]{{2}})")
 
 
 def converted(kind: str, value: str | int | None) -> str | int | None:
@@ -84,3 +87,19 @@ def _balanced(pattern: str) -> bool:
     except re.error:
         return False
     return True
+
+
+def instant(text: str) -> int | None:
+    """Return the microseconds since 1970 of a time with a zone, None for a text of another form, or before 1900.
+
+    >>> instant("2024-07-01 12:30:00 UTC"), instant("2024-07-01T12:30:00.5+02:00"), instant("2024-07-01 12:30:00")
+    (1719837000000000, 1719829800500000, None)
+    """
+    if not _INSTANT.fullmatch(text):
+        return None
+    try:
+        since = datetime.fromisoformat(text.replace(" UTC", "Z")) - datetime(1970, 1, 1, tzinfo=UTC)
+    except ValueError:
+        return None
+    micros = since // timedelta(microseconds=1)
+    return micros if since.days > -25_000 else None

@@ -125,7 +125,7 @@ def test_what_sail_cannot_do_is_refused_by_the_compiler(tmp_path):
 
 def test_errors_as_data_are_refused(tmp_path):
     ((code, message),) = errors(project(tmp_path, {"sinks/a.yaml": sink("a", "orders", on_error="quarantine")}).root)
-    assert (code, "cannot separate the errors of rows" in message) == ("RVT-312", True)
+    assert (code, "cannot separate the errors of rows" in message) == ("RVT-329", True)
 
 
 def test_what_sail_can_do_compiles(tmp_path):
