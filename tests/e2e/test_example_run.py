@@ -17,6 +17,7 @@ GROUPS = {
     "route_days": ("route_days",),
     "route_bad_days": ("route_bad_days",),
     "routes": ("routes",),
+    "great_circles": ("great_circles",),
     "route_map": ("route_map",),
     "route_watchlist": ("route_watchlist",),
     "weather_conditions": ("weather", "weather_conditions"),
@@ -36,6 +37,7 @@ def test_the_plan_fuses_joints_with_a_single_reader(example):
         "routes": "assertion_boundary",
         "weather_conditions": "assertion_boundary",
         "route_days": "python_boundary",
+        "great_circles": "python_boundary",
     }
 
 

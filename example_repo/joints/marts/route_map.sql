@@ -8,14 +8,11 @@ WITH mapped AS (
     here.lon AS origin_lon,
     there.lat AS dest_lat,
     there.lon AS dest_lon,
-    -- haversine, on a sphere of the earth's mean radius in miles
-    2 * 3958.8 * asin(sqrt(
-      power(sin(radians(there.lat - here.lat) / 2), 2)
-      + cos(radians(here.lat)) * cos(radians(there.lat)) * power(sin(radians(there.lon - here.lon) / 2), 2)
-    )) AS great_circle
+    great_circles.miles AS great_circle
   FROM routes
   JOIN airports AS here ON here.faa = routes.origin
   LEFT JOIN airports AS there ON there.faa = routes.dest
+  LEFT JOIN great_circles ON great_circles.origin = routes.origin AND great_circles.dest = routes.dest
 )
 
 SELECT

@@ -448,6 +448,8 @@ class Expressions:
             raise NotProven(f"{name}() without OVER", node, "Use max_by or min_by, whose result does not vary.")
         if over is not None and over.args.get("spec") is not None and f"no moving {name}" in self.support.clauses:
             raise NotProven(f"{name}() over a frame", node)
+        if over is not None and f"no OVER {name}" in self.support.clauses:
+            raise NotProven(f"{name}() OVER", node)
         typed = self.apply(name, arguments, node, section)
         tree = exp.Paren(this=typed.tree)
         marked = marked_call(tree.this)
@@ -484,17 +486,29 @@ class Expressions:
         for part in node.args.get("partition_by") or ():
             typed = self.known(part, scope)
             self.key(typed, "PARTITION BY", part)
-            self._refuse_failing(typed.tree, part)
-            parts.append(typed.tree)
+            parts.append(self._without_error_calls(typed.tree, str(typed.type), part))
         ordered = node.args.get("order")
-        order = exp.Order(expressions=[self.ordered(o, scope) for o in ordered.expressions]) if ordered else None
-        if order is not None:
-            self._refuse_failing(order, node)
+        order = exp.Order(expressions=[self._window_key(o, scope) for o in ordered.expressions]) if ordered else None
         return exp.Window(partition_by=parts, order=order, spec=_frame(node.args.get("spec")))
 
-    def _refuse_failing(self, tree: exp.Expr, node: exp.Expr) -> None:
-        if self.support.dialect == "duckdb" and any(call.name == "error" for call in tree.find_all(exp.Anonymous)):
-            raise NotProven("OVER with an expression that may fail", node, "Compute it in a query before.")
+    def _window_key(self, node: exp.Expr, scope: Scope) -> exp.Ordered:
+        made = self.ordered(node, scope)
+        kind = self.known(node.this if isinstance(node, exp.Ordered) else node, scope).type
+        made.set("this", self._without_error_calls(made.this, str(kind), node))
+        return made
+
+    def _without_error_calls(self, tree: exp.Expr, kind: str, node: exp.Expr) -> exp.Expr:
+        """Return an expression that fails by a cast: DuckDB takes no call of ``error`` in OVER."""
+        calls = [call for call in tree.find_all(exp.Anonymous) if call.name == "error"]
+        if self.support.dialect != "duckdb" or not calls:
+            return tree
+        if kind not in (*INTEGERS, "double", "boolean", "string"):
+            raise NotProven(
+                f"OVER with an expression of type {kind} that may fail", node, "Compute it in a query before."
+            )
+        for failing in calls:
+            failing.replace(exp.Cast(this=failing.expressions[0], to=exp.DataType.build("tinyint")))
+        return tree
 
     def ordered(self, node: exp.Expr, scope: Scope, tree: exp.Expr | None = None) -> exp.Ordered:
         """Return one item of an ORDER BY, or of an ordinal ``tree`` for it, with its place for NULL written out."""

@@ -76,8 +76,8 @@ class FromClause:
         if written:
             raise NotProven(f"{sorted(written)[0].upper()} in FROM", item)
         if isinstance(item, exp.Table) and isinstance(item.this, exp.Anonymous) and item.this.name.lower() == "range":
-            tree, columns = self._range(item.this)
-            return self._aliased(tree, item.alias or self._expressions.new_name(), columns, names)
+            rows, ids = self._range(item.this)
+            return self._aliased(rows, item.alias or self._expressions.new_name(), ids, names)
         if isinstance(item, exp.Table):
             table = self._visible.get(item.name.lower()) if isinstance(item.this, exp.Identifier) else None
             if table is None:
