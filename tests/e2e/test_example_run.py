@@ -34,7 +34,7 @@ def test_the_plan_fuses_joints_with_a_single_reader(example):
     assert {group.name: group.joints for group in plan.fused_groups} == GROUPS | SHARED_SOURCES
     assert {stored.joint: stored.reason for stored in plan.materializations} == {
         "flight_outcomes": "assertion_boundary",
-        "routes": "assertion_boundary",
+        "routes": "python_boundary",
         "weather_conditions": "assertion_boundary",
         "route_days": "python_boundary",
         "great_circles": "python_boundary",
@@ -74,4 +74,4 @@ def test_the_command_line_shows_the_same_plan(example, capsys):
     shown = capsys.readouterr().out
     assert "    gate    unique_origin_dest, destination_is_on_the_map (warns), " in shown
     assert all(f"  {name}  on spark" in shown for name in GROUPS)
-    assert "reads routes: it has checks\n" in shown
+    assert "reads routes: the Python function great_circles reads it\n" in shown

