@@ -250,7 +250,7 @@ def build_rivet_asset_specs(
 
     >>> project = RivetProject.load("example_repo")
     >>> [spec.key.to_user_string() for spec in build_rivet_asset_specs(project, "kind:python")]
-    ['route_bad_days']
+    ['route_bad_days', 'great_circles']
     """
     part = project.part(select, exclude)
     return [part.spec(name) for name in part.names]

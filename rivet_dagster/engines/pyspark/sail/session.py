@@ -111,7 +111,7 @@ class SailSession(PySparkSession):
         """Return a query that has Spark's rows on Sail. Raises RVT-329 where that is not proven."""
         if isinstance(sql, OwnStatement):
             return sql
-        tables = {name: self.columns(frame) for name, frame in self._views.frames().items()}
+        tables = {self._names[key]: self.columns(frame) for key, frame in self._views.frames().items()}
         try:
             return translate_query(sql, "Sail", tables, parameters or {})
         except RivetError:
