@@ -25,5 +25,5 @@ FROM (
 
 def poll_often(monkeypatch: pytest.MonkeyPatch, seconds: float = TICK) -> None:
     """Poll progress several times a second, or every ``seconds``."""
-    for module in ("waiting", "progress"):
-        monkeypatch.setattr(f"rivet_dagster.engines.pyspark.{module}.TICK_SECONDS", seconds)
+    for module in ("waiting", "pyspark.progress"):
+        monkeypatch.setattr(f"rivet_dagster.engines.{module}.TICK_SECONDS", seconds)

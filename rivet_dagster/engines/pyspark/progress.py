@@ -9,7 +9,8 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rivet_dagster.engines.contract import Progress
-from rivet_dagster.engines.pyspark.waiting import THREAD_PREFIX, TICK_SECONDS, lost_connection_errors
+from rivet_dagster.engines.pyspark.waiting import lost_connection_errors
+from rivet_dagster.engines.waiting import THREAD_PREFIX, TICK_SECONDS
 
 if TYPE_CHECKING:
     from pyspark import SparkContext

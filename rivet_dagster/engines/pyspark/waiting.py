@@ -9,7 +9,6 @@ from rivet_dagster.engines import waiting
 from rivet_dagster.engines.waiting import GRACE_SECONDS, Items
 
 THREAD_PREFIX = waiting.THREAD_PREFIX
-TICK_SECONDS = waiting.TICK_SECONDS
 
 T = TypeVar("T")
 
