@@ -138,6 +138,7 @@ with engine.session() as session:
 """
 
 
+@pytest.mark.nightly
 def test_rows_that_do_not_fit_into_memory_are_spilled(tmp_path):
     """5,000,000 rows of 400 bytes are 2 GB."""
     (tmp_path / "t").mkdir()
