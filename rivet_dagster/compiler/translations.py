@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 from rivet_dagster.compiler.context import GroupsContext
 from rivet_dagster.model.joint import SOURCE, SQL, Joint
@@ -10,7 +11,9 @@ from rivet_dagster.model.plugins import Plugins
 from rivet_dagster.model.profile import Profile
 from rivet_dagster.model.schema import Schema
 from rivet_dagster.sql.target import target_view
-from rivet_dagster.sql.translation import Refusal, translate
+
+if TYPE_CHECKING:
+    from rivet_dagster.sql.translation import Refusal
 
 Columns = tuple[tuple[str, str | None], ...]
 
@@ -30,6 +33,9 @@ def check_translations(context: GroupsContext) -> None:
     supports = {name: support_of_engine(name, context.profile, context.plugins) for name in {*context.engines.values()}}
     if not any(supports.values()):
         return
+    # A project on Spark alone, which compiles at each start, needs none of it.
+    from rivet_dagster.sql.translation import translate
+
     graph = context.graph
     known: dict[str, Columns | None] = {}
     for name in graph.order:
@@ -60,6 +66,8 @@ def check_translations(context: GroupsContext) -> None:
 def _check_source(context: GroupsContext, joint: Joint, support: str) -> None:
     if not any(text for _, text in joint.columns) and joint.filter is None:
         return
+    from rivet_dagster.sql.translation import translate
+
     text = context.graph.sql(joint.name) or ""
     for refusal in _certain(translate(text, support, {joint.name: None}).refusals):
         message = _message(refusal, context.engines[joint.name])

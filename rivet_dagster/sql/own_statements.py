@@ -10,6 +10,7 @@ from functools import lru_cache
 from sqlglot import exp, parse_one
 
 from rivet_dagster.model.plugins import SPARK
+from rivet_dagster.sql.parsing.dialect import translate_parser_errors
 
 
 class OwnStatement(str):
@@ -20,12 +21,14 @@ class OwnStatement(str):
 def own_statement_for_duckdb(sql: str) -> str:
     """Return such a statement in DuckDB's SQL.
 
-    The part of a row is a hash by which files are told apart: it need not be the one that Spark computes.
+    The part of a row is a hash by which files are told apart: it need not be the one that Spark computes. Raises
+    SqlError.
 
     >>> own_statement_for_duckdb("SELECT *, XXHASH64(`day`) AS `rivet_part`, CAST(NULL AS bigint) AS `n` FROM `batch`")
     'SELECT *, HASH("day") AS "rivet_part", CAST(NULL AS BIGINT) AS "n" FROM "batch"'
     """
-    tree = parse_one(sql, dialect=SPARK)
+    with translate_parser_errors():
+        tree = parse_one(sql, dialect=SPARK)
     for cast in list(tree.find_all(exp.TryCast)):
         if not cast.args.get("safe"):
             cast.replace(exp.Cast(this=cast.this, to=cast.to))

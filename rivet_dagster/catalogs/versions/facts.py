@@ -12,7 +12,7 @@ from rivet_dagster.model.storage import Provenance, Published, Record, Statistic
 
 
 class VersionFacts(Protocol):
-    """What is recorded with a version: the run that published it, and if a person did, the one that made it."""
+    """Facts that are recorded with a version: the run that published it, and if a person did, the one that made it."""
 
     @property
     def identity(self) -> str:

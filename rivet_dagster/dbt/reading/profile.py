@@ -157,7 +157,7 @@ _WITHOUT = {
 }
 _IPV6 = re.compile(r"[0-9A-Fa-f:.]*:[0-9A-Fa-f:.]*:[\w:.%]*")
 _NO_NAME = re.compile(r"[/?#%&+\s\"'\\]")
-"""What a database's name in a URL cannot hold as it is."""
+"""Characters that a database's name in a URL cannot hold as they are."""
 
 
 def read_postgres(name: str, output: Mapping[str, Any], location: DbtLocation, is_target: bool = False) -> DbtDatabase:

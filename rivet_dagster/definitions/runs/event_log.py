@@ -1,4 +1,4 @@
-"""What Dagster's event log tells: the data version of a stored joint, and what a run has staged."""
+"""Facts from Dagster's event log: the data version of a stored joint, and what a run has staged."""
 
 from __future__ import annotations
 

@@ -28,6 +28,7 @@ from rivet_dagster.errors import RivetError
 from rivet_dagster.model.relations import ArrowRows, CatalogTable, Files, Relation
 from rivet_dagster.model.session_needs import TableReader
 from rivet_dagster.model.storage import Projection
+from rivet_dagster.sql.error import SqlError
 from rivet_dagster.sql.own_statements import OwnStatement, own_statement_for_duckdb
 from rivet_dagster.sql.source_query import projection as projected
 
@@ -209,9 +210,11 @@ class DuckDBSession(EngineSession):
             raise
 
     def _refuse_mistakes(self, sql: str) -> None:
-        """Raise RVT-503 where a query that is refused names what does not exist: no other SQL would help there."""
+        """Raise RVT-503 where a text that is refused is no query, or names what does not exist: no other SQL would help."""
         try:
             self._run(lambda: self._connection.sql(f"({own_statement_for_duckdb(sql)})"), sql=sql, skipped=None)
+        except SqlError as error:
+            raise RivetError("RVT-503", f"the query {error}", line=error.line) from error
         except RivetError as error:
             is_of_names = isinstance(error.__cause__, duckdb.CatalogException | duckdb.BinderException)
             if is_of_names and any(part in str(error) for part in _MISSING):

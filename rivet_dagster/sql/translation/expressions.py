@@ -488,26 +488,29 @@ class Expressions:
         for part in node.args.get("partition_by") or ():
             typed = self.known(part, scope)
             self.key(typed, "PARTITION BY", part)
-            parts.append(self._without_error_calls(typed.tree, str(typed.type), part))
+            parts.append(self._without_error_calls(typed.tree, part, scope))
         ordered = node.args.get("order")
         order = exp.Order(expressions=[self._window_key(o, scope) for o in ordered.expressions]) if ordered else None
         return exp.Window(partition_by=parts, order=order, spec=_frame(node.args.get("spec")))
 
     def _window_key(self, node: exp.Expr, scope: Scope) -> exp.Ordered:
         made = self.ordered(node, scope)
-        kind = self.known(node.this if isinstance(node, exp.Ordered) else node, scope).type
-        made.set("this", self._without_error_calls(made.this, str(kind), node))
+        made.set("this", self._without_error_calls(made.this, node, scope))
         return made
 
-    def _without_error_calls(self, tree: exp.Expr, kind: str, node: exp.Expr) -> exp.Expr:
-        """Return an expression that fails by a cast: DuckDB takes no call of ``error`` in OVER."""
+    def _without_error_calls(self, tree: exp.Expr, node: exp.Expr, scope: Scope) -> exp.Expr:
+        """Return an expression that fails by a cast: DuckDB takes no call of ``error`` in OVER.
+
+        The cast is to the smallest number, so that the CASE that it stands in keeps its type; one of times would not.
+        """
         calls = [call for call in tree.find_all(exp.Anonymous) if call.name == "error"]
         if self.support.dialect != "duckdb" or not calls:
             return tree
-        if kind not in (*INTEGERS, "double", "boolean", "string"):
-            raise NotProven(
-                f"OVER with an expression of type {kind} that may fail", node, "Compute it in a query before."
-            )
+        parts = list(node.find_all(exp.Column, exp.Cast, exp.TryCast, exp.Placeholder))
+        other = {str(self.translate(part, scope).type) for part in parts} - {*INTEGERS, "double", "boolean", "string"}
+        if other:
+            construct = f"OVER with an expression of type {sorted(other)[0]} that may fail"
+            raise NotProven(construct, node, "Compute it in a query before.")
         for failing in calls:
             failing.replace(exp.Cast(this=failing.expressions[0], to=exp.DataType.build("tinyint")))
         return tree

@@ -13,7 +13,8 @@ _FORMAT = (
 )  # fmt: skip
 _MARKS = "-/:. "
 _DATE, _TIME = "[0-9]{4}-[0-9]{2}-[0-9]{2}", "[0-9]{2}:[0-9]{2}:[0-9]{2}([.][0-9]{1,6})?"
-_INSTANT = re.compile(f"{_DATE}[ T]{_TIME}(Z| UTC|[+-][0-9]{{2}}:[0-9]{{2}})")
+# Java's offsets end at 18 hours, Python's do not.
+_INSTANT = re.compile(f"{_DATE}[ T]{_TIME}(Z| UTC|[+-]((0[0-9]|1[0-7]):[0-5][0-9]|18:00))")
 
 
 def converted(kind: str, value: str | int | None) -> str | int | None:

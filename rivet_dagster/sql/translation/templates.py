@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from functools import cache
+from itertools import islice
 
 from sqlglot import exp
 
 from rivet_dagster.model.plugins import SPARK
-from rivet_dagster.sql.translation.model import Typed
+from rivet_dagster.sql.translation.model import NotProven, Typed
 from rivet_dagster.sql.translation.proven import Applied, Support
 from rivet_dagster.sql.translation.spark_types import decimal
 from rivet_dagster.sql.translation.verbatim import parse_template
 
+MOST_REPEATED = 2_000
+"""The most nodes of an argument that a template repeats, since each level of such functions multiplies them."""
 _AGGREGATE = "over_"
 """The prefix by which a template marks the call to which FILTER, the order of values and OVER belong."""
 _ALL = "_all"
@@ -126,6 +130,10 @@ def _filled(
     template: str, trees: Sequence[exp.Expr], kinds: Sequence[str | None], result: str, dialect: str
 ) -> exp.Expr:
     made = exp.Paren(this=parse_template(template, dialect).copy())
+    places = Counter(node.name for node in made.find_all(exp.Column))
+    for position, tree in enumerate(trees, 1):
+        if places[f"_{position}"] > 1 and next(islice(tree.walk(), MOST_REPEATED, None), None):
+            raise NotProven("functions nested this deep", None, "Compute a part of it in a query before.")
     for node in list(made.walk()):
         if isinstance(node, exp.Column) and node.name == _ALL:
             call_of_all: exp.Expr = node.find_ancestor(exp.Anonymous) or made

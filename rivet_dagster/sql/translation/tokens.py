@@ -158,8 +158,8 @@ def _word(part: _Part) -> str:
 def _with_selects(tokens: Tokens) -> Tokens:
     """Write ``TABLE name``, and VALUES after a WITH, as SELECT * FROM."""
     found: Tokens = []
+    before = ("", "(")
     for position, token in enumerate(tokens):
-        before = ["", "(", *[_word(t) for t in tokens[:position]]][-2:]
         starts = before[1] in {"(", *_SET_OPERATIONS} or (
             before[1] in ("ALL", "DISTINCT") and before[0] in _SET_OPERATIONS
         )
@@ -172,4 +172,5 @@ def _with_selects(tokens: Tokens) -> Tokens:
                 found.append(token)
         else:
             found.append(token)
+        before = (before[1], word)
     return found

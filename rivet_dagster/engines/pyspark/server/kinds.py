@@ -1,4 +1,4 @@
-"""What differs between the servers that a project can have: Spark Connect in a JVM, and Sail without one."""
+"""Differences between the servers that a project can have: Spark Connect in a JVM, and Sail without one."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class ServerKind(ABC):
     remote: ClassVar[str]
     """The ``remote`` of engines that have such a server."""
     title: ClassVar[str]
-    """What messages call it."""
+    """The name of it in messages."""
     folder: ClassVar[str]
     """The folder of its files in the project's ``.rivet``."""
     port: ClassVar[str]
