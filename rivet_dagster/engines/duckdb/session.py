@@ -210,7 +210,7 @@ class DuckDBSession(EngineSession):
             raise
 
     def _refuse_mistakes(self, sql: str) -> None:
-        """Raise RVT-503 where a text that is refused is no query, or names what does not exist: no other SQL would help."""
+        """Raise RVT-503 where a text that is refused is no query, or names what does not exist."""
         try:
             self._run(lambda: self._connection.sql(f"({own_statement_for_duckdb(sql)})"), sql=sql, skipped=None)
         except SqlError as error:
