@@ -16,7 +16,7 @@ OLDEST := .venv-oldest
 TORTURE_TESTS ?= tests
 # What holds on the oldest Dagster, too: all that speaks with it.
 OLDEST_TESTS := tests/dagster
-# What needs no JVM: units, and the examples in docstrings.
+# What needs no JVM, but for the tests marked slow, which take more than a second: units, and the examples in docstrings.
 QUICK_TESTS := tests/unit rivet_dagster
 # Each worker has a Spark of its own. Files go to workers in the order of testpaths, which ends with the quick ones, so
 # that all workers end at about the same time.
@@ -33,7 +33,7 @@ help:
 	@echo '             (PROFILE=iceberg: its tables in Apache Iceberg; without Java: PROFILE=sail, PROFILE=duckdb)'
 	@echo 'make dev     the example project in the Dagster UI, on a Spark server that stays for the next run'
 	@echo '             (PROFILE=default: each run starts a Spark of its own)'
-	@echo 'make check   after each change: lint, then the tests that need no JVM'
+	@echo 'make check   after each change: lint, then the quick tests, which need no JVM'
 	@echo 'make test    what CI checks first: lint, then all tests but the nightly ones'
 	@echo 'make nightly the tests that make test leaves out'
 	@echo 'make torture tests at length: every kill, many random cases (hours; TORTURE_TESTS=... for a part)'
@@ -73,7 +73,7 @@ dev: $(UI) $(if $(filter iceberg,$(PROFILE)),$(ICEBERG)) $(if $(filter sail,$(PR
 
 check: lint
 	@echo '==> pytest $(QUICK_TESTS), $(WORKERS) at once'
-	@$(BIN)/pytest $(PARALLEL) -m 'not nightly' $(QUICK_TESTS)
+	@$(BIN)/pytest $(PARALLEL) -m 'not nightly and not slow' $(QUICK_TESTS)
 
 test: lint
 	@echo '==> pytest, $(WORKERS) at once'

@@ -47,7 +47,7 @@ def costs(monkeypatch: pytest.MonkeyPatch, folder: Path, publish: str, tables: i
         return {what: counted[what] / tables for what in ("calls", "statements")}
 
 
-@pytest.mark.nightly(but=1)
+@pytest.mark.nightly
 @pytest.mark.parametrize("publish", ["group", "run"])
 def test_a_step_costs_the_same_in_a_run_of_many_tables(tmp_path, monkeypatch, publish):
     install(monkeypatch, tmp_path / "site", engines={"duck": "support.duckdb_engine:DuckDBEngine"})
@@ -78,6 +78,7 @@ def metadata_of_range(folder: Path, partitions: int, columns: int) -> list[dict[
     return [dict(event.materialization.metadata) for event in result.get_asset_materialization_events()]
 
 
+@pytest.mark.nightly
 def test_the_metadata_of_a_partition_does_not_grow_with_columns_and_partitions(tmp_path, monkeypatch):
     install(monkeypatch, tmp_path / "site", engines={"duck": "support.duckdb_engine:DuckDBEngine"})
     *few, last = metadata_of_range(tmp_path / "few", 4, columns=2)

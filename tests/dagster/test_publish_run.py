@@ -528,6 +528,7 @@ def test_automation_waits_until_rows_are_published(shop, instance):
     assert tick() == 1
 
 
+@pytest.mark.nightly
 def test_the_events_that_a_step_reads_do_not_grow_with_the_tables_of_the_run(shop, instance, monkeypatch):
     """In one process, which has staged the tables itself."""
     read, all_logs = [], dg.DagsterInstance.all_logs

@@ -54,6 +54,7 @@ def refused(folder: Any) -> tuple[str | None, str, str]:
     return caught.value.code, str(caught.value), caught.value.diagnostics[0].remediation or ""
 
 
+@pytest.mark.nightly
 def test_a_publication_that_takes_too_long_names_the_setting(project, database):
     execute(database, "CREATE TRIGGER waits BEFORE INSERT ON orders FOR EACH ROW EXECUTE FUNCTION wait()")
     limited(database, statement_timeout="2s")
@@ -82,6 +83,7 @@ def test_a_lock_that_takes_too_long_names_the_setting(project, database):
     assert (code, "`lock_timeout`" in text) == ("RVT-528", True)
 
 
+@pytest.mark.nightly
 def test_sessions_that_wait_for_spark_have_no_limit(project, database):
     """The snapshot, transactions that read a few rows at a time, and the COPY of rows that Spark computes."""
     limits = {"statement_timeout": "2s", "idle_in_transaction_session_timeout": "1s", "transaction_timeout": "2s"}

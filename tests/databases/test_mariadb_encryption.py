@@ -35,6 +35,7 @@ def failure(declared: JdbcCatalog) -> RivetError:
     return caught.value
 
 
+@pytest.mark.nightly(but=1)
 @pytest.mark.parametrize("mode", ["verify-full", "verify-ca", "require"])
 def test_rows_are_read_and_published_by_encrypted_connections(project, encrypted, mode):
     database, certificate = encrypted

@@ -94,7 +94,7 @@ def own_server(**settings: str) -> Iterator[tuple[MariaDB, MariaSchema]]:
         yield server, server.database()
 
 
-@pytest.mark.nightly(but=1)
+@pytest.mark.nightly
 @pytest.mark.parametrize("plan", [ReplaceAll(), BY_ID], ids=["replace", "merge"])
 def test_a_crash_of_the_database_between_staging_and_publishing(plan):
     """Its rows and its heartbeat survive: the run publishes what it has staged, unless it counts as dead by then."""
@@ -160,6 +160,7 @@ with engine() as session:
 """
 
 
+@pytest.mark.nightly
 def test_what_a_killed_run_has_staged_is_swept(database, session):
     """Not before a minute without a heartbeat, and by the next run of the table, or by a sweep."""
     catalog = catalog_of(database)

@@ -33,6 +33,7 @@ def leftovers(database: MariaSchema) -> list[str]:
     return [name for (name,) in database.rows(f"{query} '^rivet_[0-9a-f]{{12}}'")]
 
 
+@pytest.mark.nightly
 def test_a_replaced_table_keeps_what_belongs_to_it(project, database):
     """Views, constraints, indexes, triggers and numbers that count up stay; readers see no empty table."""
     database.execute(
@@ -128,6 +129,7 @@ def test_what_mariadb_cannot_do_is_refused_when_the_project_compiles(tmp_path, f
     assert (error.code, told in error.message) == (code, True)
 
 
+@pytest.mark.nightly
 def test_errors_of_rows_are_published_with_the_rows(project, database):
     query = "SELECT id, 10 DIV (id - {}) AS part FROM range(4)"
     folder = project(publishing(database, query.format(2), on_error="quarantine"))

@@ -90,7 +90,7 @@ def test_each_value_is_read_exactly(database, project):
     assert (str(found[1]["day"]), str(found[1]["large_up"])) == texts
 
 
-@pytest.mark.nightly(but=2)
+@pytest.mark.nightly(but=1)
 @pytest.mark.parametrize(
     ("type_", "value", "told"),
     [
@@ -220,6 +220,7 @@ def moving(mariadb) -> MariaSchema:
     return found
 
 
+@pytest.mark.nightly
 def test_tables_that_change_are_read_at_one_moment(moving, project):
     """They are locked as long as they are read, and no longer; apart, each is read at a moment of its own."""
     sources = {name: source(name) for name in ("one", "other")}

@@ -94,6 +94,7 @@ def test_two_runs_at_once(database, session):
         assert database.rows("SELECT count(*), count(DISTINCT n) FROM orders") == [((runs + 1) * ROWS, runs + 1)]
 
 
+@pytest.mark.nightly
 def test_two_first_runs_at_once(database, session):
     """One of them makes the table; the other one drops nothing of it."""
     for _ in range(examples(5, 100)):

@@ -53,7 +53,7 @@ def counted(database: Database) -> tuple[int, int]:
     return statements, connections
 
 
-@pytest.mark.nightly(but=1)
+@pytest.mark.nightly
 @pytest.mark.parametrize("plan", [ReplaceAll(), Upsert(keys=("id",))], ids=["replace", "merge"])
 def test_a_publication_costs_the_same_with_many_other_tables(database, session, plan):
     """The first one of a table, and a later one."""
@@ -73,6 +73,7 @@ def test_a_publication_costs_the_same_with_many_other_tables(database, session, 
     assert max(statements for statements, _ in costs[50]) < 80
 
 
+@pytest.mark.nightly
 def test_each_table_of_a_run_costs_the_same(database, session):
     """Of tables that are published in one transaction."""
     costs, heartbeats = [], []

@@ -154,6 +154,7 @@ def test_a_disk_that_becomes_read_only_before_publishing_leaves_the_old_table(ro
     assert not [path for path in tree(root) if alive.stem in path]
 
 
+@pytest.mark.nightly
 def test_a_full_disk_while_spark_writes_is_reported(disk: Path, project: Callable, application: PySparkEngine):
     numbers = project({"joints/numbers.sql": "SELECT id FROM range(3)", "sinks/out.yaml": sink("out", "numbers")})
     (numbers.root / "lake").symlink_to(disk)

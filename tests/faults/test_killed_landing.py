@@ -56,6 +56,7 @@ def received(connection: Connection) -> Iterator[str]:
             return
 
 
+@pytest.mark.nightly(but=1)
 @pytest.mark.parametrize("next_run", ["a retry", "another run"])
 def test_a_kill_before_a_file_system_change(landed, tmp_path, next_run):
     """For some changes from there on, or for each: kill the reader just before it, then run the next reader."""

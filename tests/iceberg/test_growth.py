@@ -137,7 +137,7 @@ class Grown:
         return found
 
 
-@pytest.mark.nightly(but=1)
+@pytest.mark.nightly
 @pytest.mark.parametrize("what", ["snapshots", "files", "tables"])
 def test_the_files_that_are_read_do_not_grow(tmp_path, monkeypatch, what):
     costs = []

@@ -132,6 +132,7 @@ def test_each_run_is_one_commit(nessie, nessie_options, tmp_path):
     assert [name for name in nessie.branches() if branch.ref in name] == [branch.ref]
 
 
+@pytest.mark.nightly
 def test_a_table_costs_the_same_requests_in_a_run_of_many(nessie_options, tmp_path, monkeypatch):
     """The branches of other runs, and of the tables of this one, are listed, and not asked one by one each time."""
     sent, call = [], NessieServer._call

@@ -96,6 +96,7 @@ def test_folders_of_values_are_read_alike(duck, spark, tmp_path):
         duck.load(target)
 
 
+@pytest.mark.nightly
 def test_large_results_are_several_files(duck, spark, tmp_path, monkeypatch):
     monkeypatch.setattr(writing, "FILE_BYTES", 2**20)
     target = folder(tmp_path, "large")

@@ -191,6 +191,7 @@ def test_the_base_is_the_version_that_the_environment_was_made_from(project, dif
     assert diff(shop)["out"]["rows"] == NO_ROWS
 
 
+@pytest.mark.nightly
 def test_no_values_of_rows(project, diff):
     """A joint of the group that forbids them is enough."""
     shop = project(SHOP | {"joints/rich.sql": "-- rivet:row_values: false\nSELECT id, customer, net FROM paid"})

@@ -24,6 +24,7 @@ def test_the_same_batch_again_changes_no_file(table):
     assert out.files == before
 
 
+@pytest.mark.nightly
 def test_keys_that_are_missing_are_closed_when_the_run_began(table):
     out = table({"mode": "scd2", "key_columns": ["id"], "close_missing": True}, "id INT, plan STRING")
     begun = datetime.now(UTC)

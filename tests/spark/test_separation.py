@@ -78,6 +78,7 @@ OUTER = (
 """Queries that cannot fail, over the rows of another one."""
 
 
+@pytest.mark.nightly
 def test_joins_unions_aggregates_and_windows_see_the_good_rows(tables: PySparkSession) -> None:
     """And tell all errors of what they read, those of rows that they leave out, too."""
     tried, seeds = 0, count(100)
@@ -321,7 +322,7 @@ CASES = {
 }
 
 
-@pytest.mark.nightly(but=12)
+@pytest.mark.nightly(but=5)
 @pytest.mark.parametrize("case", CASES)
 def test_rules(tables: PySparkSession, case: str) -> None:
     if case == "variant paths" and minor(pyspark.__version__) < (4, 1):

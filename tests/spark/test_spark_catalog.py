@@ -215,6 +215,7 @@ def test_plain_readers_see_one_version_wholly_while_columns_change(hive, session
     assert numbers == sorted(numbers)
 
 
+@pytest.mark.nightly(but=1)
 def test_properties_that_others_gave_a_table_stay_while_its_columns_change(hive, session, catalog, rows, tmp_path):
     name = f"{database_of(tmp_path)}.{TABLE}"
     publish(catalog, session, "SELECT 1 AS id", "one")

@@ -26,6 +26,7 @@ def test_without_near_names_the_hint_lists_known_names(count: int) -> None:
     assert NearNames(names).hint("x", listed=False) == ""
 
 
+@pytest.mark.slow
 def test_the_cost_of_a_hint_does_not_grow_with_the_number_of_names() -> None:
     near = NearNames([f"{name}_{place}" for name in NAMES for place in range(8)])
     near.hint("x")

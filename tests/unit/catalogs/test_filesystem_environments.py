@@ -47,6 +47,7 @@ class TestEnvironment(CatalogConformance):
         return environment(catalog(folder, "lake"))
 
 
+@pytest.mark.slow
 @with_some_cases
 class TestEnvironmentOfAFullCatalog(CatalogConformance):
     """So is one whose base has other tables."""

@@ -121,6 +121,7 @@ SLACK = 5
 """The calls by which two runs of one operation may differ, as one more heartbeat."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("what", "growing"),
     [

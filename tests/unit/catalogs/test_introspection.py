@@ -119,6 +119,7 @@ def test_a_source_without_a_catalog_is_the_usual_error(project):
     assert [(error.code, error.joint) for error in plan.errors] == [("RVT-309", "few")]
 
 
+@pytest.mark.slow
 def test_all_catalogs_are_asked_concurrently_with_a_timeout(project, monkeypatch):
     together = threading.Barrier(4)
     endless = threading.Event()

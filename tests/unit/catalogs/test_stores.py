@@ -162,6 +162,7 @@ def test_columns_of_headers_and_footers(raw):
     assert (error.code, "broken.parquet cannot be read as parquet" in str(error)) == ("RVT-403", True)
 
 
+@pytest.mark.slow
 def test_few_requests_are_made(raw):
     """The listing of a folder tells all about its files, and what is archived is not listed."""
     raw.put(*(f"raw/many/{number}.csv" for number in range(40)))
@@ -246,6 +247,7 @@ def test_keys_of_the_environment(unchanged, monkeypatch):
         assert "does not accept the keys" in str(refused(catalog(unchanged, options=options).files, "days", {}))
 
 
+@pytest.mark.slow
 def test_a_store_that_does_not_answer(bucket, monkeypatch):
     monkeypatch.setattr(store, "ATTEMPTS", 1)
     monkeypatch.setattr(store, "ANSWER_SECONDS", 1.0)
@@ -390,6 +392,7 @@ class Recording:
         return call
 
 
+@pytest.mark.slow
 def test_archiving_asks_four_times_for_a_file_and_once_for_a_folder(bucket):
     """Before, after the copy; where they go is listed. Several are moved at once, or the barrier would break."""
     counted = []

@@ -47,6 +47,7 @@ def proven_violations(judged: Check, known: Statistics) -> int | None:
     return proof.proven_violations(kind_of(judged).proof(), known)
 
 
+@pytest.mark.slow
 @settings(
     max_examples=examples(40, 200), suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
 )

@@ -193,6 +193,7 @@ def completed(line, cwd):
     return [entry.partition(",")[2] for entry in done.stdout.split()]
 
 
+@pytest.mark.slow
 def test_commands_options_and_joints_are_completed(shop, tmp_path):
     assert completed("rivet-dagster com", tmp_path) == ["compile", "completion"]
     assert completed("rivet-dagster compile --for", tmp_path) == ["--format"]

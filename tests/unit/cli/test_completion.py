@@ -18,6 +18,8 @@ from support.small_shop import small_shop
 
 from rivet_dagster.cli.main import main
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def shell(request, tmp_path, monkeypatch, capsys) -> str:

@@ -446,6 +446,7 @@ def test_a_missing_client_is_reported_before_a_server_of_the_project_starts(monk
     assert failures(engine.examine())[0].code == "RVT-123"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("package", "options", "message"),
     [

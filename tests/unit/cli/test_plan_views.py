@@ -105,6 +105,7 @@ def assert_reasons(plan: CompiledAssembly) -> None:
             assert told == [u for u in plan.joint(name).upstream if u not in group.joints]
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(20, 100))
 @given(projects())
 def test_each_joint_tells_why_it_is_not_fused_with_what_it_reads(found: RandomProject):

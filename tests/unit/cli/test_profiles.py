@@ -129,6 +129,7 @@ def test_a_failing_write_leaves_the_old_file_whole(shop, cli, monkeypatch, step)
     assert sorted(os.listdir(shop.root)) == before
 
 
+@pytest.mark.slow
 def test_a_write_beyond_the_limit_of_the_process_leaves_the_old_file_whole(shop):
     before = sorted(os.listdir(shop.root))
     limited = "import resource, signal, sys; signal.signal(signal.SIGXFSZ, signal.SIG_IGN);"
@@ -190,6 +191,7 @@ def test_an_entry_shared_by_profiles_is_not_written_to():
         with_entry(text, "p.yaml", "p", "catalogs", "new", LAKE)
 
 
+@pytest.mark.slow
 def test_lists_tell_what_is_reachable_and_no_secrets(shop, cli, monkeypatch):
     monkeypatch.setenv("NOWHERE", str(shop.root / "nowhere"))
     secret = "      options: {access_key: AKIDEXAMPLE, secret_key: hunter2hunter2, region: eu}\n"

@@ -122,6 +122,7 @@ def test_cached_drafts_equal_the_original_ones(project: Path) -> None:
     assert again.used.keys() == cache.used.keys()
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(8, 40))
 @given(changes=st.lists(st.sampled_from(CHANGES), min_size=1, max_size=4), appends=st.booleans())
 def test_after_any_change_the_plan_equals_that_of_a_compilation_without_cache(
@@ -256,6 +257,7 @@ def test_the_next_write_removes_the_unfinished_file_of_a_killed_process(project:
     assert (old.exists(), new.exists()) == (False, True)
 
 
+@pytest.mark.slow
 def test_concurrent_processes_leave_a_valid_cache(project: Path) -> None:
     code = "import sys; from rivet_dagster.loading import compile_directory; compile_directory(sys.argv[1], environ={})"
     running = [subprocess.Popen([sys.executable, "-c", code, str(project)]) for _ in range(4)]

@@ -34,6 +34,7 @@ def test_a_failed_plan_survives_json_too():
     assert CompiledAssembly.from_json(plan.to_json()) == plan
 
 
+@pytest.mark.slow
 def test_the_bytes_do_not_depend_on_the_hash_seed():
     paths = [str(HERE), str(HERE.parents[1])]
     code = f"import sys; sys.path[:0] = {paths!r}; from test_plan import some_plan; print(some_plan().to_json())"

@@ -24,6 +24,8 @@ from rivet_dagster.project import load
 from rivet_dagster.project.cache_file import read_cache
 from rivet_dagster.sql.parsing import known_query
 
+pytestmark = pytest.mark.slow
+
 FILES = {
     "rivet.yaml": "profiles: profiles.yaml\nsources: sources\njoints: joints\nsinks: sinks\n",
     "profiles.yaml": (

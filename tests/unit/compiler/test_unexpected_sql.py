@@ -94,6 +94,7 @@ def test_a_failed_column_analysis_is_a_warning_and_a_failed_query_analysis_an_er
     assert "no such slot" in plan.errors[0].message
 
 
+@pytest.mark.slow
 def test_texts_with_tokens_removed_doubled_or_swapped() -> None:
     for text in (*mutated(1, 40, corpus()), *mutated(2, 80, [*EXPRESSIONS, *TYPES])):
         everywhere(text)

@@ -5,6 +5,7 @@ import json
 import tempfile
 from pathlib import Path
 
+import pytest
 import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -195,6 +196,7 @@ def with_odd(changes, target):
     return TEXTS | {file: yaml.safe_dump(value, allow_unicode=True) for file, value in values.items()}
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(25, 150), deadline=None)
 @given(st.lists(st.tuples(st.sampled_from(PLACES), ODD), min_size=1, max_size=3), st.sampled_from(["dev", "db"]))
 def test_nothing_ends_in_a_traceback(changes, target):

@@ -91,6 +91,7 @@ def test_an_error_of_arrow_rows_is_their_own(session):
     assert session.rows("SELECT 1 AS v") == [{"v": 1}]
 
 
+@pytest.mark.slow
 def test_a_write_is_interrupted_within_a_second_and_reports_progress(tmp_path):
     started, reported = [], []
 

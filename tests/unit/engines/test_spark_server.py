@@ -35,6 +35,8 @@ from rivet_dagster.engines.pyspark.server.record import (
 from rivet_dagster.engines.pyspark.server.starting import ServerSpec, ensure_server
 from rivet_dagster.errors import RivetError
 
+pytestmark = pytest.mark.slow
+
 SECONDS = 30.0
 
 

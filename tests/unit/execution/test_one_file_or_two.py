@@ -148,6 +148,7 @@ def engine(tmp_path, monkeypatch):
     install(monkeypatch, tmp_path / "site", engines={"duck": "support.duckdb_engine:DuckDBEngine"})
 
 
+@pytest.mark.slow
 def test_the_same_tables_and_verdicts(engine, tmp_path_factory, request):
     chosen = request.config.getoption("--examples")
 

@@ -48,6 +48,7 @@ def judged(
     return counting.runs, results
 
 
+@pytest.mark.slow
 @pytest.mark.nightly(but=2)
 @pytest.mark.parametrize(
     ("wrong", "few", "many"),

@@ -155,6 +155,7 @@ _BODIES = st.recursive(
 )
 
 
+@pytest.mark.slow
 @given(_BODIES)
 @settings(max_examples=examples(60, 300), deadline=None)
 def test_random_templates_are_rendered_as_by_jinja_and_always_the_same(text):

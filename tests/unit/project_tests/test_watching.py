@@ -42,6 +42,7 @@ def project(tmp_path):
     return write
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("saved", "text", "touched"),
     [
@@ -78,6 +79,7 @@ def test_the_joint_of_a_test_that_could_not_run_may_come(project):
     assert "broken" in {test.name for test in after.touched(before, {"joints/nothing.sql"})}
 
 
+@pytest.mark.slow
 def test_changes_are_waited_for_and_those_before_the_wait_count(project, tmp_path):
     project({})
     stamps = file_stamps(tmp_path)

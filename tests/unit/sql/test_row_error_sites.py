@@ -123,6 +123,7 @@ def test_operands(name: str) -> None:
     assert read or call is None
 
 
+@pytest.mark.slow
 def test_every_operand_has_its_text() -> None:
     """Where a call can fail its operands are parts of the author's text, which the condition of its errors needs."""
     arguments = [*(", ".join(f"a{i}" for i in range(arity)) for arity in range(1, 8)), "a0, 'dd/MM/yyyy'"]
@@ -237,6 +238,7 @@ def test_a_place_is_told_with_the_line_where_it_begins():
     assert "array(2, 2, 4)[e.site] AS line" in errors
 
 
+@pytest.mark.slow
 def test_what_no_driver_can_plan_is_refused_with_its_number():
     def found(places: int) -> RowErrors | NotSeparable | None:
         total = " + ".join(f"CAST(c{place} AS INT)" for place in range(places))
@@ -249,6 +251,7 @@ def test_what_no_driver_can_plan_is_refused_with_its_number():
     assert re.match(told, refused.construct)
 
 
+@pytest.mark.slow
 def test_the_query_of_errors_grows_with_the_places_that_can_fail():
     def length(places: int) -> int:
         casts = ", ".join(f"CAST(c{place:03} AS DECIMAL(10, 2)) / b AS n{place:03}" for place in range(places))

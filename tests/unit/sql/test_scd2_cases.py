@@ -24,6 +24,7 @@ def duckdb() -> DuckDb:
     return DuckDb()
 
 
+@pytest.mark.slow
 @CASE
 def test_the_queries(duckdb, histories, case):
     strategy = strategy_of(histories)

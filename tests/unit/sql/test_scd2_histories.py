@@ -2,6 +2,7 @@
 
 from random import Random
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.scd2_histories import KINDS, follow, histories
@@ -11,6 +12,7 @@ from support.torture import examples
 KEYS = 12
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(8, 40))
 @given(st.integers(0, 2**32), st.sampled_from(KINDS))
 def test_each_run_gives_the_rows_of_the_model(seed, kind):
