@@ -22,6 +22,8 @@ QUICK_TESTS := tests/unit rivet_dagster
 # that all workers end at about the same time.
 PARALLEL := -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
+# Some images set it; each Python that starts would compile Dagster and PySpark again.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help demo dev check test nightly torture test-oldest lint lock release try-wheel dist clean
 .DEFAULT_GOAL := help
