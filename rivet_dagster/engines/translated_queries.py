@@ -5,11 +5,12 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Mapping
 from decimal import Decimal
+from functools import lru_cache
 from typing import Any
 
 from rivet_dagster.engines.contract import Typed
 from rivet_dagster.errors import Diagnostic, RivetError
-from rivet_dagster.sql.translation import translate
+from rivet_dagster.sql.translation import Translation, translate
 
 _TYPES = {
     bool: "boolean",
@@ -29,8 +30,8 @@ def translate_query(
 
     Raises RVT-329 for what may have other rows there than on Spark.
     """
-    types = {name: spark_type_of(value) for name, value in parameters.items()}
-    translation = translate(sql, engine.lower(), tables, types)
+    types = ((name, spark_type_of(value)) for name, value in parameters.items())
+    translation = _translate(sql, engine.lower(), tuple(tables.items()), tuple(types))
     if translation.refusals:
         raise RivetError.of(
             Diagnostic(
@@ -42,6 +43,17 @@ def translate_query(
             for refusal in translation.refusals
         )
     return translation.sql
+
+
+# A joint's query is the same in each run of a process, and so are mostly its columns.
+@lru_cache(maxsize=256)
+def _translate(
+    sql: str,
+    engine: str,
+    tables: tuple[tuple[str, tuple[tuple[str, str], ...]], ...],
+    types: tuple[tuple[str, str | None], ...],
+) -> Translation:
+    return translate(sql, engine, dict(tables), dict(types))
 
 
 _REMEDIES = {
