@@ -22,6 +22,8 @@ from rivet_dagster.sql.translation import translate
 from rivet_dagster.sql.translation.proven import SAME, SCALAR, Entry, Support, support_of
 
 ROWS = examples(12, 300)
+KNOWN_ERRORS: dict[tuple[str, str], str] = {}
+"""The errors of engines, by parts of their messages, for values of which Spark has a result that wraps around."""
 
 
 @pytest.fixture(scope="module")
@@ -73,7 +75,8 @@ def differences(
                 wrong.append(f"{construct.text} over {types} is refused: {translation.refusals[0].construct}")
                 continue
             assert translation.columns is not None
-            told = difference(expected, evaluate(side, translation.sql, ids))
+            allowed = KNOWN_ERRORS.get((side.dialect, construct.entry.name))
+            told = difference(expected, evaluate(side, translation.sql, ids), allowed)
             if told is None and not isinstance(expected, Failure) and translation.columns[1][1] != expected[0]:
                 told = f"the type {translation.columns[1][1]} is told, and not {expected[0]}"
             if told is not None:

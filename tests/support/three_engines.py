@@ -33,11 +33,8 @@ class Failure:
 
     @property
     def guarded(self) -> bool:
-        """Whether it refuses a value for which nothing is proven, or one that leaves the range of its type.
-
-        Where Spark's own result wraps around, an error is the better answer.
-        """
-        return GUARD in self.message or re.search("overflow|out of range", self.message, re.IGNORECASE) is not None
+        """Whether it refuses a value for which nothing is proven."""
+        return GUARD in self.message
 
 
 def plain(value: Any) -> Any:
@@ -114,7 +111,7 @@ class SparkSide:
         try:
             frame = self.spark.sql(sql)
             return [kind for _, kind in frame.dtypes], columns_of(frame.toArrow())
-        except _ERRORS as error:
+        except ERRORS as error:
             return Failure(str(error))
 
     def evaluate(self, expressions: Sequence[str], ids: Sequence[int]) -> list[tuple[str, list[Any]] | Failure]:
@@ -124,7 +121,7 @@ class SparkSide:
             return found
         try:
             failing = self._failing(expressions)
-        except _ERRORS as error:  # of the analyzer, which names one of the expressions
+        except ERRORS as error:  # of the analyzer, which names one of the expressions
             if len(expressions) == 1:
                 return [Failure(str(error))]
             return [self.evaluate([expression], ids)[0] for expression in expressions]
@@ -164,12 +161,12 @@ class SparkSide:
 def _fails(expression: Any, row: Any) -> bool:
     try:
         expression.eval(row)
-    except _ERRORS:
+    except ERRORS:
         return True
     return False
 
 
-_ERRORS = (Py4JJavaError, PySparkException)
+ERRORS = (Py4JJavaError, PySparkException)
 
 
 class DuckSide:
@@ -240,17 +237,26 @@ def evaluate(side: Side, sql: str, ids: Sequence[int]) -> tuple[str, list[Any]] 
     return kind, values
 
 
-def difference(expected: tuple[str, list[Any]] | Failure, found: tuple[str, list[Any]] | Failure) -> str | None:
-    """Return how an engine differs from Spark: another type, another value, or a value in place of an error."""
+def difference(
+    expected: tuple[str, list[Any]] | Failure, found: tuple[str, list[Any]] | Failure, allowed: str | None = None
+) -> str | None:
+    """Return how an engine differs from Spark: another type or value, an error for a value, or a value for an error.
+
+    An error in place of a value is allowed if it says RVT-329, or what ``allowed`` matches.
+    """
+
+    def is_allowed(error: Failure) -> bool:
+        return error.guarded or (allowed is not None and re.search(allowed, error.message, re.IGNORECASE) is not None)
+
     if isinstance(expected, Failure):
         return None if isinstance(found, Failure) else f"a value in place of an error: {expected.message[:300]}"
     if isinstance(found, Failure):
-        return None if found.guarded else f"an error: {found.message[:200]}"
+        return None if is_allowed(found) else f"an error: {found.message[:200]}"
     if found[0] not in (expected[0], ""):
         return f"the type {found[0]} and not {expected[0]}"
     for n, (mine, theirs) in enumerate(zip(expected[1], found[1], strict=True)):
         if isinstance(theirs, Failure):
-            if not isinstance(mine, Failure) and not theirs.guarded:
+            if not isinstance(mine, Failure) and not is_allowed(theirs):
                 return f"row {n}: an error and not {mine!r}: {theirs.message[:200]}"
         elif isinstance(mine, Failure) or mine != theirs:
             return f"row {n}: {theirs!r} and not {mine!r}"

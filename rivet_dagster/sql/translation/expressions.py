@@ -8,6 +8,8 @@ from sqlglot import exp
 
 from rivet_dagster.sql.columns.type_names import type_name
 from rivet_dagster.sql.parsing.nodes import names_of
+from rivet_dagster.sql.translation.aggregates import RANKING, aggregate, window
+from rivet_dagster.sql.translation.item_names import shown
 from rivet_dagster.sql.translation.literals import instant
 from rivet_dagster.sql.translation.model import Named, NotProven, Typed, TypeUnknown
 from rivet_dagster.sql.translation.proven import AGGREGATE, SCALAR, WINDOW, Applied, Argument, Support
@@ -22,7 +24,7 @@ from rivet_dagster.sql.translation.spark_types import (
     wider,
     widest,
 )
-from rivet_dagster.sql.translation.templates import atom, call, cast, marked_call, render, same
+from rivet_dagster.sql.translation.templates import atom, call, cast, render, same
 
 OfQuery = Callable[[exp.Expr, Scope], tuple[exp.Expr, Sequence[Named] | None]]
 """Translates a query within an expression."""
@@ -36,7 +38,6 @@ _PATTERNS: dict[type[exp.Expr], str] = {exp.Like: "like", exp.ILike: "ilike", ex
 _DECIMAL_ARITHMETIC = frozenset("+ - * / %".split())
 _BY_WIDEST = frozenset("coalesce greatest least array nullif pmod".split())
 """Functions whose arguments are cast to one type, of a literal as of any other value."""
-RANKING = frozenset("row_number rank dense_rank percent_rank cume_dist ntile lag lead".split())
 _FIELDS = frozenset("year quarter month week day dow doy hour minute second".split())
 
 
@@ -363,7 +364,7 @@ class Expressions:
     def _anonymous(self, node: exp.Anonymous, scope: Scope) -> Typed:
         name = self.support.names.get(node.name.lower(), node.name.lower())
         if name in RANKING or self.support.knows(AGGREGATE, name) or self.support.knows(WINDOW, name):
-            return self.aggregate(node, scope)
+            return aggregate(self, node, scope)
         if name in ("if", "nvl2") and len(node.expressions) == 3:
             first, *values = node.expressions
             if name == "if":
@@ -425,95 +426,13 @@ class Expressions:
     def _as_double(self, typed: Typed, node: exp.Expr) -> Typed:
         return self.cast(typed, "double", node) if typed.type in INTEGERS else typed
 
-    # aggregates and windows
-
-    def aggregate(self, node: exp.Expr, scope: Scope, over: exp.Window | None = None) -> Typed:
-        """Return an aggregate or window function with its FILTER, IGNORE NULLS and OVER. Raise NotProven."""
-        condition, nulls = None, None
-        call = node
-        if isinstance(call, exp.Filter):
-            condition = exp.Where(this=self.condition(call.expression.this, scope))
-            call = call.this
-        if isinstance(call, exp.IgnoreNulls | exp.RespectNulls):
-            nulls, call = type(call), call.this
-        if not isinstance(call, exp.Anonymous):
-            raise NotProven(shown(call), call)
-        name = self.support.names.get(call.name.lower(), call.name.lower())
-        section = AGGREGATE if self.support.knows(AGGREGATE, name) else WINDOW
-        name, given = _given(name, call)
-        arguments = [self.known(item, scope) for item in given]
-        if nulls is exp.IgnoreNulls:
-            name += "_ignore_nulls"
-        if section == WINDOW and over is None:
-            raise NotProven(f"{name}() without OVER", node)
-        if over is None and name.startswith(("first", "last", "nth")):
-            raise NotProven(f"{name}() without OVER", node, "Use max_by or min_by, whose result does not vary.")
-        if over is not None and over.args.get("spec") is not None and f"no moving {name}" in self.support.clauses:
-            raise NotProven(f"{name}() over a frame", node)
-        if over is not None and f"no OVER {name}" in self.support.clauses:
-            raise NotProven(f"{name}() OVER", node)
-        typed = self.apply(name, arguments, node, section)
-        tree = exp.Paren(this=typed.tree)
-        marked = marked_call(tree.this)
-        if marked is None:
-            raise NotProven(f"{name}()", node)
-        whole: exp.Expr = marked.copy()
-        if nulls is exp.IgnoreNulls or name.endswith("_ignore_nulls"):
-            known = _WITH_NULLS[marked.name](**_arguments(marked)) if self.support.dialect == "duckdb" else whole
-            whole = exp.IgnoreNulls(this=known)
-        if condition is not None:
-            whole = exp.Filter(this=whole, expression=condition)
-        if over is not None:
-            over.set("this", whole)
-            whole = over
-        marked.replace(whole)
-        return Typed(tree.this if isinstance(tree.this, exp.Anonymous | exp.Cast | exp.Paren) else tree, typed.type)
-
     def _filter(self, node: exp.Filter, scope: Scope) -> Typed:
-        return self.aggregate(node, scope)
+        return aggregate(self, node, scope)
 
     def _window(self, node: exp.Window, scope: Scope) -> Typed:
-        return self.aggregate(node.this, scope, self._over(node, scope))
+        return window(self, node, scope)
 
-    def _over(self, node: exp.Window, scope: Scope) -> exp.Window:
-        written = {key for key, value in node.args.items() if value}
-        name = node.args.get("alias")
-        if name is not None:
-            if written - {"this", "alias", "over"} or name.name.lower() not in scope.windows:
-                raise NotProven("a window that adds to another one", node)
-            return self._over(scope.windows[name.name.lower()], scope)
-        if written - {"this", "partition_by", "order", "spec", "over"}:
-            raise NotProven("OVER", node)
-        parts = []
-        for part in node.args.get("partition_by") or ():
-            typed = self.known(part, scope)
-            self.key(typed, "PARTITION BY", part)
-            parts.append(self._without_error_calls(typed.tree, part, scope))
-        ordered = node.args.get("order")
-        order = exp.Order(expressions=[self._window_key(o, scope) for o in ordered.expressions]) if ordered else None
-        return exp.Window(partition_by=parts, order=order, spec=_frame(node.args.get("spec")))
-
-    def _window_key(self, node: exp.Expr, scope: Scope) -> exp.Ordered:
-        made = self.ordered(node, scope)
-        made.set("this", self._without_error_calls(made.this, node, scope))
-        return made
-
-    def _without_error_calls(self, tree: exp.Expr, node: exp.Expr, scope: Scope) -> exp.Expr:
-        """Return an expression that fails by a cast: DuckDB takes no call of ``error`` in OVER.
-
-        The cast is to the smallest number, so that the CASE that it stands in keeps its type; one of times would not.
-        """
-        calls = [call for call in tree.find_all(exp.Anonymous) if call.name == "error"]
-        if self.support.dialect != "duckdb" or not calls:
-            return tree
-        parts = list(node.find_all(exp.Column, exp.Cast, exp.TryCast, exp.Placeholder))
-        other = {str(self.translate(part, scope).type) for part in parts} - {*INTEGERS, "double", "boolean", "string"}
-        if other:
-            construct = f"OVER with an expression of type {sorted(other)[0]} that may fail"
-            raise NotProven(construct, node, "Compute it in a query before.")
-        for failing in calls:
-            failing.replace(exp.Cast(this=failing.expressions[0], to=exp.DataType.build("tinyint")))
-        return tree
+    # keys
 
     def ordered(self, node: exp.Expr, scope: Scope, tree: exp.Expr | None = None) -> exp.Ordered:
         """Return one item of an ORDER BY, or of an ordinal ``tree`` for it, with its place for NULL written out."""
@@ -540,39 +459,6 @@ class Expressions:
 _ORDERED = frozenset(CLASSES["O"])
 
 
-def _frame(spec: exp.Expr | None) -> exp.Expr | None:
-    if spec is None:
-        return None
-    kind = str(spec.args.get("kind")).upper()
-    for side in ("start", "end"):
-        bound = spec.args.get(side)
-        fixed = bound is None or isinstance(bound, str)
-        if not fixed and not (kind == "ROWS" and isinstance(bound, exp.Literal) and bound.name.isdigit()):
-            raise NotProven("a frame of RANGE with an offset" if kind == "RANGE" else "a frame", spec)
-    if kind not in ("ROWS", "RANGE") or spec.args.get("exclude"):
-        raise NotProven("a frame", spec)
-    return spec.copy()
-
-
-_WITH_NULLS: dict[str, type[exp.Expr]] = {"first_value": exp.FirstValue, "last_value": exp.LastValue}
-"""Functions in which the generator of DuckDB puts IGNORE NULLS where DuckDB reads it."""
-
-
-def _arguments(call: exp.Anonymous) -> dict[str, exp.Expr]:
-    return {"this": call.expressions[0].copy()}
-
-
-def _given(name: str, call: exp.Anonymous) -> tuple[str, list[exp.Expr]]:
-    items = call.expressions
-    if len(items) == 1 and isinstance(items[0], exp.Star) and not any(items[0].args.values()):
-        return f"{name}_rows", []
-    if len(items) == 1 and isinstance(items[0], exp.Distinct):
-        return f"{name} distinct", items[0].expressions
-    if name in ("first", "last") and len(items) == 2 and isinstance(items[1], exp.Boolean):
-        return f"{name}_ignore_nulls" if items[1].this else name, items[:1]
-    return name, items
-
-
 def _date_of(typed: Typed, other: Typed, expressions: Expressions) -> Typed:
     """Return a text that is compared with a date as a date, as Spark casts it."""
     if other.type == "date" and typed.type == "string" and isinstance(typed.value, str):
@@ -580,13 +466,3 @@ def _date_of(typed: Typed, other: Typed, expressions: Expressions) -> Typed:
         if len(text) == 10 and text[4] == text[7] == "-" and (text[:4] + text[5:7] + text[8:]).isdigit():
             return Typed(cast(exp.Literal.string(text), "date", expressions.support.dialect), "date")
     return typed
-
-
-def shown(node: exp.Expr) -> str:
-    """Return a short text for a construct that has no name in the lists."""
-    if isinstance(node, exp.Column):
-        return ".".join(names_of(node))
-    word = type(node).__name__
-    return {"JSONExtract": "the path of a VARIANT", "Lambda": "a lambda", "Placeholder": "a parameter"}.get(
-        word, word.upper()
-    )

@@ -7,10 +7,12 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from rivet_dagster.sql.translation.expressions import Expressions, shown
+from rivet_dagster.sql.translation.expressions import Expressions
+from rivet_dagster.sql.translation.item_names import shown
 from rivet_dagster.sql.translation.model import Named, NotProven, Typed, TypeUnknown
 from rivet_dagster.sql.translation.scope import Scope, column_of, quoted
 from rivet_dagster.sql.translation.spark_types import element, wider
+from rivet_dagster.sql.translation.subqueries import ANY_SUBQUERY, is_one_row, outer_columns
 from rivet_dagster.sql.translation.templates import atom, call, cast
 
 
@@ -60,9 +62,10 @@ class FromClause:
         for lateral in select.args.get("laterals") or ():
             self.add(made, self._generated(lateral))
 
-    def add(self, made: exp.Select, generated: exp.Expr) -> None:
-        """Add the rows of a generator to ``made``, as a join or as a LATERAL VIEW."""
-        made.append("joins" if isinstance(generated, exp.Join) else "laterals", generated)
+    def add(self, made: exp.Select, generated: exp.Expr | None) -> None:
+        """Add the rows of a generator to ``made``, as a join or as a LATERAL VIEW; None adds nothing."""
+        if generated is not None:
+            made.append("joins" if isinstance(generated, exp.Join) else "laterals", generated)
 
     def require(self, clause: str, node: exp.Expr) -> None:
         """Refuse a clause that is not listed."""
@@ -130,7 +133,7 @@ class FromClause:
             raise NotProven(f"columns of the same name in {alias}", tree)
         return tree, alias, [Named(c.name, c.type, column_of(alias, c.name), c.refused) for c in columns]
 
-    def _join(self, join: exp.Join) -> exp.Expr:
+    def _join(self, join: exp.Join) -> exp.Expr | None:
         written = {key for key, value in join.args.items() if value} - {"this", "side", "kind", "on", "using", "method"}
         if written:
             raise NotProven(f"JOIN {sorted(written)[0].upper()}", join)
@@ -203,7 +206,7 @@ class FromClause:
             self.scope.visible = [*merged, *rest]
         return condition
 
-    def _lateral(self, lateral: exp.Lateral) -> exp.Expr:
+    def _lateral(self, lateral: exp.Lateral) -> exp.Expr | None:
         if not isinstance(lateral.this, exp.Subquery):
             return self._generated(lateral)
         self.require("LATERAL query", lateral)
@@ -211,10 +214,28 @@ class FromClause:
         alias = lateral.args.get("alias")
         names = [name.name for name in alias.args.get("columns") or ()] if alias is not None else []
         shown_as = lateral.alias or self._expressions.new_name()
+        if ANY_SUBQUERY not in self._clauses and tree.args.get("from_") is not None and outer_columns(tree):
+            self.scope.add(shown_as, self._as_values(tree, columns, names, lateral))
+            return None
         item, _, found = self._aliased(exp.Subquery(this=tree), shown_as, columns, names)
         self.scope.add(shown_as, found)
         given = item.args.pop("alias", None)
         return exp.Join(this=exp.Lateral(this=item, alias=given), kind="CROSS")
+
+    def _as_values(
+        self, tree: exp.Expr, columns: Sequence[Named] | None, names: Sequence[str], node: exp.Expr
+    ) -> Sequence[Named]:
+        """Return the columns of a lateral query of one row as queries that each have one of them as a value."""
+        if columns is None or not is_one_row(tree, self._expressions.support):
+            raise NotProven("LATERAL with a correlated query other than an aggregate", node)
+        if names and len(names) != len(columns):
+            raise TypeUnknown("a list of names over columns that are not known", node)
+        found = []
+        for position, (column, name) in enumerate(zip(columns, names or [c.name for c in columns], strict=True)):
+            query = tree.copy()
+            query.set("expressions", [query.expressions[position]])
+            found.append(Named(name, column.type, exp.Subquery(this=query), column.refused))
+        return found
 
     def _generated(self, lateral: exp.Lateral) -> exp.Expr:
         """Return the join with a generator: ``LATERAL VIEW explode(...)``, or ``LATERAL explode(...)``."""

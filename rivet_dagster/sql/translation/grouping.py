@@ -10,6 +10,7 @@ from rivet_dagster.sql.translation.expressions import Expressions
 from rivet_dagster.sql.translation.model import Named, NotProven, Typed, TypeUnknown
 from rivet_dagster.sql.translation.proven import AGGREGATE
 from rivet_dagster.sql.translation.scope import Scope
+from rivet_dagster.sql.translation.templates import atom, call
 
 
 def _call(node: exp.Expr) -> exp.Expr:
@@ -54,6 +55,12 @@ class Grouping:
             keys = [self._element(element) for element in group.expressions]
         if keys:
             made.set("group", exp.Group(expressions=keys))
+        if any(isinstance(key, exp.Rollup | exp.Cube | exp.GroupingSets) for key in keys):
+            # Of no rows Spark makes no group, and other engines that of the grand total.
+            rows = exp.GT(this=call("count", exp.Star()), expression=exp.Literal.number(0))
+            having = made.args.get("having")
+            whole: exp.Expr = rows if having is None else exp.And(this=atom(having.this), expression=rows)
+            made.set("having", exp.Having(this=whole))
 
     def _all_keys(self, group: exp.Expr) -> list[exp.Expr]:
         keys = []

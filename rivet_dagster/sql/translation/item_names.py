@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from sqlglot import exp
 
+from rivet_dagster.sql.parsing.nodes import names_of
+
 _OPERATORS: dict[type[exp.Expr], str] = {
     exp.Add: "+", exp.Sub: "-", exp.Mul: "*", exp.Div: "/", exp.Mod: "%", exp.EQ: "=", exp.GT: ">", exp.LT: "<",
     exp.GTE: ">=", exp.LTE: "<=",
@@ -36,3 +38,13 @@ def item_name(item: exp.Expr) -> str | None:
         return "count(1)" if item.name.lower() == "count" and not any(argument.args.values()) else None
     inner = item_name(argument) if not isinstance(argument, exp.Distinct) else None
     return f"{item.name.lower()}({inner})" if inner is not None else None
+
+
+def shown(node: exp.Expr) -> str:
+    """Return a short text for a construct that has no name in the lists."""
+    if isinstance(node, exp.Column):
+        return ".".join(names_of(node))
+    word = type(node).__name__
+    return {"JSONExtract": "the path of a VARIANT", "Lambda": "a lambda", "Placeholder": "a parameter"}.get(
+        word, word.upper()
+    )

@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from itertools import count
 
 from sqlglot import exp
 
-from rivet_dagster.sql.translation.expressions import RANKING, Expressions, shown
+from rivet_dagster.sql.translation.aggregates import RANKING
+from rivet_dagster.sql.translation.expressions import Expressions
 from rivet_dagster.sql.translation.from_clause import FromClause, Table, Translated, Visible, values
 from rivet_dagster.sql.translation.grouping import Grouping
-from rivet_dagster.sql.translation.item_names import item_name
+from rivet_dagster.sql.translation.item_names import item_name, shown
 from rivet_dagster.sql.translation.model import Named, NotProven, Refusal, Typed, TypeUnknown
 from rivet_dagster.sql.translation.proven import AGGREGATE, WINDOW, Support
-from rivet_dagster.sql.translation.scope import Scope, column_of, quoted
-from rivet_dagster.sql.translation.spark_types import VOID, wider
+from rivet_dagster.sql.translation.recursion import LEVELS, unroll
+from rivet_dagster.sql.translation.scope import Scope, as_subquery, column_of, quoted
+from rivet_dagster.sql.translation.set_operations import SET_OPERATIONS, combine
+from rivet_dagster.sql.translation.spark_types import VOID
+from rivet_dagster.sql.translation.subqueries import check_subqueries
 
 _CLAUSES = frozenset(
     "with_ hint distinct expressions from_ joins laterals where group having qualify windows order limit offset".split()
 )
 _OF_SET_OPERATIONS = frozenset("with_ this expression distinct order limit offset".split())
-_WORDS: dict[type[exp.Expr], str] = {exp.Union: "UNION", exp.Except: "EXCEPT", exp.Intersect: "INTERSECT"}
 
 
 class Queries:
@@ -53,9 +57,13 @@ class Queries:
         made, columns = self._body(tree, visible, outer)
         if declared:
             if made.args.get("with_") is not None:
-                made = exp.Select(expressions=[exp.Star()], from_=exp.From(this=_as_subquery(made, self.new_name())))
+                made = self._nested(made)
             made.set("with_", exp.With(expressions=declared, recursive=recursive))
         return made, columns
+
+    def _nested(self, query: exp.Expr) -> exp.Select:
+        """Return all rows of a query by another one."""
+        return exp.Select(expressions=[exp.Star()], from_=exp.From(this=as_subquery(query, self.new_name())))
 
     def _body(self, tree: exp.Expr, visible: Visible, outer: Scope | None) -> Translated:
         if isinstance(tree, exp.Select):
@@ -87,11 +95,18 @@ class Queries:
                 raise NotProven("|>", cte)
             names = [column.name for column in cte.args["alias"].args.get("columns") or ()]
             if declared.recursive and any(t.name.lower() == name for t in cte.this.find_all(exp.Table)):
-                self._require("WITH RECURSIVE", cte)
-                recursive = True
-                body, table = self._recursion(cte, names, known, outer)
+                start, step, table = self._recursion(cte, names, known, outer)
+                if "WITH RECURSIVE" in self.support.clauses:
+                    recursive = True
+                    body: exp.Expr = exp.Union(this=start, expression=step, distinct=False)
+                else:
+                    self._require(LEVELS, cte)
+                    levels, body = unroll(start, step, table.name, table.columns or (), self.support.dialect)
+                    made += levels
             else:
                 body, table = self._cte(cte, names, known, outer)
+                if declared.recursive and isinstance(body, exp.SetOperation):
+                    body = self._nested(body)  # which DuckDB else takes for a recursive one
             made.append(exp.CTE(this=body, alias=exp.TableAlias(this=quoted(table.name))))
             known[name] = table
         return known, made, recursive
@@ -112,17 +127,20 @@ class Queries:
     ) -> Translated:
         if columns is None or len(columns) != len(names):
             raise TypeUnknown("a list of names over columns that are not known", node)
+        if len({column.name.lower() for column in columns}) < len(columns):
+            raise NotProven("a list of names over columns of the same name", node)
         alias = self.new_name()
         items = [
             exp.Alias(this=column_of(alias, column.name), alias=quoted(name))
             for column, name in zip(columns, names, strict=True)
         ]
-        made = exp.Select(expressions=items, from_=exp.From(this=_as_subquery(body, alias)))
+        made = exp.Select(expressions=items, from_=exp.From(this=as_subquery(body, alias)))
         return made, [Named(n, c.type, c.tree, c.refused) for c, n in zip(columns, names, strict=True)]
 
     def _recursion(
         self, cte: exp.CTE, names: Sequence[str], known: Visible, outer: Scope | None
-    ) -> tuple[exp.Expr, Table]:
+    ) -> tuple[exp.Expr, exp.Expr, Table]:
+        """Return the start and the step of a recursive query, and its table, to which the step refers."""
         tree = cte.this
         plain = isinstance(tree, exp.Union) and not tree.args.get("distinct") and not tree.args.get("by_name")
         written = {key for key, value in tree.args.items() if value} - {"this", "expression"}
@@ -131,13 +149,21 @@ class Queries:
         start, columns = self.query(tree.this, known, outer)
         if names:
             start, columns = self._renamed(start, columns, names, cte)
+        elif not isinstance(start, exp.Select) or any(
+            start.args.get(key) for key in ("order", "limit", "offset", "with_")
+        ):
+            start = self._nested(start)
         if columns is None or any(c.type in (None, VOID) or c.refused for c in columns):
             raise TypeUnknown("a recursive query over columns that are not known", cte)
         table = Table(f"{cte.alias} {next(self._numbers)}", columns)
         step, stepped = self.query(tree.expression, {**known, cte.alias.lower(): table}, outer)
         if stepped is None or [c.type for c in stepped] != [c.type for c in columns]:
             raise NotProven("a recursive query whose step has other types than its start", cte)
-        return exp.Union(this=start, expression=step, distinct=False), table
+        if not isinstance(step, exp.Select) or any(step.args.get(key) for key in ("order", "limit", "offset", "with_")):
+            raise NotProven("a recursive query whose step has ORDER BY, LIMIT, WITH or a set operation", cte)
+        if "WITH RECURSIVE" not in self.support.clauses:
+            step, _ = self._renamed(step, stepped, [column.name for column in columns], cte)
+        return start, step, table
 
     # set operations
 
@@ -147,63 +173,20 @@ class Queries:
         while isinstance(leftmost, exp.SetOperation) and (leftmost is tree or leftmost.args.get("with_") is None):
             written = {key for key, value in leftmost.args.items() if value}
             if written - _OF_SET_OPERATIONS or (leftmost is not tree and written & {"order", "limit", "offset"}):
-                raise NotProven(f"{_WORDS[type(leftmost)]} {sorted(written - _OF_SET_OPERATIONS)}", leftmost)
+                raise NotProven(f"{SET_OPERATIONS[type(leftmost)]} {sorted(written - _OF_SET_OPERATIONS)}", leftmost)
             arms.append((leftmost, leftmost.expression))
             leftmost = leftmost.this
         made, columns = self.query(leftmost, visible, outer)
         for operation, arm in reversed(arms):
-            word = _WORDS[type(operation)] + ("" if operation.args.get("distinct") else " ALL")
+            word = SET_OPERATIONS[type(operation)] + ("" if operation.args.get("distinct") else " ALL")
             self._require(word, operation)
             other, others = self.query(arm, visible, outer)
-            made, columns = self._combined(operation, made, columns, other, others)
+            made, columns = combine(self._expressions({}), operation, (made, columns), (other, others))
         scope = Scope()
         alias = self.new_name()
         scope.add(alias, [Named(c.name, c.type, quoted(c.name), c.refused) for c in columns or ()])
         self._finish(tree, made, columns or (), scope, self._expressions(visible), only_names=True)
         return made, columns
-
-    def _combined(
-        self,
-        operation: exp.SetOperation,
-        one: exp.Expr,
-        columns: Sequence[Named] | None,
-        other: exp.Expr,
-        others: Sequence[Named] | None,
-    ) -> Translated:
-        if columns is None or others is None:
-            raise TypeUnknown("a set operation over columns that are not known", operation)
-        if len(columns) != len(others):
-            raise NotProven("a set operation over different numbers of columns", operation)
-        if any(c.refused for c in [*columns, *others]):
-            raise NotProven()
-        kinds: list[str] = []
-        distinct = bool(operation.args.get("distinct")) or not isinstance(operation, exp.Union)
-        for mine, theirs in zip(columns, others, strict=True):
-            both = wider(mine.type, theirs.type) if mine.type is not None and theirs.type is not None else None
-            if both is None:
-                raise NotProven(f"a set operation over {mine.type} and {theirs.type}", operation)
-            if distinct:
-                self._expressions({}).key(Typed(mine.tree, both), _WORDS[type(operation)], operation)
-            kinds.append(both)
-        one = self._arm(one, columns, kinds, operation)
-        other = self._arm(other, others, kinds, operation)
-        made = type(operation)(this=one, expression=other, distinct=bool(operation.args.get("distinct")))
-        return made, [Named(c.name, kind, c.tree) for c, kind in zip(columns, kinds, strict=True)]
-
-    def _arm(self, query: exp.Expr, columns: Sequence[Named], kinds: Sequence[str], node: exp.Expr) -> exp.Expr:
-        """Return a query as one side of a set operation, its columns cast to the types of the result."""
-        if [column.type for column in columns] == list(kinds):
-            return _as_subquery(query, None)
-        alias, expressions = self.new_name(), self._expressions({})
-        if len({column.name.lower() for column in columns}) < len(columns):
-            raise NotProven("a set operation over columns of the same name and other types", node)
-        items = [
-            exp.Alias(
-                this=expressions.cast(Typed(column_of(alias, c.name), c.type), kind, node).tree, alias=quoted(c.name)
-            )
-            for c, kind in zip(columns, kinds, strict=True)
-        ]
-        return _as_subquery(exp.Select(expressions=items, from_=exp.From(this=_as_subquery(query, alias))), None)
 
     def _parenthesized(self, tree: exp.Subquery, visible: Visible, outer: Scope | None) -> Translated:
         written = {key for key, value in tree.args.items() if value} - {"this", "with_", "order", "limit", "offset"}
@@ -216,7 +199,7 @@ class Queries:
             if columns is None:
                 raise TypeUnknown("ORDER BY or LIMIT over columns that are not known", tree)
             alias = self.new_name()
-            made = exp.Select(expressions=[exp.Star()], from_=exp.From(this=_as_subquery(made, alias)))
+            made = exp.Select(expressions=[exp.Star()], from_=exp.From(this=as_subquery(made, alias)))
             scope = Scope()
             scope.add(alias, [Named(c.name, c.type, column_of(alias, c.name), c.refused) for c in columns])
             self._finish(tree, made, columns, scope, self._expressions(visible), only_names=True)
@@ -241,27 +224,23 @@ class Queries:
         if where is not None:
             self._collect(lambda: made.set("where", exp.Where(this=expressions.condition(where.this, _plain(scope)))))
         grouping = Grouping(expressions, scope, select, items, columns)
-        self._collect(lambda: grouping.apply(made))
         for clause, kind in (("having", exp.Having), ("qualify", exp.Qualify)):
             node = select.args.get(clause)
             if node is not None:
                 self._require(clause.upper(), node)
-                self._collect(
-                    lambda node=node, clause=clause, kind=kind: made.set(
-                        clause, kind(this=expressions.condition(node.this, scope))
-                    )
-                )
+                self._collect(partial(_set_condition, made, kind, expressions, node.this, scope))
+        self._collect(lambda: grouping.apply(made))
         if select.args.get("distinct") is not None:
             if select.args["distinct"].args.get("on"):
                 raise NotProven("DISTINCT ON", select)
             self._require("DISTINCT", select)
             for column in columns or ():
                 if not column.refused:
-                    self._collect(
-                        lambda column=column: expressions.key(Typed(column.tree, column.type), "DISTINCT", select)
-                    )
+                    typed = Typed(column.tree, column.type)
+                    self._collect(partial(expressions.key, typed, "DISTINCT", select))
             made.set("distinct", exp.Distinct())
         self._collect(lambda: self._finish(select, made, columns, scope, expressions))
+        self._collect(lambda: check_subqueries(made, select, self.support))
         return made, columns
 
     def _items(
@@ -436,11 +415,17 @@ class Queries:
         if clause not in self.support.clauses:
             raise NotProven(clause, node)
 
-    def _collect(self, work) -> None:  # type: ignore[no-untyped-def]
+    def _collect(self, work: Callable[[], object]) -> None:
         try:
             work()
         except NotProven as refused:
             self.refuse(refused)
+
+
+def _set_condition(
+    made: exp.Select, kind: type[exp.Having | exp.Qualify], expressions: Expressions, node: exp.Expr, scope: Scope
+) -> None:
+    made.set(kind.key, kind(this=expressions.condition(node, scope)))
 
 
 def _plain(scope: Scope) -> Scope:
@@ -450,11 +435,6 @@ def _plain(scope: Scope) -> Scope:
 
 def _window(node: exp.Window) -> exp.Window:
     return exp.Window(**{key: value for key, value in node.args.items() if key != "this"})
-
-
-def _as_subquery(query: exp.Expr, alias: str | None) -> exp.Subquery:
-    given = exp.TableAlias(this=quoted(alias)) if alias is not None else None
-    return exp.Subquery(this=query, alias=given)
 
 
 def _clause(key: str) -> str:

@@ -20,6 +20,12 @@ def column_of(alias: str, name: str) -> exp.Column:
     return exp.Column(this=quoted(name), table=quoted(alias))
 
 
+def as_subquery(query: exp.Expr, alias: str | None) -> exp.Subquery:
+    """Return a query as a FROM item."""
+    given = exp.TableAlias(this=quoted(alias)) if alias is not None else None
+    return exp.Subquery(this=query, alias=given)
+
+
 @dataclass
 class Item:
     """A FROM item; ``columns`` is None where they are not known."""

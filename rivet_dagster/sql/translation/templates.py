@@ -17,6 +17,8 @@ from rivet_dagster.sql.translation.verbatim import parse_template
 
 MOST_REPEATED = 2_000
 """The most nodes of an argument that a template repeats, since each level of such functions multiplies them."""
+ERROR, ERROR_TYPE = "error", "type of the error"
+"""The call by which templates of DuckDB fail, and the key of its metadata with the type of the value in its place."""
 _AGGREGATE = "over_"
 """The prefix by which a template marks the call to which FILTER, the order of values and OVER belong."""
 _ALL = "_all"
@@ -146,6 +148,8 @@ def _filled(
             node.replace(datatype(result, dialect))
         elif isinstance(node, exp.DataType) and _is_placeholder(node, _WIDE):
             node.replace(datatype(_wide(kinds), dialect))
+        elif isinstance(node, exp.Anonymous) and node.name == ERROR and ERROR_TYPE not in node.meta:
+            node.meta[ERROR_TYPE] = result
     whole: exp.Expr = made.this
     return whole.pop() if isinstance(whole, _ATOMS) else made
 

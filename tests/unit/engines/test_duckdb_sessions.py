@@ -192,3 +192,15 @@ def test_doctor_tells_what_is_missing(monkeypatch, tmp_path):
     monkeypatch.setattr(installed, "duckdb_version", lambda: None)
     with pytest.raises(RivetError, match="RVT-123 the package duckdb is not installed"):
         duck.session()
+
+
+def test_what_is_no_query_is_no_construct_that_is_not_proven(session):
+    session.register("orders", session.from_value(pa.table({"id": [1]})))
+    for text in ("SELECT id\nFROM orders WHERE (id > 1", "SELECT id\nFROM orders\nWHERE"):
+        with pytest.raises(RivetError, match="RVT-503 the query "):
+            session.query(text)
+    with pytest.raises(RivetError, match="RVT-503") as caught:
+        session.query("SELECT hash(id) AS h, lacking FROM orders")
+    assert "lacking" in str(caught.value)
+    with pytest.raises(RivetError, match=r"RVT-329 hash\(\)"):
+        session.query("SELECT hash(id) AS h FROM orders")
