@@ -10,8 +10,10 @@ import random
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from decimal import Context, Decimal
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from support.proven_constructs import Construct, aggregates, arguments_of, constructs, of_entry, windows
 from support.sail import sail_session
@@ -121,6 +123,30 @@ def test_listed_aggregates_and_window_functions_are_sparks(spark: SparkSide, sid
                 if mine != theirs or len(set(kinds)) > 1:
                     wrong.append(f"{text} over {types}: {theirs} ({kinds}) and not {mine}")
     assert not wrong, "\n".join(text[:300] for text in wrong)
+
+
+NINES = 10**38 - 1
+
+
+@pytest.mark.parametrize("scale", [0, 4])
+def test_sums_of_up_to_38_digits_are_sparks(spark: SparkSide, scale: int) -> None:
+    """Beyond 28 digits Spark's sum has 38, and one that does not fit is an error."""
+    sides, failures = (spark, DuckSide()), []
+    kinds = pa.schema([("g", pa.int32()), ("x", pa.decimal128(38, scale))])
+    sql = "SELECT g, sum(x) AS s FROM wide GROUP BY g"
+    translation = translate(sql, "duckdb", {"wide": (("g", "int"), ("x", f"decimal(38,{scale})"))})
+    for groups in ([[NINES, None, 1 - NINES], [NINES - 5, 5], [-NINES], [None]], [[NINES, 1]], [[-NINES, -NINES]]):
+        rows = [(g, x) for g, group in enumerate(groups) for x in group]
+        values = [None if x is None else Decimal(x).scaleb(-scale, Context(prec=38)) for _, x in rows]
+        table = pa.table([[g for g, _ in rows], values], schema=kinds)
+        for side in sides:
+            side.give("wide", table)
+        expected, result = spark.query(sql), sides[1].query(translation.sql)
+        failures.append((isinstance(expected, Failure), isinstance(result, Failure)))
+        if not isinstance(expected, Failure) and not isinstance(result, Failure):
+            assert expected[0] == result[0] == ["int", f"decimal(38,{scale})"]
+            assert by_first(expected[1], 1) == by_first(result[1], 1)
+    assert failures == [(False, False), (True, True), (True, True)]
 
 
 def by_first(values: Sequence[Sequence[Any]], position: int) -> dict[Any, Any]:
