@@ -17,7 +17,7 @@ import pyarrow as pa
 import pytest
 from support.proven_constructs import Construct, aggregates, arguments_of, constructs, of_entry, windows
 from support.sail import sail_session
-from support.three_engines import DuckSide, Failure, SailSide, Side, SparkSide, difference, evaluate
+from support.three_engines import ZONE, DuckSide, Failure, SailSide, Side, SparkSide, difference, evaluate
 from support.torture import TORTURE, examples
 
 from rivet_dagster.sql.translation import translate
@@ -89,6 +89,22 @@ def differences(
 def test_listed_functions_and_operators_are_sparks(spark: SparkSide, side: Side) -> None:
     support = support_of(side.dialect)
     wrong = differences(chosen(list(constructs(support))), spark, side, support)
+    assert not wrong, "\n".join(text[:300] for text in wrong)
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("zone", ["UTC", "America/New_York"])
+def test_listed_functions_of_times_are_sparks_in_each_time_zone(spark: SparkSide, side: Side, zone: str) -> None:
+    support = support_of(side.dialect)
+    found = [construct for construct in constructs(support) if construct.has_times]
+    for each in (spark, side):
+        each.use_zone(zone)
+    try:
+        wrong = differences(found, spark, side, support, rows=100)
+    finally:
+        for each in (spark, side):
+            each.use_zone(ZONE)
+    assert found
     assert not wrong, "\n".join(text[:300] for text in wrong)
 
 

@@ -52,6 +52,7 @@ VALUES: dict[str, tuple[Any, ...]] = {
     "timestamp": tuple(None if t is None else dt.datetime.fromisoformat(t).replace(tzinfo=_UTC) for t in (
         None, "1970-01-01 00:00:00", "1969-12-31 23:59:59.999999", "2024-02-29 23:30:00", "2024-03-31 00:59:59",
         "2024-03-31 01:00:00", "2024-10-27 00:30:00", "2024-10-27 01:30:00", "2024-12-31 23:00:00",
+        "2024-03-10 06:59:59", "2024-03-10 07:00:00", "2024-11-03 05:30:00", "2024-11-03 06:30:00",
         "2000-01-01 12:34:56.789012", "1905-06-01 00:00:00", "9999-12-30 00:00:00",
     )),
     "timestamp_ntz": tuple(None if t is None else dt.datetime.fromisoformat(t) for t in (
@@ -110,6 +111,11 @@ class Construct:
     entry: Entry
     types: tuple[str, ...]
     text: str
+
+    @property
+    def has_times(self) -> bool:
+        """Whether a time zone may change its result."""
+        return any("timestamp" in text for text in (self.entry.name, self.entry.result, *self.types))
 
 
 def expanded(pattern: str, bound: dict[str, str]) -> Iterator[tuple[str, dict[str, str]]]:

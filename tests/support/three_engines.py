@@ -102,6 +102,10 @@ class SparkSide:
         }.items():
             spark.conf.set(name, value)
 
+    def use_zone(self, zone: str) -> None:
+        """Set the time zone of the session."""
+        self.spark.conf.set("spark.sql.session.timeZone", zone)
+
     def give(self, name: str, table: pa.Table) -> None:
         """Make a table known."""
         with_zoneless(self.spark, table).createOrReplaceTempView(name)
@@ -176,8 +180,12 @@ class DuckSide:
 
     def __init__(self) -> None:
         self.connection = duckdb.connect()
-        self.connection.execute(f"SET TimeZone = '{ZONE}'")
+        self.use_zone(ZONE)
         self.tables: dict[str, pa.Table] = {}
+
+    def use_zone(self, zone: str) -> None:
+        """Set the time zone of the session."""
+        self.connection.execute(f"SET TimeZone = '{zone}'")
 
     def give(self, name: str, table: pa.Table) -> None:
         """Make a table known."""
@@ -201,6 +209,10 @@ class SailSide:
 
     def __init__(self, session: Any) -> None:
         self.session = session
+
+    def use_zone(self, zone: str) -> None:
+        """Set the time zone of the session."""
+        self.session.conf.set("spark.sql.session.timeZone", zone)
 
     def give(self, name: str, table: pa.Table) -> None:
         """Make a table known."""
