@@ -39,7 +39,7 @@ from rivet_dagster.catalogs.filesystem.versions.layout import TableLayout
 from rivet_dagster.catalogs.iceberg import IcebergCatalog
 from rivet_dagster.definitions.load import load_definitions
 from rivet_dagster.definitions.project import RivetProject
-from rivet_dagster.definitions.sensors.files import build_files_sensor
+from rivet_dagster.definitions.sensors.sources import build_files_sensor
 from rivet_dagster.definitions.specs.translator import DagsterRivetTranslator
 from rivet_dagster.execution.clean_up import sweep
 from rivet_dagster.execution.results import StagedTable

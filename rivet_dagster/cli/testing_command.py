@@ -15,11 +15,10 @@ from rivet_dagster.cli.compiled import command_variables, compile_for_command
 from rivet_dagster.cli.console import stdout_kept_for_the_report
 from rivet_dagster.compiler.plan import CompiledAssembly
 from rivet_dagster.errors import RivetError, nearest
-from rivet_dagster.project_tests.chosen_engine import ChosenRunner
 from rivet_dagster.project_tests.declared import ERROR, FAILED, PASSED
 from rivet_dagster.project_tests.parsing import read_tests, select_tests
 from rivet_dagster.project_tests.results import TestResult, explanation
-from rivet_dagster.project_tests.running import Runner, offline_engine, run_tests
+from rivet_dagster.project_tests.running import ChosenRunner, Runner, offline_engine, run_tests
 from rivet_dagster.project_tests.watching import Watched, changes, file_stamps, interval
 
 TEST_FAILURE = 3

@@ -27,8 +27,7 @@ from rivet_dagster.definitions.schedules import (
     upkeep_schedule,
 )
 from rivet_dagster.definitions.sensors.after_success import build_after_success_sensor
-from rivet_dagster.definitions.sensors.files import build_files_sensor
-from rivet_dagster.definitions.sensors.source_changed import build_source_changed_sensor
+from rivet_dagster.definitions.sensors.sources import build_files_sensor, build_source_changed_sensor
 from rivet_dagster.definitions.sensors.sweep import build_sweep_sensors
 from rivet_dagster.definitions.specs.translator import DagsterRivetTranslator
 from rivet_dagster.errors import RivetError

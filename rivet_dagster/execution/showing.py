@@ -21,8 +21,8 @@ from rivet_dagster.engines.contract import EngineSession, Frame, Typed
 from rivet_dagster.errors import RivetError
 from rivet_dagster.execution.quality.judging import held_source_frame
 from rivet_dagster.execution.reading.inputs import partition_values
-from rivet_dagster.execution.reading.queries import run_query
 from rivet_dagster.execution.reading.refs import MaterializedRef
+from rivet_dagster.execution.reading.rendering import run_query
 from rivet_dagster.execution.reading.sources import source_frame
 from rivet_dagster.execution.row_error import locate_in_query, locating_errors
 from rivet_dagster.execution.runtime import Runtime

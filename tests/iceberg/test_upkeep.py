@@ -18,7 +18,7 @@ from support.spark import MASTER
 
 from rivet_dagster.catalogs.iceberg import IcebergCatalog
 from rivet_dagster.catalogs.iceberg.metadata.history import EXPIRED
-from rivet_dagster.catalogs.iceberg.metadata.same_rows import only_rewrites
+from rivet_dagster.catalogs.iceberg.metadata.snapshot_rows import only_rewrites
 from rivet_dagster.catalogs.iceberg.metadata.summary import Publication, publication_of
 from rivet_dagster.catalogs.iceberg.upkeep import expiring, table_upkeep
 from rivet_dagster.cli.main import main

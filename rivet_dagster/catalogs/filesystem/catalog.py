@@ -27,8 +27,7 @@ from rivet_dagster.catalogs.filesystem.sources.file_tree import FileTree, LocalT
 from rivet_dagster.catalogs.filesystem.sources.landing import FilesystemLandingZone, source_files
 from rivet_dagster.catalogs.filesystem.sources.source_schema import parquet_in, source_columns, with_schema
 from rivet_dagster.catalogs.filesystem.sources.table_files import TableFiles
-from rivet_dagster.catalogs.filesystem.stores.options import spark_needs
-from rivet_dagster.catalogs.filesystem.stores.store import Store, StoreUri, elsewhere
+from rivet_dagster.catalogs.filesystem.stores.store import Store, StoreUri, elsewhere, spark_needs
 from rivet_dagster.catalogs.filesystem.stores.store_tree import StoreTree
 from rivet_dagster.catalogs.filesystem.traits import FilesystemTraits
 from rivet_dagster.catalogs.filesystem.version_folders import VersionFolders
@@ -36,8 +35,8 @@ from rivet_dagster.catalogs.filesystem.versions import lifecycle
 from rivet_dagster.catalogs.filesystem.versions.layout import HOMES, TableLayout, is_table_name
 from rivet_dagster.catalogs.filesystem.versions.links import errors_folder, list_others
 from rivet_dagster.catalogs.filesystem.versions.sweep import list_building, sweep
+from rivet_dagster.catalogs.versions.heartbeat import telling_failures
 from rivet_dagster.catalogs.versions.manifest import Manifest
-from rivet_dagster.catalogs.versions.sweeping import telling_failures
 from rivet_dagster.engines.contract import EngineSession
 from rivet_dagster.entry_points import refuse_wrong_options
 from rivet_dagster.errors import RivetError

@@ -13,8 +13,7 @@ from rivet_dagster.catalogs.capabilities.staging import wrong_publish
 from rivet_dagster.catalogs.capabilities.targets import PlanType
 from rivet_dagster.catalogs.filesystem.declared import wrong_sink, wrong_source
 from rivet_dagster.catalogs.filesystem.sources.table_files import FORMATS, format_of, is_glob, without_braces
-from rivet_dagster.catalogs.filesystem.stores.options import wrong_store
-from rivet_dagster.catalogs.filesystem.stores.store import StoreUri
+from rivet_dagster.catalogs.filesystem.stores.store import StoreUri, wrong_store
 from rivet_dagster.entry_points import is_unexpanded
 from rivet_dagster.errors import RivetError, nearest
 from rivet_dagster.model.convert import show

@@ -176,7 +176,7 @@ class IcebergCatalog(
         A table that an environment has a branch of, or files among its files, stays as it is.
         """
         from rivet_dagster.catalogs.iceberg.metadata.last_publication import error_tables
-        from rivet_dagster.catalogs.iceberg.metadata.same_rows import current_version, facts_of
+        from rivet_dagster.catalogs.iceberg.metadata.snapshot_rows import current_version, facts_of
         from rivet_dagster.catalogs.iceberg.metadata.summary import DATA_SNAPSHOT
         from rivet_dagster.catalogs.iceberg.writes.sweeping import remove_versions
 

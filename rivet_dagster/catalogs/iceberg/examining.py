@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from rivet_dagster.catalogs.capabilities.upkeep import small_files
 from rivet_dagster.catalogs.iceberg.commits.committing import REMOVES_METADATA
-from rivet_dagster.catalogs.iceberg.metadata.same_rows import facts_of
+from rivet_dagster.catalogs.iceberg.metadata.snapshot_rows import facts_of
 from rivet_dagster.catalogs.iceberg.settings.options import HIVE, JDBC, NESSIE, REST, SQLITE, warehouse
 from rivet_dagster.catalogs.iceberg.settings.upkeep_options import parse_upkeep
 from rivet_dagster.errors import RivetError

@@ -12,11 +12,11 @@ from rivet_dagster.catalogs.iceberg.access import TableAccess
 from rivet_dagster.catalogs.iceberg.commits.committing import Changes, commit
 from rivet_dagster.catalogs.iceberg.commits.updates import MAIN, branch_is_at, set_properties
 from rivet_dagster.catalogs.iceberg.metadata.last_publication import last_publication
-from rivet_dagster.catalogs.iceberg.metadata.same_rows import current_version, snapshot_of
+from rivet_dagster.catalogs.iceberg.metadata.snapshot_rows import current_version, snapshot_of
 from rivet_dagster.catalogs.iceberg.metadata.summary import ERRORS, ERRORS_OF, OVERRIDE
 from rivet_dagster.catalogs.iceberg.names import staging_of
 from rivet_dagster.catalogs.iceberg.opened import OpenedTable, Opener, tables_in
-from rivet_dagster.catalogs.iceberg.settings.spark_settings import spark_needs
+from rivet_dagster.catalogs.iceberg.settings.connection import spark_needs
 from rivet_dagster.catalogs.iceberg.traits import snapshot_read
 from rivet_dagster.catalogs.iceberg.writes.errors import errors_of_rows
 from rivet_dagster.catalogs.parquet_rows import greatest
@@ -65,7 +65,7 @@ class PublishedTables:
 
     def data_version(self, table: str, options: Mapping[str, Any]) -> str:
         """Return the version of that snapshot, which stays when files are rewritten; without one the word ``empty``."""
-        from rivet_dagster.catalogs.iceberg.metadata.same_rows import version_of
+        from rivet_dagster.catalogs.iceberg.metadata.snapshot_rows import version_of
 
         found = self.access.load(table)
         snapshot = found.snapshot_by_id(self._snapshot(table, found, options) or 0)

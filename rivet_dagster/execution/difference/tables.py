@@ -10,13 +10,16 @@ from rivet_dagster.catalogs.environments.state import BuiltTable
 from rivet_dagster.compiler.diff import ColumnChange, changed_columns, changed_logic
 from rivet_dagster.engines.contract import EngineSession, Frame
 from rivet_dagster.errors import RivetError
-from rivet_dagster.execution.difference.results import (
+from rivet_dagster.execution.difference.rows import (
+    SAMPLES,
     EnvironmentDifference,
     RowDifference,
     TableDifference,
     VerdictChange,
+    candidate_keys,
+    difference_of_rows,
+    rows_of_new_table,
 )
-from rivet_dagster.execution.difference.rows import SAMPLES, candidate_keys, difference_of_rows, rows_of_new_table
 from rivet_dagster.execution.quality.judging import check_published
 from rivet_dagster.execution.results import CheckResult
 from rivet_dagster.execution.row_error import error_without_values, locating_errors

@@ -12,9 +12,8 @@ from rivet_dagster.compiler.plan import CompiledAssembly
 from rivet_dagster.engines.contract import EngineSession, Frame
 from rivet_dagster.errors import RivetError
 from rivet_dagster.execution.reading.landing import holds_new_rows
-from rivet_dagster.execution.reading.queries import run_query
 from rivet_dagster.execution.reading.refs import MaterializedRef
-from rivet_dagster.execution.reading.rendering import RunQueries, render_whole
+from rivet_dagster.execution.reading.rendering import RunQueries, render_whole, run_query
 from rivet_dagster.execution.reading.sources import (
     current_relation,
     source_frame,

@@ -50,8 +50,8 @@ from rivet_dagster.catalogs.filesystem.versions.layout import HOMES, TableLayout
 from rivet_dagster.catalogs.filesystem.versions.lifecycle import sync_entry
 from rivet_dagster.catalogs.filesystem.versions.records import forget_publishers, write_manifest
 from rivet_dagster.file_replacement import replace_file, sync
+from rivet_dagster.paths import make_rivet_folder
 from rivet_dagster.project.environment_name import NAME
-from rivet_dagster.project.rivet_folder import make_rivet_folder
 
 _FOLDERS, _RECORD, _USED, _LOCK, _BASES = ".environments", ".environment.json", ".used", ".lock", ".bases"
 _DROPPED, _NEW = ".dropped-", ".new-"

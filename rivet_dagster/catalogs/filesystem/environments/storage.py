@@ -32,13 +32,11 @@ from rivet_dagster.catalogs.filesystem.environments.folder import (
 from rivet_dagster.catalogs.filesystem.files.data_files import stamp_of
 from rivet_dagster.catalogs.filesystem.files.file_status import translate_read_errors, translate_write_errors
 from rivet_dagster.catalogs.filesystem.files.footers import parquet_files
-from rivet_dagster.catalogs.filesystem.version_folders import VersionFolders
+from rivet_dagster.catalogs.filesystem.version_folders import VersionFolders, read_override
 from rivet_dagster.catalogs.filesystem.versions import lifecycle, links
-from rivet_dagster.catalogs.filesystem.versions.heartbeat import FileHeartbeat
 from rivet_dagster.catalogs.filesystem.versions.layout import TableLayout, is_table_name
-from rivet_dagster.catalogs.filesystem.versions.records import read_manifest
+from rivet_dagster.catalogs.filesystem.versions.records import FileHeartbeat, read_manifest
 from rivet_dagster.catalogs.filesystem.versions.sweep import list_building
-from rivet_dagster.catalogs.filesystem.versions.watermark import read_override
 from rivet_dagster.catalogs.versions.heartbeat import send_heartbeats
 from rivet_dagster.catalogs.versions.manifest import Manifest
 from rivet_dagster.errors import NotWritable, RivetError

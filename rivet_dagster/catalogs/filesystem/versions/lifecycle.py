@@ -18,7 +18,6 @@ from pathlib import Path
 from rivet_dagster.catalogs.filesystem.files.data_files import Footers, share
 from rivet_dagster.catalogs.filesystem.files.file_status import exists, is_folder, names_in, translate_read_errors
 from rivet_dagster.catalogs.filesystem.files.footers import is_data, parquet_files, read_statistics
-from rivet_dagster.catalogs.filesystem.versions.heartbeat import FileHeartbeat
 from rivet_dagster.catalogs.filesystem.versions.layout import (
     ALIVE,
     MANIFEST,
@@ -27,12 +26,17 @@ from rivet_dagster.catalogs.filesystem.versions.layout import (
     versions_with,
 )
 from rivet_dagster.catalogs.filesystem.versions.links import errors_folder, find_unlinked, make_errors_folder
-from rivet_dagster.catalogs.filesystem.versions.records import read_manifest, read_publishers, remember_publishers
+from rivet_dagster.catalogs.filesystem.versions.records import (
+    FileHeartbeat,
+    read_manifest,
+    read_publishers,
+    remember_publishers,
+)
 from rivet_dagster.catalogs.versions.facts import is_by
 from rivet_dagster.catalogs.versions.manifest import Manifest
 from rivet_dagster.errors import NotWritable, RivetError
 from rivet_dagster.file_replacement import sync
-from rivet_dagster.project.rivet_folder import make_rivet_folder
+from rivet_dagster.paths import make_rivet_folder
 
 UNSUPPORTED = {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS}
 """Error numbers of a file system that does not support an operation at all."""

@@ -22,8 +22,8 @@ from rivet_dagster.catalogs.filesystem.files.file_status import translate_read_e
 from rivet_dagster.catalogs.filesystem.files.footer_cache import FileStamp
 from rivet_dagster.catalogs.filesystem.files.footers import parquet_files
 from rivet_dagster.catalogs.filesystem.versions import lifecycle
-from rivet_dagster.catalogs.filesystem.versions.heartbeat import FileHeartbeat
 from rivet_dagster.catalogs.filesystem.versions.layout import TableLayout
+from rivet_dagster.catalogs.filesystem.versions.records import FileHeartbeat
 from rivet_dagster.catalogs.rewriting.intervals import Affected
 from rivet_dagster.catalogs.rewriting.version import Remaining, RewritableVersion
 from rivet_dagster.catalogs.versions.heartbeat import send_heartbeats

@@ -18,10 +18,9 @@ from rivet_dagster.catalogs.filesystem.sources.file_tree import LocalTree
 from rivet_dagster.catalogs.filesystem.sources.source_schema import with_schema
 from rivet_dagster.catalogs.filesystem.sources.table_files import TableFiles
 from rivet_dagster.catalogs.filesystem.versions import lifecycle, links, marked
-from rivet_dagster.catalogs.filesystem.versions.heartbeat import FileHeartbeat
 from rivet_dagster.catalogs.filesystem.versions.links import errors_folder, make_errors_folder
 from rivet_dagster.catalogs.filesystem.versions.marked import Mark, StagedFor
-from rivet_dagster.catalogs.filesystem.versions.records import forget_publishers, write_manifest
+from rivet_dagster.catalogs.filesystem.versions.records import FileHeartbeat, forget_publishers, write_manifest
 from rivet_dagster.catalogs.filesystem.writes.staged_version import StagedVersion, refuse_repeated_write, required_files
 from rivet_dagster.catalogs.parquet_rows import no_errors
 from rivet_dagster.catalogs.rewriting.rewrite import WrittenRows, rewritten

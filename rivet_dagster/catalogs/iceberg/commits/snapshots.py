@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from rivet_dagster.catalogs.iceberg.metadata.manifests import entries_of, manifests_of
+from rivet_dagster.catalogs.iceberg.metadata.snapshot_rows import entries_of, manifests_of
 from rivet_dagster.catalogs.iceberg.metadata.summary import ORDER, SPEC
 from rivet_dagster.errors import RivetError
 

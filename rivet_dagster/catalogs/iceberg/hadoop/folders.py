@@ -19,7 +19,7 @@ from pyiceberg.catalog import MetastoreCatalog
 from pyiceberg.exceptions import TableAlreadyExistsError
 from pyiceberg.typedef import EMPTY_DICT, Identifier, Properties
 
-from rivet_dagster.catalogs.iceberg.metadata.manifests import entries_of, manifests_of
+from rivet_dagster.catalogs.iceberg.metadata.snapshot_rows import entries_of, manifests_of
 from rivet_dagster.file_replacement import replace_file, sync
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from rivet_dagster.catalogs.iceberg.metadata.last_publication import last_publication, read_last_publication
-from rivet_dagster.catalogs.iceberg.metadata.same_rows import (
+from rivet_dagster.catalogs.iceberg.metadata.snapshot_rows import (
     PUBLISHED_AT,
     current_version,
     facts_of,

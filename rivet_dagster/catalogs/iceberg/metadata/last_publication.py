@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from rivet_dagster.catalogs.iceberg.metadata.same_rows import ROWS_OF, facts_of
+from rivet_dagster.catalogs.iceberg.metadata.snapshot_rows import ROWS_OF, facts_of
 from rivet_dagster.catalogs.iceberg.metadata.summary import ERRORS, IDENTITY, LANDED
 
 if TYPE_CHECKING:

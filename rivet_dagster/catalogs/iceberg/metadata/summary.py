@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from rivet_dagster.catalogs.versions.inputs_json import inputs_from_json, landed_as_json, positions_as_json
+from rivet_dagster.catalogs.versions.manifest import inputs_from_json, landed_as_json, positions_as_json
 from rivet_dagster.model.inputs import Inputs
 from rivet_dagster.model.storage import Record
 

@@ -7,7 +7,7 @@ from contextlib import suppress
 from typing import Any
 
 from rivet_dagster.catalogs.iceberg.commits.committing import OutcomeUnknownError, is_refusal, look_for, send
-from rivet_dagster.catalogs.iceberg.metadata.manifests import manifests_of
+from rivet_dagster.catalogs.iceberg.metadata.snapshot_rows import manifests_of
 from rivet_dagster.catalogs.iceberg.nessie.nessie_catalog import NessieCatalog
 from rivet_dagster.catalogs.iceberg.nessie.server import (
     TABLE,

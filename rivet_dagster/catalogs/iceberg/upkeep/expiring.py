@@ -11,7 +11,7 @@ from rivet_dagster.catalogs.capabilities.upkeep import REMEMBERED
 from rivet_dagster.catalogs.iceberg.commits.committing import Changes, commit
 from rivet_dagster.catalogs.iceberg.commits.updates import remove_properties, set_properties
 from rivet_dagster.catalogs.iceberg.metadata.history import EXPIRED
-from rivet_dagster.catalogs.iceberg.metadata.same_rows import facts_of, only_rewrites, snapshot_of, version_of
+from rivet_dagster.catalogs.iceberg.metadata.snapshot_rows import facts_of, only_rewrites, snapshot_of, version_of
 from rivet_dagster.catalogs.iceberg.metadata.summary import (
     CODE_VERSIONS,
     DATA_SNAPSHOT,

@@ -14,7 +14,7 @@ from rivet_dagster.catalogs.iceberg.commits.committing import Changes, commit
 from rivet_dagster.catalogs.iceberg.commits.snapshots import SnapshotWriter, new_snapshot_id
 from rivet_dagster.catalogs.iceberg.commits.updates import MAIN, branch_is_at, set_branch
 from rivet_dagster.catalogs.iceberg.metadata.history import published_at
-from rivet_dagster.catalogs.iceberg.metadata.same_rows import (
+from rivet_dagster.catalogs.iceberg.metadata.snapshot_rows import (
     PUBLISHED_AT,
     ROWS_OF,
     facts_of,
@@ -39,7 +39,7 @@ from rivet_dagster.catalogs.iceberg.upkeep.expiring import (
 )
 from rivet_dagster.catalogs.iceberg.writes.sweeping import staged_by_runs
 from rivet_dagster.catalogs.iceberg.writes.withheld import withheld_versions
-from rivet_dagster.catalogs.versions.sweeping import sweep_dead
+from rivet_dagster.catalogs.versions.heartbeat import sweep_dead
 from rivet_dagster.engines.contract import EngineSession
 from rivet_dagster.errors import RivetError
 

@@ -11,7 +11,7 @@ from rivet_dagster.catalogs.iceberg.heartbeat import ObjectHeartbeat
 from rivet_dagster.catalogs.iceberg.metadata.history import publication_for, published_version
 from rivet_dagster.catalogs.iceberg.metadata.last_publication import last_publication
 from rivet_dagster.catalogs.iceberg.metadata.layout import Layout
-from rivet_dagster.catalogs.iceberg.metadata.same_rows import snapshot_of
+from rivet_dagster.catalogs.iceberg.metadata.snapshot_rows import snapshot_of
 from rivet_dagster.catalogs.iceberg.metadata.summary import ERRORS
 from rivet_dagster.catalogs.iceberg.metadata.types import sql_columns
 from rivet_dagster.catalogs.iceberg.opened import OpenedTable, Opener

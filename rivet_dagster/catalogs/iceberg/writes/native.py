@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from rivet_dagster.catalogs.capabilities.transaction import WriteContext
 from rivet_dagster.catalogs.iceberg.metadata.layout import layout_updates
-from rivet_dagster.catalogs.iceberg.metadata.manifests import manifests_of
+from rivet_dagster.catalogs.iceberg.metadata.snapshot_rows import manifests_of
 from rivet_dagster.catalogs.iceberg.metadata.types import same_columns
 from rivet_dagster.catalogs.iceberg.writes.errors import Beginning
 from rivet_dagster.catalogs.iceberg.writes.staged_branch import StagedBranch, StoredSnapshot

@@ -26,8 +26,7 @@ from rivet_dagster.catalogs.iceberg.metadata.layout import (
     spec_updates,
     table_properties,
 )
-from rivet_dagster.catalogs.iceberg.metadata.manifests import manifests_of
-from rivet_dagster.catalogs.iceberg.metadata.same_rows import facts_of, with_facts
+from rivet_dagster.catalogs.iceberg.metadata.snapshot_rows import facts_of, manifests_of, with_facts
 from rivet_dagster.catalogs.iceberg.metadata.summary import ORDER, OVERRIDE, SPEC
 from rivet_dagster.catalogs.iceberg.opened import OpenedTable
 from rivet_dagster.catalogs.iceberg.reaching import OTHER_NAME

@@ -21,7 +21,7 @@ from rivet_dagster.catalogs.iceberg.commits.updates import (
 )
 from rivet_dagster.catalogs.iceberg.heartbeat import ObjectHeartbeat, heartbeat_at, remove_empty_folders
 from rivet_dagster.catalogs.iceberg.metadata.layout import Layout, kept_layout, order_of, spec_of
-from rivet_dagster.catalogs.iceberg.metadata.manifests import entries_of, manifests_of
+from rivet_dagster.catalogs.iceberg.metadata.snapshot_rows import entries_of, manifests_of
 from rivet_dagster.catalogs.iceberg.metadata.summary import STAGED_FOR
 from rivet_dagster.catalogs.iceberg.metadata.types import iceberg_schema
 from rivet_dagster.catalogs.iceberg.names import staging_of

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from rivet_dagster.catalogs.iceberg.commits.committing import Changes, commit
 from rivet_dagster.catalogs.iceberg.commits.updates import MAIN, branch_is_at, remove_ref
 from rivet_dagster.catalogs.iceberg.heartbeat import ObjectHeartbeat, heartbeats_of
-from rivet_dagster.catalogs.iceberg.metadata.manifests import entries_of, manifests_of
+from rivet_dagster.catalogs.iceberg.metadata.snapshot_rows import entries_of, manifests_of
 from rivet_dagster.catalogs.iceberg.metadata.summary import ERRORS_OF, STAGED_FOR
 from rivet_dagster.catalogs.iceberg.names import BRANCH, TableName, is_of_environment, staging_of
 from rivet_dagster.catalogs.iceberg.nessie.run_branch import RunBranch, branches_of_runs
@@ -26,7 +26,7 @@ from rivet_dagster.catalogs.iceberg.reaching import translate_errors
 from rivet_dagster.catalogs.iceberg.writes.staged_branch import remove_branch
 from rivet_dagster.catalogs.iceberg.writes.staged_table import heartbeat_of, remove_staging_table
 from rivet_dagster.catalogs.iceberg.writes.withheld import is_published, withheld_as
-from rivet_dagster.catalogs.versions.sweeping import end_dead, find_dead, sweep_dead, telling_failures
+from rivet_dagster.catalogs.versions.heartbeat import end_dead, find_dead, sweep_dead, telling_failures
 from rivet_dagster.errors import RivetError
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from rivet_dagster.catalogs.iceberg.commits.committing import Changes, commit
 from rivet_dagster.catalogs.iceberg.commits.updates import Definition, set_properties
 from rivet_dagster.catalogs.iceberg.heartbeat import ObjectHeartbeat
-from rivet_dagster.catalogs.iceberg.metadata.same_rows import facts_of
+from rivet_dagster.catalogs.iceberg.metadata.snapshot_rows import facts_of
 from rivet_dagster.catalogs.iceberg.metadata.summary import ERRORS, Publication, publication_of
 from rivet_dagster.catalogs.iceberg.metadata.types import schema_of, sql_columns
 from rivet_dagster.catalogs.iceberg.names import staging_of

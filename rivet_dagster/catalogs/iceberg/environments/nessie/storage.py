@@ -133,7 +133,7 @@ class NessieEnvironment(StoredEnvironment):
         return f"{self.environment.name} {state.token}"
 
     def _described(self, name: str, is_published: bool) -> BuiltTable:
-        from rivet_dagster.catalogs.iceberg.metadata.same_rows import current_version, same_files
+        from rivet_dagster.catalogs.iceberg.metadata.snapshot_rows import current_version, same_files
 
         current, base = self.tables.catalog.current(name), self.tables.base_of(name)
         assert current is not None, "it was just found to be built"

@@ -56,7 +56,7 @@ class NessieEnvironmentTables(IcebergEnvironmentTables):
 
     def evict(self, published: Published) -> None:
         """Give the environment the base's table again; a version of the base stays."""
-        from rivet_dagster.catalogs.iceberg.metadata.same_rows import version_of
+        from rivet_dagster.catalogs.iceberg.metadata.snapshot_rows import version_of
 
         found = self.access.open(published.table).load_if_any()
         current = found.current_snapshot() if found is not None else None
@@ -126,7 +126,7 @@ class NessieEnvironmentTables(IcebergEnvironmentTables):
         if self.is_built(table):
             return
         from rivet_dagster.catalogs.iceberg.metadata.last_publication import error_tables
-        from rivet_dagster.catalogs.iceberg.metadata.same_rows import current_version
+        from rivet_dagster.catalogs.iceberg.metadata.snapshot_rows import current_version
 
         found = self.base.open(table).load_if_any()
         version = current_version(found) if found is not None else None

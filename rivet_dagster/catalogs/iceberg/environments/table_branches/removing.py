@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING
 from rivet_dagster.catalogs.iceberg.commits.committing import Changes, commit
 from rivet_dagster.catalogs.iceberg.commits.updates import branch_is_at, remove_properties, remove_ref
 from rivet_dagster.catalogs.iceberg.environments.table_branches.seen_table import recorded_properties
-from rivet_dagster.catalogs.iceberg.metadata.manifests import entries_of, manifests_of
-from rivet_dagster.catalogs.iceberg.metadata.same_rows import facts_of
+from rivet_dagster.catalogs.iceberg.metadata.snapshot_rows import entries_of, facts_of, manifests_of
 from rivet_dagster.catalogs.iceberg.metadata.summary import ENVIRONMENT, ENVIRONMENT_OF
 from rivet_dagster.catalogs.iceberg.names import (
     ENVIRONMENTS,

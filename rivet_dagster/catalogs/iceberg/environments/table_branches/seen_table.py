@@ -19,7 +19,7 @@ from pyiceberg.table import Table
 from pyiceberg.table.refs import SnapshotRef, SnapshotRefType
 from pyiceberg.table.snapshots import Snapshot, SnapshotLogEntry
 
-from rivet_dagster.catalogs.iceberg.metadata.same_rows import facts_of, version_of
+from rivet_dagster.catalogs.iceberg.metadata.snapshot_rows import facts_of, version_of
 from rivet_dagster.catalogs.iceberg.metadata.summary import ENVIRONMENT
 from rivet_dagster.catalogs.iceberg.names import environment_branch, is_of_environment
 from rivet_dagster.catalogs.iceberg.writes.staged_branch import withheld_mark

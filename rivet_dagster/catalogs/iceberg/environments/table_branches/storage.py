@@ -174,7 +174,7 @@ class BranchEnvironment(StoredEnvironment):
 
     def _described(self, name: str) -> BuiltTable:
         from rivet_dagster.catalogs.iceberg.environments.table_branches.seen_table import SeenTable, built
-        from rivet_dagster.catalogs.iceberg.metadata.same_rows import current_version, same_files
+        from rivet_dagster.catalogs.iceberg.metadata.snapshot_rows import current_version, same_files
 
         current, base = self.tables.catalog.current(name), self.tables.base_of(name)
         assert current is not None, "it was just found to be built"

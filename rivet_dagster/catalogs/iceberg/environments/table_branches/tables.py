@@ -20,7 +20,7 @@ from rivet_dagster.catalogs.iceberg.environments.table_branches.record import (
 )
 from rivet_dagster.catalogs.iceberg.names import ENVIRONMENTS, TableName, identity_there
 from rivet_dagster.catalogs.iceberg.opened import OpenedTable
-from rivet_dagster.catalogs.versions.sweeping import sweep_dead
+from rivet_dagster.catalogs.versions.heartbeat import sweep_dead
 from rivet_dagster.model.storage import Published
 
 if TYPE_CHECKING:
@@ -116,7 +116,7 @@ class BranchTables(IcebergEnvironmentTables):
             snapshots_there,
         )
         from rivet_dagster.catalogs.iceberg.metadata.history import published_version
-        from rivet_dagster.catalogs.iceberg.metadata.same_rows import facts_of
+        from rivet_dagster.catalogs.iceberg.metadata.snapshot_rows import facts_of
         from rivet_dagster.catalogs.iceberg.metadata.summary import names_publisher
 
         found = self.access.open(table).load_if_any()
@@ -139,7 +139,7 @@ class BranchTables(IcebergEnvironmentTables):
         """Remove what was built in the environment; a version of the base stays."""
         from rivet_dagster.catalogs.iceberg.environments.table_branches.removing import evict_from
         from rivet_dagster.catalogs.iceberg.metadata.last_publication import error_tables
-        from rivet_dagster.catalogs.iceberg.metadata.same_rows import facts_of
+        from rivet_dagster.catalogs.iceberg.metadata.snapshot_rows import facts_of
         from rivet_dagster.catalogs.iceberg.metadata.summary import DATA_SNAPSHOT
 
         current = self.catalog.current(published.table) if self.is_built(published.table) else None
