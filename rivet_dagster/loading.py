@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from rivet_dagster.catalogs.capabilities.sources import TellsLocations
-from rivet_dagster.catalogs.introspection import introspection, last_told
+from rivet_dagster.catalogs.introspection import introspection, recall_introspection
 from rivet_dagster.catalogs.registry import catalog_class, catalog_traits
 from rivet_dagster.collector import without_collector
 from rivet_dagster.compiler.compilation import compile_project
@@ -65,7 +65,7 @@ def compile_directory(
                 project = replace(project, joints=joints, dagster=DagsterSettings())
             environ = os.environ if environ is None else environ
             introspected = introspection(project, root, environ, cache) if introspect else Introspection()
-            earlier = last_told(project, cache)  # even without `recall`: reading it keeps it in the cache
+            earlier = recall_introspection(project, cache)  # even without `recall`: reading it keeps it in the cache
             if recall:
                 introspected = introspected.with_earlier(earlier)
             second.share_queries(project, introspected)

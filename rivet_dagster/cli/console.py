@@ -139,7 +139,7 @@ INTERRUPTED = 130
 
 
 @contextmanager
-def stdout_kept_for_the_report() -> Iterator[None]:
+def reserve_stdout() -> Iterator[None]:
     """Redirect the block's output to stderr, whether written by Python, the JVM or another child process."""
     sys.stdout.flush()
     original = os.dup(1)

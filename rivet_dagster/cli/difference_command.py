@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from rivet_dagster.cli.compiled import compile_for_command
-from rivet_dagster.cli.console import show_changes, stdout_kept_for_the_report
+from rivet_dagster.cli.console import reserve_stdout, show_changes
 from rivet_dagster.cli.difference_text import difference_markdown, difference_text
 from rivet_dagster.compiler.plan import CompiledAssembly
 from rivet_dagster.errors import RivetError, nearest
@@ -34,7 +34,7 @@ def show_difference(
     _check_names(joints, assembly)
     base = Runtime(assembly, root)
     require_environment(base, name)
-    with stdout_kept_for_the_report():
+    with reserve_stdout():
         difference = environment_difference(Runtime(assembly, root, environment=name), base, name, joints)
     if format == "json":
         print(json.dumps(difference_json(difference), indent=2, ensure_ascii=False))

@@ -12,7 +12,7 @@ from pathlib import Path
 import click
 
 from rivet_dagster.cli.compiled import command_variables, compile_for_command
-from rivet_dagster.cli.console import stdout_kept_for_the_report
+from rivet_dagster.cli.console import reserve_stdout
 from rivet_dagster.compiler.plan import CompiledAssembly
 from rivet_dagster.errors import RivetError, nearest
 from rivet_dagster.project_tests.declared import ERROR, FAILED, PASSED
@@ -40,7 +40,7 @@ def run_project_tests(
     if not tests and (paths or text):
         where = f" in {', '.join(paths)}" if paths else ""
         raise RivetError("RVT-110", f"no test{where}" + (f" has a name with '{text}' in it" if text else ""))
-    with stdout_kept_for_the_report(), closing(_runner(assembly, root, profile, engine)) as runner:
+    with reserve_stdout(), closing(_runner(assembly, root, profile, engine)) as runner:
         results = run_tests(tests, assembly, root, runner)
     success = all(result.status == PASSED for result in results)
     if as_json:
@@ -74,7 +74,7 @@ def watch_project_tests(
                 elif isinstance(runner, ChosenRunner):
                     runner.refused = _refused(root, profile, engine)
                 tests = watched.touched(before, changed)
-                with stdout_kept_for_the_report():
+                with reserve_stdout():
                     results = run_tests(tests, watched.assembly, root, runner)
                 _show(results, time.perf_counter() - started)
             except RivetError as error:

@@ -119,14 +119,16 @@ def _refused(
     plugins: Plugins,
     catalog: CatalogSpec,
     table: str,
-    own: Mapping[str, Any],
+    joint_options: Mapping[str, Any],
     joint: Joint,
 ) -> Iterable[Wrong]:
     """Return why the engine cannot read, or write, the table of a joint."""
     if engine is None:
         return ()
-    format = None if joint.publishes else plugins.catalogs[catalog.type].file_format(catalog.options, table, own)
-    return engine.refuses_table(catalog, format, own, joint.publishes)
+    format = (
+        None if joint.publishes else plugins.catalogs[catalog.type].file_format(catalog.options, table, joint_options)
+    )
+    return engine.refuses_table(catalog, format, joint_options, joint.publishes)
 
 
 _OWN_KEYS = {
@@ -159,13 +161,13 @@ def check_declared_tables(context: DeclaredContext) -> None:
     for joint in graph.joints.values():
         spec = profile.catalog(joint.catalog) if joint.catalog is not None else None
         if spec is not None and spec.type in plugins.catalogs:
-            own = landing_options(step_options(joint.options)[1])[1]
+            joint_options = landing_options(step_options(joint.options)[1])[1]
             table = str(joint.table)
-            for error in plugins.catalogs[spec.type].check_table(spec.options, table, own, joint.publishes):
+            for error in plugins.catalogs[spec.type].check_table(spec.options, table, joint_options, joint.publishes):
                 diagnostics.error(joint, error.code, error.message, error.key, error.remediation)
             engine = profile.engine(context.engines[joint.name])
             able = plugins.engine(engine)
-            for error in _refused(able, plugins, spec, table, own, joint):
+            for error in _refused(able, plugins, spec, table, joint_options, joint):
                 message = f"the engine '{engine.name if engine else ''}' {error.message}"
                 diagnostics.error(joint, error.code, message, error.key, error.remediation)
     spec = profile.catalog(profile.workspace)
@@ -232,13 +234,13 @@ def check_dialects(
         traits = plugins.engine(spec)
         if spec is None or traits is None:
             continue
-        own = dialect_of(joint, profile) if joint.type == SQL else None
-        if own is None and traits.dialect != SPARK and traits.sql_support(spec) is None:
+        dialect = dialect_of(joint, profile) if joint.type == SQL else None
+        if dialect is None and traits.dialect != SPARK and traits.sql_support(spec) is None:
             message = f"the SQL of the engine '{spec.name}' ({spec.type}) is {traits.dialect}, and not {SPARK}"
             diagnostics.error(joint, "RVT-329", message, key="engine")
-        if own is not None and joint.sql is not None and is_template(joint.sql):
-            message = f"its SQL is {own}, and a template, which only Spark's SQL can be"
+        if dialect is not None and joint.sql is not None and is_template(joint.sql):
+            message = f"its SQL is {dialect}, and a template, which only Spark's SQL can be"
             diagnostics.error(joint, "RVT-329", message, key="sql", remediation=_OTHER_DIALECT)
-        if own is not None and own != traits.dialect:
-            message = f"its SQL is {own}, which the engine '{spec.name}' ({spec.type}) does not run"
+        if dialect is not None and dialect != traits.dialect:
+            message = f"its SQL is {dialect}, which the engine '{spec.name}' ({spec.type}) does not run"
             diagnostics.error(joint, "RVT-329", message, key="dialect", remediation=_OTHER_DIALECT)

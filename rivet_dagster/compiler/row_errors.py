@@ -15,7 +15,7 @@ from rivet_dagster.compiler.joints import SourceJoint
 from rivet_dagster.errors import Diagnostic
 from rivet_dagster.model.joint import SOURCE, Joint
 from rivet_dagster.model.row_errors import SUFFIX, ComparedTypes, NotSeparable, RowByRow, RowErrors
-from rivet_dagster.model.text_lines import place_of
+from rivet_dagster.model.text_lines import locate_line
 from rivet_dagster.sql.row_errors.error_query import QueryLocation
 from rivet_dagster.sql.row_errors.row_by_row import keys_of_input, row_by_row
 from rivet_dagster.sql.row_errors.separation import separate
@@ -23,7 +23,7 @@ from rivet_dagster.sql.source_query import projection_by_line
 from rivet_dagster.sql.target import source_view
 
 Separated = RowErrors | NotSeparable | None
-Places = Mapping[str, tuple[QueryLocation, QueryLocation]]
+Locations = Mapping[str, tuple[QueryLocation, QueryLocation]]
 """Where the texts of each joint stand: that of a first run, and the incremental one."""
 
 
@@ -32,53 +32,53 @@ def with_errors(query: GroupQuery, graph: Graph, keys: Sequence[str], cache: Com
 
     ``keys`` are the key columns of the target; errors of joints whose rows keep these columns have their row's key.
     """
-    places = {cte.joint: _places(cte.joint, graph) for cte in query.ctes}
+    locations = {cte.joint: _locations(cte.joint, graph) for cte in query.ctes}
     sources = [joint for name in query.read if (joint := graph.joints[name]).type == SOURCE]
     described = [SourceQuery.of(s, s.origin.file, s.expression_lines) for s in sources]
-    return separate_errors(query, places, keys, cache, described)
+    return separate_errors(query, locations, keys, cache, described)
 
 
 @dataclass(frozen=True)
 class SourceQuery:
-    """A source's inline transforms as a part of a group's query, and the place of its text."""
+    """A source's inline transforms as a part of a group's query, and the location of its text."""
 
     cte: Cte
-    place: QueryLocation
+    location: QueryLocation
 
     @classmethod
     def of(cls, source: Joint | SourceJoint, file: str | None, lines: Mapping[str, int]) -> SourceQuery:
         """Return that of ``source``, whose expressions are on these ``lines`` of its file."""
         view = source_view(source.name)
-        text, places = projection_by_line(view, source.columns, source.filter, source.limit, lines)
-        return cls(Cte(source.name, text, (view,)), QueryLocation(source.name, file, 1 if lines else None, places))
+        text, locations = projection_by_line(view, source.columns, source.filter, source.limit, lines)
+        return cls(Cte(source.name, text, (view,)), QueryLocation(source.name, file, 1 if lines else None, locations))
 
 
 def separate_errors(
     query: GroupQuery,
-    places: Places,
+    locations: Locations,
     keys: Sequence[str] = (),
     cache: CompileCache | None = None,
     sources: Sequence[SourceQuery] = (),
 ) -> GroupQuery:
-    """Return the query with the errors of each of its joints, which stand at ``places``.
+    """Return the query with the errors of each of its joints, which stand at ``locations``.
 
     Those of ``sources`` in which something can fail become a part of it.
     """
     cache = CompileCache() if cache is None else cache
-    places = {**places, **{source.cte.joint: (source.place, source.place) for source in sources}}
+    locations = {**locations, **{source.cte.joint: (source.location, source.location) for source in sources}}
     keys_of = dict.fromkeys(query.results, tuple(keys))
     ctes: list[Cte] = []
     of_sources = {source.cte.joint for source in sources}
     for cte in reversed((*(source.cte for source in sources), *query.ctes)):
         own = keys_of.get(cte.joint, ())
-        place, later_place = places[cte.joint]
-        errors = _separated(cte.text, place, own, cache)
+        location, later_location = locations[cte.joint]
+        errors = _separated(cte.text, location, own, cache)
         if errors is None and cte.joint in of_sources:
             continue
-        link = _row_by_row(cte.text, place, own, cache)
+        link = _row_by_row(cte.text, location, own, cache)
         later = cte.incremental
         if later is not None:
-            of_later = later.text, later_place, own, cache
+            of_later = later.text, later_location, own, cache
             later = replace(later, errors=_separated(*of_later), row_by_row=_row_by_row(*of_later))
         ctes.append(replace(cte, errors=errors, row_by_row=link, incremental=later))
         passed = keys_of_input(cte.text, own)
@@ -87,18 +87,18 @@ def separate_errors(
     return replace(query, ctes=tuple(reversed(ctes)))
 
 
-def _places(name: str, graph: Graph) -> tuple[QueryLocation, QueryLocation]:
+def _locations(name: str, graph: Graph) -> tuple[QueryLocation, QueryLocation]:
     origin = graph.joints[name].origin
     renderings = graph.renderings(name)
     first, later = (QueryLocation(name, origin.file, origin.lines.get("sql"), renderings[at].lines) for at in (0, -1))
     return first, later
 
 
-def _separated(sql: str, place: QueryLocation, keys: tuple[str, ...], cache: CompileCache) -> Separated:
-    text = json.dumps([sql, asdict(place), keys])
+def _separated(sql: str, location: QueryLocation, keys: tuple[str, ...], cache: CompileCache) -> Separated:
+    text = json.dumps([sql, asdict(location), keys])
     known = cache.get("row_errors", text)
     if known is None:
-        found = separate(sql, place, keys)
+        found = separate(sql, location, keys)
         known = {} if found is None else asdict(found)
         cache.put("row_errors", text, known)
     if not known:
@@ -109,11 +109,11 @@ def _separated(sql: str, place: QueryLocation, keys: tuple[str, ...], cache: Com
     return NotSeparable(construct=known["construct"], line=known["line"])
 
 
-def _row_by_row(sql: str, place: QueryLocation, keys: tuple[str, ...], cache: CompileCache) -> RowByRow | None:
-    text = json.dumps([sql, asdict(place), keys])
+def _row_by_row(sql: str, location: QueryLocation, keys: tuple[str, ...], cache: CompileCache) -> RowByRow | None:
+    text = json.dumps([sql, asdict(location), keys])
     known = cache.get("row_by_row", text)
     if known is None:
-        found = row_by_row(sql, place, keys)
+        found = row_by_row(sql, location, keys)
         known = {} if found is None else asdict(found)
         cache.put("row_by_row", text, known)
     if not known:
@@ -182,8 +182,8 @@ def check_quarantine(context: GroupsContext) -> None:
 def _line_of_source(source: Joint, line: int) -> int | None:
     """Return the line in the source's file of a line of its query."""
     lines = source.expression_lines
-    _, places = projection_by_line("", source.columns, source.filter, source.limit, lines)
-    return place_of(places, line).own_line if places else source.origin.line
+    _, locations = projection_by_line("", source.columns, source.filter, source.limit, lines)
+    return locate_line(locations, line).template_line if locations else source.origin.line
 
 
 def _not_separable(cte: Cte, graph: Graph) -> dict[NotSeparable, Lines]:

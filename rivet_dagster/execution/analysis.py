@@ -277,7 +277,7 @@ class _Judge:
 def _at_text(error: RivetError, joint: QueryJoint, text: str) -> RivetError:
     """Return an error at the line of the joint's file that the engine's line of its text is."""
     first = error.diagnostics[0]
-    at = joint.place(first.line, text)
+    at = joint.locate(first.line, text)
     return RivetError(first.code, f"{first.message}{at.note}", joint=joint.name, file=at.file, line=at.line)
 
 

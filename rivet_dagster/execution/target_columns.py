@@ -34,12 +34,12 @@ def check_targets(assembly: CompiledAssembly, runtime: Runtime) -> CompiledAssem
         try:
             _check(runtime, joint, target)
         except RivetError as error:
-            told = replace(error.diagnostics[0], joint=joint.name, file=joint.file, line=joint.line)
-            if told.code in _REFUSALS:
-                errors.append(told)
+            diagnostic = replace(error.diagnostics[0], joint=joint.name, file=joint.file, line=joint.line)
+            if diagnostic.code in _REFUSALS:
+                errors.append(diagnostic)
             else:
-                text = f"the columns of its table are unknown: {told.message}"
-                warnings[target.catalog] = replace(told, code=_UNKNOWN, message=text, remediation=_HOLDS)
+                text = f"the columns of its table are unknown: {diagnostic.message}"
+                warnings[target.catalog] = replace(diagnostic, code=_UNKNOWN, message=text, remediation=_HOLDS)
     found = (*assembly.warnings, *warnings.values())
     if errors:
         return CompiledAssembly(profile=assembly.profile, errors=tuple(errors), warnings=found)

@@ -47,7 +47,7 @@ from rivet_dagster.catalogs.rewriting.error_retention import loaded_errors, reta
 from rivet_dagster.catalogs.rewriting.intervals import Affected
 from rivet_dagster.catalogs.rewriting.rewrite import Rewritten, WrittenRows, rewritten
 from rivet_dagster.catalogs.rewriting.version import Remaining, RewritableVersion
-from rivet_dagster.catalogs.versions.facts import describe_published, describe_version, record_of, told_anew
+from rivet_dagster.catalogs.versions.facts import describe_published, describe_version, record_of, update_provenance
 from rivet_dagster.catalogs.versions.heartbeat import (
     DEAD_AFTER,
     Heartbeat,
@@ -230,7 +230,7 @@ __all__ = [
     "rewritten",
     "sweep_dead",
     "telling_failures",
-    "told_anew",
     "unknown_version",
     "update_or_insert",
+    "update_provenance",
 ]

@@ -88,8 +88,8 @@ def _in_flow(text: str, node: Any, entry: str) -> str:
     at = node.end_mark.index - 1
     inner = text[node.start_mark.index + 1 : at]
     comma = ", " if inner.strip() and not inner.rstrip().endswith(",") else ""
-    kept = text[:at].rstrip() if not inner.rstrip(" ").endswith("\n") else text[:at]
-    return f"{kept}{comma}{entry}{text[at:]}"
+    head = text[:at].rstrip() if not inner.rstrip(" ").endswith("\n") else text[:at]
+    return f"{head}{comma}{entry}{text[at:]}"
 
 
 def _below(text: str, end: int, indent: int, entry: str) -> str:

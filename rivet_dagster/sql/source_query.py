@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from sqlglot import exp
 
 from rivet_dagster.cache import CompileCache
-from rivet_dagster.model.text_lines import Stretch, TextPlace
+from rivet_dagster.model.text_lines import Stretch, TextLocation
 from rivet_dagster.sql.parsing.dialect import SqlError, parse_expression, quote_name, translate_parser_errors
 from rivet_dagster.sql.parsing.embedding import in_parentheses
 from rivet_dagster.sql.parsing.known_query import NON_DETERMINISTIC
@@ -36,26 +36,26 @@ def projection_by_line(
 
     ``lines`` are the lines of the keys ``filter`` and ``columns.`` with an alias.
 
-    >>> text, places = projection_by_line("raw", [("id", None), ("n", "a / b")], None, None, {"columns.n": 7})
+    >>> text, locations = projection_by_line("raw", [("id", None), ("n", "a / b")], None, None, {"columns.n": 7})
     >>> print(text)
     SELECT
     id,
     a / b AS n
     FROM raw
-    >>> places
-    (Stretch(first=3, place=TextPlace(line=7, file=None, calls=())),)
+    >>> locations
+    (Stretch(first=3, location=TextLocation(line=7, file=None, calls=())),)
     """
     items = [(f"columns.{alias}", _item(alias, text)) for alias, text in columns] or [("", "*")]
     separated = [(key, f"{item},") for key, item in items[:-1]]
-    places, line = [], 1
+    locations, line = [], 1
     pieces = [("", "SELECT"), *separated, items[-1], *_clauses(name, filter, limit)]
     for key, piece in pieces:
         if key in lines:
             # An expression in parentheses begins on the line below the first one.
             first = line + (piece.partition("\n")[0] in ("(", "WHERE ("))
-            places.append(Stretch(first, TextPlace(lines[key])))
+            locations.append(Stretch(first, TextLocation(lines[key])))
         line += piece.count("\n") + 1
-    return "\n".join(piece for _, piece in pieces), tuple(places)
+    return "\n".join(piece for _, piece in pieces), tuple(locations)
 
 
 def underscored_columns(columns: Sequence[tuple[str, str | None]], filter: str | None) -> list[str]:

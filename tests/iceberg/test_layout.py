@@ -27,10 +27,10 @@ from rivet_dagster import compile_directory
 from rivet_dagster.catalogs.iceberg.metadata.declared_layout import PartitionText, SortText, partition_text, sort_text
 from rivet_dagster.catalogs.iceberg.metadata.layout import (
     Layout,
-    kept_layout,
     layout_updates,
     order_of,
     parse_layout,
+    retain_layout,
     spec_of,
     table_properties,
     wrong_layout,
@@ -253,14 +253,14 @@ def test_partitions_of_columns_that_go_are_of_those_with_their_names_if_these_fi
     texts = ["bucket(4, id)", "truncate(2, place.city)"], ["bucket(8, id) DESC"]
     apply(table, layout(*texts))
     place = NestedField(32, "place", StructType(NestedField(33, "city", LongType())))
-    found = kept_layout(Layout(), Schema(NestedField(31, "id", StringType()), place), table.metadata)
+    found = retain_layout(Layout(), Schema(NestedField(31, "id", StringType()), place), table.metadata)
     assert found == replace(layout(*texts), properties=None)
     for columns, why in (
         ([NestedField(31, "ID", BooleanType())], "would be of the type boolean"),
         ([place], "it would not have"),
     ):
         with pytest.raises(RivetError) as caught:
-            kept_layout(Layout(), Schema(*columns), table.metadata)
+            retain_layout(Layout(), Schema(*columns), table.metadata)
         assert f"RVT-514 the table is partitioned by 'bucket(4, id)', which {why}" in str(caught.value)
 
 

@@ -41,15 +41,15 @@ class IcebergTraits:
 
     @classmethod
     def check_table(
-        cls, options: Mapping[str, Any], table: str, own: Mapping[str, Any], is_written: bool
+        cls, options: Mapping[str, Any], table: str, joint_options: Mapping[str, Any], is_written: bool
     ) -> Iterable[Wrong]:
         """Check the name of a table, and the layout of a sink or the state that a source names."""
-        return _wrong_table(options, table, own, is_written)
+        return _wrong_table(options, table, joint_options, is_written)
 
     @classmethod
-    def columns_named(cls, own: Mapping[str, Any]) -> Iterable[tuple[str, str]]:
+    def columns_named(cls, joint_options: Mapping[str, Any]) -> Iterable[tuple[str, str]]:
         """Return the columns of the partitions and of the sort order."""
-        return columns_named(own)
+        return columns_named(joint_options)
 
     @classmethod
     def in_one_commit(cls, options: Mapping[str, Any]) -> bool:
@@ -78,14 +78,16 @@ class IcebergTraits:
         return _locations(options, table)
 
 
-def _wrong_table(options: Mapping[str, Any], table: str, own: Mapping[str, Any], is_written: bool) -> Iterator[Wrong]:
+def _wrong_table(
+    options: Mapping[str, Any], table: str, joint_options: Mapping[str, Any], is_written: bool
+) -> Iterator[Wrong]:
     namespace = options.get("default-namespace")
     why = None if is_unexpanded(table) else wrong_name(table, None if namespace is None else str(namespace))
     if why is not None:
         yield Wrong(
             "RVT-204", "table", why, "Write it as `namespace.table`, or give the catalog a `default-namespace`."
         )
-    yield from wrong_layout(own) if is_written else wrong_source(own)
+    yield from wrong_layout(joint_options) if is_written else wrong_source(joint_options)
 
 
 def _locations(options: Mapping[str, Any], table: str) -> Iterator[Location]:

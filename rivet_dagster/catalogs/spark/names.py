@@ -219,8 +219,8 @@ def redefine(spark: Any, name: SparkTableName, schema: str, folder: Path) -> Non
     table = client.getTable(name.database, name.table)
     location = jvm.org.apache.hadoop.fs.Path(f"file:{folder}").toUri()
     storage = _copy(table.storage(), {"locationUri": jvm.scala.Option.apply(location)})
-    kept = {key: value for key, value in _entries(table.properties()) if not key.startswith(_OLD)}
-    properties = jvm.org.apache.spark.api.python.PythonUtils.toScalaMap(kept | schema_properties(schema))
+    others = {key: value for key, value in _entries(table.properties()) if not key.startswith(_OLD)}
+    properties = jvm.org.apache.spark.api.python.PythonUtils.toScalaMap(others | schema_properties(schema))
     columns = jvm.org.apache.spark.sql.types.DataType.fromJson(schema)
     changed = _copy(table, {"storage": storage, "schema": columns, "properties": properties})
     client.alterTable(name.database, name.table, changed)

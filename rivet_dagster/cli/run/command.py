@@ -15,7 +15,7 @@ from threading import Thread
 from typing import Any
 
 from rivet_dagster.cli.compiled import compile_for_command
-from rivet_dagster.cli.console import stdout_kept_for_the_report
+from rivet_dagster.cli.console import reserve_stdout
 from rivet_dagster.cli.run.selection import RunRequest, joints_of_groups, selected_partitions, to_materialize
 from rivet_dagster.cli.screen import screen_on
 from rivet_dagster.compiler.plan import CompiledAssembly, CompiledJoint, FusedGroup
@@ -36,7 +36,7 @@ def run_command(root: Path, profile: str | None, request: RunRequest, as_json: b
     root = root.resolve()
     environment = environment_name(request.environment, os.environ)
     assembly = compile_for_command(root, profile, recall=True)
-    with stdout_kept_for_the_report(), closing(screen_on(sys.stderr)) as screen:
+    with reserve_stdout(), closing(screen_on(sys.stderr)) as screen:
         if not request.changed:  # else there may be nothing to run
             start_early(assembly, root)
         from rivet_dagster.cli.run.dagster_run import materialize
@@ -62,7 +62,7 @@ def start_early(assembly: CompiledAssembly, root: Path) -> None:
     engines = assembly.engines
     if not (assembly.fused_groups and len(engines) == 1 and declared_class(engines[0]).on_this_machine(engines[0])):
         return
-    with _told_by_the_run():
+    with _leave_to_run():
         engine = Runtime(assembly, root).engine(engines[0].name)
         # Here, since two threads that import at once take turns, and the longer import would hold up the start.
         engine.import_packages()
@@ -70,11 +70,11 @@ def start_early(assembly: CompiledAssembly, root: Path) -> None:
 
 
 def _start(engine: Engine) -> None:
-    with _told_by_the_run():
+    with _leave_to_run():
         engine.session().close()
 
 
-def _told_by_the_run() -> AbstractContextManager[None]:
+def _leave_to_run() -> AbstractContextManager[None]:
     """Drop an error: the first session of the run fails for the same reason, and the run reports it."""
     return suppress(RivetError)
 
@@ -87,7 +87,7 @@ def show_dry_run(root: Path, profile: str | None, request: RunRequest, as_json: 
     root = root.resolve()
     environment = environment_name(request.environment, os.environ)
     assembly = compile_for_command(root, profile, recall=True).raise_errors()
-    with stdout_kept_for_the_report():
+    with reserve_stdout():
         joints = _joints(request, assembly, root)
         runtime = Runtime(assembly, root, environment=environment)
         refuse_without_environments(runtime, sorted({joint.group for joint in joints}))

@@ -253,7 +253,7 @@ def refuse_by_types(run: ThisRun, rendered: RunQueries, as_written: bool) -> Non
                 joint = assembly.joint(name)
                 assert isinstance(joint, QueryJoint)
                 texts = {cte.joint: cte.text_for(cte.joint in rendered.incremental) for cte in query.ctes}
-                at = joint.place(compared.line, texts[name])
+                at = joint.locate(compared.line, texts[name])
                 message = (
                     f"{compared.construct} ({left[column]} = {right[column]}): rows that fail here cannot be separated "
                     f"from the others, which `on_error: quarantine` needs{at.note}"

@@ -31,17 +31,17 @@ class ExpressionText:
         part = self._range(node)
         return None if part is None else on_one_line(self._code.of_range(part))
 
-    def place_of(self, node: exp.Expr) -> tuple[int, int] | None:
+    def span_of(self, node: exp.Expr) -> tuple[int, int] | None:
         """Return the positions of a node's first character and behind its last one; None as for ``of``."""
         part = self._range(node)
-        return None if part is None else self._code.place(part)
+        return None if part is None else self._code.span(part)
 
     def line_of(self, node: exp.Expr) -> int:
         """Return the line of the query on which a node begins, or the expression's if that is not certain."""
         part = self._range(node)
         if part is None:
             return self.line
-        return self.line + line_of(self.text, self._code.place(part)[0]) - 1
+        return self.line + line_of(self.text, self._code.span(part)[0]) - 1
 
     def _range(self, node: exp.Expr) -> Range | None:
         if node is self.tree:
@@ -106,15 +106,15 @@ class ExpressionText:
     def _names_and_literals(self, node: exp.Expr) -> Range | None:
         """Return the balanced range from the first to the last name or literal in the node; None without any."""
         offset = len(ITEM_PREFIX)
-        places = [
+        spans = [
             (leaf.meta["start"] - offset, leaf.meta["end"] - offset)
             for leaf in node.walk()
             if "start" in leaf.meta and "end" in leaf.meta
         ]
-        if not places:
+        if not spans:
             return None
         code = self._code
-        first, last = min(start for start, _ in places), max(end for _, end in places)
+        first, last = min(start for start, _ in spans), max(end for _, end in spans)
         inside = [index for index, token in enumerate(code.tokens) if token.end >= first and token.start <= last]
         if not inside:
             return None

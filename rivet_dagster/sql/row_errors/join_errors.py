@@ -71,7 +71,7 @@ def compared_types(rewrite: SelectRewrite, is_refused: bool) -> Iterator[Compare
             continue
         end = relation.part.end
         before = rewrite.rendered(rewrite.from_start, rewrite.code.tokens[relation.join].start)
-        right = rewrite.rendered(*rewrite.code.place(relation.part))
+        right = rewrite.rendered(*rewrite.code.span(relation.part))
         columns = None
         if "NATURAL" in relation.joined:
             columns = "*"
@@ -116,7 +116,7 @@ def _join_condition(
     failing: Fallible,
 ) -> Iterator[Operator]:
     sides = _sides(rewrite, relations, expression)
-    start, end = rewrite.code.place(part)
+    start, end = rewrite.code.span(part)
     before = rewrite.code.tokens[relations[-1].join].start
     prefix = rewrite.rendered(rewrite.from_start, before)
     if sides is None:
@@ -128,7 +128,7 @@ def _join_condition(
         yield rewrite.operator([failing], relations, rows)
         return
     new = []
-    right = rewrite.rendered(*rewrite.code.place(relations[-1].part))
+    right = rewrite.rendered(*rewrite.code.span(relations[-1].part))
     for (text, inside, side), (compared, _, _) in zip(sides, reversed(sides), strict=True):
         here, other = (prefix, right) if side else (right, prefix)
         wrong = rewrite.failing(text)

@@ -51,14 +51,14 @@ class SelectRewrite:
     def __init__(
         self,
         code: Code,
-        place: QueryLocation,
+        location: QueryLocation,
         select: Select,
         edits: list[Edit],
         keys: Sequence[str] | None,
         only_certain: bool = False,
     ) -> None:
         self.code = code
-        self.place = place
+        self.location = location
         self.select = select
         self.edits = edits
         self.keys = keys
@@ -68,7 +68,7 @@ class SelectRewrite:
 
     def of_certain_errors(self) -> SelectRewrite:
         """Return a rewrite of the same SELECT that leaves what can fail only with some types as it is."""
-        return SelectRewrite(self.code, self.place, self.select, self.edits, self.keys, only_certain=True)
+        return SelectRewrite(self.code, self.location, self.select, self.edits, self.keys, only_certain=True)
 
     def leave_out(self, clause: str, condition: str, position: int) -> None:
         """Add a condition to a clause, or the clause at a position of the text where there is none."""
@@ -76,7 +76,7 @@ class SelectRewrite:
         if part is None:
             self.edits.append(Edit(position, position, f" {clause.upper()} {condition}"))
             return
-        start, end = self.code.place(part)
+        start, end = self.code.span(part)
         self.edits += [Edit(start, start, "("), Edit(end, end, f") AND {condition}")]
 
     def operator(
@@ -92,7 +92,7 @@ class SelectRewrite:
         ``added`` is a column of ``rows`` that none of the relations has.
         """
         row, key = self.row(relations, among_others, added), self.key(relations)
-        return Operator(error_query(self.place, expressions, row, key, rows), self.line)
+        return Operator(error_query(self.location, expressions, row, key, rows), self.line)
 
     def row(self, relations: Sequence[ReadRelation], among_others: bool = False, added: str = "") -> str:
         """Return the JSON of the row of these relations: of several by the name of each."""
@@ -174,7 +174,7 @@ class SelectRewrite:
         for one in given:
             text = texts.get(id(one.expression.tree))
             if text is not None and text != one.expression.of(one.expression.tree):
-                self.edits.append(Edit(*self.code.place(one.item.part), text))
+                self.edits.append(Edit(*self.code.span(one.item.part), text))
                 changed.append(one)
         if any(one.item.alias is None for one in changed):
             self.keep_names()
@@ -188,7 +188,7 @@ class SelectRewrite:
         for clause in ("order", "limit"):
             if self.select.clause(clause) is not None:
                 raise RefusedError("an expression without a name of its own (AS) beside ORDER BY or LIMIT", self.line)
-        start, end = self.code.place(self.select.part)
+        start, end = self.code.span(self.select.part)
         original = on_one_line(self.code.of_range(self.select.part))
         self.edits.insert(0, Edit(start, start, f"SELECT * FROM (({original} LIMIT 0) UNION ALL "))
         self.edits.append(Edit(end, end, ")"))
@@ -202,7 +202,7 @@ class SelectRewrite:
 
     def end_of(self, part: Range | None) -> int:
         assert part is not None
-        return self.code.place(part)[1]
+        return self.code.span(part)[1]
 
     @property
     def from_start(self) -> int:
@@ -269,20 +269,20 @@ def fallible_with_constants(expression: ExpressionText, opaque: Collection[exp.E
         return None
     failing: dict[tuple[int, int], Fallible] = {}
     for node in _constants(expression.tree, frozenset(map(id, opaque))):
-        place, text = expression.place_of(node), expression.of(node)
+        span, text = expression.span_of(node), expression.of(node)
         wrong = fallible(ExpressionText(text, expression.line_of(node))) if text is not None else None
-        if place is not None and wrong is not None:
-            failing[place] = wrong
+        if span is not None and wrong is not None:
+            failing[span] = wrong
     if not failing:
         return found
-    guarded = {place: f"({value_or_null(wrong.text, wrong.failed)})" for place, wrong in failing.items()}
-    text = on_one_line(apply_edits(expression.text, [Edit(*place, value) for place, value in guarded.items()]))
+    guarded = {span: f"({value_or_null(wrong.text, wrong.failed)})" for span, wrong in failing.items()}
+    text = on_one_line(apply_edits(expression.text, [Edit(*span, value) for span, value in guarded.items()]))
     masked = ExpressionText(text, expression.line)
     others = fallible(masked, [node for node in masked.tree.walk() if node in opaque])
     failed = [wrong.failed for wrong in failing.values()]
     sites = [site for wrong in failing.values() for site in wrong.sites]
-    if others is not None and next(iter(failing)) != expression.place_of(expression.tree):
-        written = {value: failing[place].text for place, value in guarded.items()}
+    if others is not None and next(iter(failing)) != expression.span_of(expression.tree):
+        written = {value: failing[span].text for span, value in guarded.items()}
         constant = {site.text for site in sites}
         failed.append(others.failed)
         sites += [site for site in _as_written(others.sites, written) if site.text not in constant]

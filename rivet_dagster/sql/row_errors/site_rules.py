@@ -234,10 +234,10 @@ def _of_accumulation(lambdas: Sequence[exp.Lambda]) -> str:
     merge = lambdas[0]
     state, element = (parameter.name for parameter in merge.expressions)
     value = _with_value(merge.this, state)
-    kept = f"named_struct('value', {state}.value, 'condition', {_first_condition(value)})"
+    failure = f"named_struct('value', {state}.value, 'condition', {_first_condition(value)})"
     next_one = f"named_struct('value', {value.sql(dialect=SPARK)}, 'condition', CAST(NULL AS STRING))"
     step = f"CASE WHEN {state}.condition IS NOT NULL THEN {state} WHEN {raises(value.sql(dialect=SPARK))}"
-    text = f"({state}, {element}) -> {step} THEN {kept} ELSE {next_one} END"
+    text = f"({state}, {element}) -> {step} THEN {failure} ELSE {next_one} END"
     finish = f"{state} -> {state}.condition"
     if len(lambdas) > 1:
         state = lambdas[1].expressions[0].name

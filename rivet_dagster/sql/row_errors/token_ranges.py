@@ -62,13 +62,13 @@ class Code:
         """Return the text of a token in upper case; an empty text beyond the text."""
         return self.tokens[index].text.upper() if 0 <= index < len(self.tokens) else ""
 
-    def place(self, part: Range) -> tuple[int, int]:
+    def span(self, part: Range) -> tuple[int, int]:
         """Return the positions of the range's first character and behind its last one."""
         return self.tokens[part.start].start, self.tokens[part.end - 1].end + 1
 
     def of_range(self, part: Range) -> str:
         """Return the text of a range of tokens."""
-        start, end = self.place(part)
+        start, end = self.span(part)
         return self.text[start:end]
 
     def line(self, part: Range) -> int:

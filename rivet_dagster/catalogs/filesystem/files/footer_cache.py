@@ -175,11 +175,11 @@ def storable(footer: Footer) -> Footer:
     values = footer.statistics.values
     if all(isinstance(known.min, _STORABLE) for known in values.values()):
         return footer
-    kept = {
+    remaining = {
         name: known if isinstance(known.min, _STORABLE) else ColumnStatistics(known.nulls)
         for name, known in values.items()
     }
-    return replace(footer, statistics=replace(footer.statistics, values=kept))
+    return replace(footer, statistics=replace(footer.statistics, values=remaining))
 
 
 _STORABLE = (NoneType, bool, int, str, date, datetime, time, Decimal)

@@ -187,9 +187,11 @@ def _remove_old_metadata(before: Table, after: TableMetadata) -> None:
         for name, default in ((REMOVES_METADATA, "false"), ("gc.enabled", "true"))
     )
     if wanted and may:
-        kept = {entry.metadata_file for entry in after.metadata_log}
+        retained = {entry.metadata_file for entry in after.metadata_log}
         try:
-            delete_files(before.io, {entry.metadata_file for entry in before.metadata.metadata_log} - kept, METADATA)
+            delete_files(
+                before.io, {entry.metadata_file for entry in before.metadata.metadata_log} - retained, METADATA
+            )
         except Exception as error:  # of the storage's client; PyIceberg logs an OSError
             _LOG.warning("old metadata files of %s stay: %r", ".".join(before.name()), error)
 

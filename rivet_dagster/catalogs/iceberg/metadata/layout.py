@@ -29,10 +29,10 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Layout",
-    "kept_layout",
     "layout_updates",
     "order_of",
     "parse_layout",
+    "retain_layout",
     "spec_of",
     "spec_updates",
     "table_properties",
@@ -83,7 +83,7 @@ def order_of(layout: Layout, schema: Schema, base: SortOrder | None) -> SortOrde
     return _order(layout, schema, base, [base] if base else [])
 
 
-def kept_layout(layout: Layout, schema: Schema, metadata: TableMetadata) -> Layout:
+def retain_layout(layout: Layout, schema: Schema, metadata: TableMetadata) -> Layout:
     """Return the layout of a table whose columns become those of ``schema``.
 
     Partitions or a sort order that are not declared, and are of columns that the table will not have any more, are
@@ -92,12 +92,12 @@ def kept_layout(layout: Layout, schema: Schema, metadata: TableMetadata) -> Layo
     if layout.partitioned_by is None:
         fields = _live(metadata.spec())
         if _lacks(schema, fields):
-            texts = tuple(_kept("partitioned_by", field, schema, metadata) for field in fields)
+            texts = tuple(_retained_text("partitioned_by", field, schema, metadata) for field in fields)
             layout = replace(layout, partitioned_by=texts)
     if layout.sort_order is None:
         order = metadata.sort_order().fields
         if _lacks(schema, order):
-            sorts = tuple(_kept_sort(field, schema, metadata) for field in order)
+            sorts = tuple(_retained_sort(field, schema, metadata) for field in order)
             layout = replace(layout, sort_order=sorts)
     return layout
 
@@ -106,7 +106,9 @@ def _lacks(schema: Schema, fields: Iterable[PartitionField | SortField]) -> bool
     return any(field.source_id not in schema._lazy_id_to_field for field in fields)
 
 
-def _kept(key: str, field: PartitionField | SortField, schema: Schema, metadata: TableMetadata) -> PartitionText:
+def _retained_text(
+    key: str, field: PartitionField | SortField, schema: Schema, metadata: TableMetadata
+) -> PartitionText:
     paths = (_path(field.source_id, known.fields) for known in reversed(metadata.schemas))
     path = next((path for path in paths if path), ())
     name, _, size = str(field.transform).removesuffix("]").partition("[")
@@ -123,10 +125,10 @@ def _kept(key: str, field: PartitionField | SortField, schema: Schema, metadata:
     return text
 
 
-def _kept_sort(field: SortField, schema: Schema, metadata: TableMetadata) -> SortText:
+def _retained_sort(field: SortField, schema: Schema, metadata: TableMetadata) -> SortText:
     from pyiceberg.table.sorting import NullOrder, SortDirection
 
-    text = _kept("sort_order", field, schema, metadata)
+    text = _retained_text("sort_order", field, schema, metadata)
     return SortText(text, field.direction == SortDirection.DESC, field.null_order == NullOrder.NULLS_LAST)
 
 

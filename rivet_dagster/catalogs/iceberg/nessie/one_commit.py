@@ -85,8 +85,8 @@ class OneCommit(NessieCatalog):
     def _entries(self) -> list[tuple[Key, str]]:
         before = dict(self.server.entries(f"{self._head.name}@{self._head.hash}"))
         changed = {key: content["type"] for key, content in self._changes.items() if content is not None}
-        kept = {key: type_ for key, type_ in before.items() if key not in self._changes}
-        return sorted({**kept, **changed}.items())
+        unchanged = {key: type_ for key, type_ in before.items() if key not in self._changes}
+        return sorted({**unchanged, **changed}.items())
 
     def _is_there(self) -> bool:
         """Return whether the branch has one of the changes, and so had all of them."""

@@ -82,9 +82,9 @@ def retained_snapshots(table: Table, versions: int) -> list[int]:
 
 def _going(table: Table, retained: list[int], before: datetime) -> list[int]:
     """Return the snapshots that may expire; fewer do, if branches have them."""
-    kept = {*retained, *(ref.snapshot_id for ref in table.metadata.refs.values())}
+    referenced = {*retained, *(ref.snapshot_id for ref in table.metadata.refs.values())}
     limit = before.timestamp() * 1000
-    return [s.snapshot_id for s in table.snapshots() if s.timestamp_ms < limit and s.snapshot_id not in kept]
+    return [s.snapshot_id for s in table.snapshots() if s.timestamp_ms < limit and s.snapshot_id not in referenced]
 
 
 def _publications(table: Table, snapshots: list[int]) -> dict[str, dict[str, Any]]:
@@ -109,12 +109,12 @@ def _remember(table: OpenedTable, more: Mapping[str, Mapping[str, Any]], now: da
         moment = now.astimezone(UTC).isoformat(timespec="seconds")
         least = (now - REMEMBERED).astimezone(UTC).isoformat(timespec="seconds")
         added = {version: {**facts, _EXPIRED_AT: moment} for version, facts in more.items()}
-        kept = {
+        remembered = {
             version: facts
             for version, facts in json.loads(known).items()
             if facts.get(_EXPIRED_AT, moment) >= least and snapshot_of(found, int(version)) is None
         }
-        by_age = sorted(kept.items(), key=lambda entry: entry[1].get(_EXPIRED_AT, moment))
+        by_age = sorted(remembered.items(), key=lambda entry: entry[1].get(_EXPIRED_AT, moment))
         text = _text(_newest({**dict(by_age), **added}))
         if text == known:
             return Changes()

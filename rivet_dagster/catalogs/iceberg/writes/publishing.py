@@ -21,8 +21,8 @@ from rivet_dagster.catalogs.iceberg.commits.updates import (
 from rivet_dagster.catalogs.iceberg.metadata.last_publication import CONTINUES, last_publication_property
 from rivet_dagster.catalogs.iceberg.metadata.layout import (
     Layout,
-    kept_layout,
     layout_updates,
+    retain_layout,
     spec_updates,
     table_properties,
 )
@@ -189,7 +189,7 @@ class Release:
 
         columns = source.schema()
         schema, with_schema = changed_schema(found.metadata, columns)
-        layout = layout_updates(kept_layout(self.layout, columns, found.metadata), with_schema)
+        layout = layout_updates(retain_layout(self.layout, columns, found.metadata), with_schema)
         laid_out = update_table_metadata(found.metadata, (*schema, *layout)) if schema or layout else found.metadata
         spec = spec_updates(source.spec(), laid_out)
         metadata = update_table_metadata(laid_out, spec) if spec else laid_out

@@ -20,7 +20,7 @@ from rivet_dagster.catalogs.iceberg.commits.updates import (
     with_constraints,
 )
 from rivet_dagster.catalogs.iceberg.heartbeat import ObjectHeartbeat, heartbeat_at, remove_empty_folders
-from rivet_dagster.catalogs.iceberg.metadata.layout import Layout, kept_layout, order_of, spec_of
+from rivet_dagster.catalogs.iceberg.metadata.layout import Layout, order_of, retain_layout, spec_of
 from rivet_dagster.catalogs.iceberg.metadata.snapshot_rows import entries_of, manifests_of
 from rivet_dagster.catalogs.iceberg.metadata.summary import STAGED_FOR
 from rivet_dagster.catalogs.iceberg.metadata.types import iceberg_schema
@@ -245,7 +245,7 @@ class StagingTable(RewritableVersion):
             return columns, spec_of(self.layout, columns, None, None), order_of(self.layout, columns, None)
         given = iceberg_schema(schema, existing.schema(), existing.last_column_id + 1)
         columns = with_constraints(given, existing.schema())
-        layout = kept_layout(self.layout, columns, existing)
+        layout = retain_layout(self.layout, columns, existing)
         spec = spec_of(layout, columns, existing.spec(), existing.last_partition_id)
         return columns, spec, order_of(layout, columns, existing.sort_order())
 
@@ -253,8 +253,8 @@ class StagingTable(RewritableVersion):
         from pyiceberg.table.metadata import TableMetadataV1
 
         existing = self.place.existing
-        kept = dict(existing.metadata.properties) if existing is not None and not self.is_scratch else {}
-        own = {key: value for key, value in kept.items() if key.startswith("write.") and "metadata.path" not in key}
+        before = dict(existing.metadata.properties) if existing is not None and not self.is_scratch else {}
+        own = {key: value for key, value in before.items() if key.startswith("write.") and "metadata.path" not in key}
         declared = {} if self.is_scratch else dict(self.layout.properties or {})
         where = {} if self.is_scratch else {DATA_PATH: self.place.data}
         marks = {STAGED_FOR: ".".join(self.place.of.name.identifier), HEARTBEAT: self.heartbeat.path}

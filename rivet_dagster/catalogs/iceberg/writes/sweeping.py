@@ -197,14 +197,14 @@ def _divided(found: Table) -> tuple[list[Snapshot], list[Snapshot]]:
     """Return the snapshots that no branch or tag but the current one needs, and the others."""
     known = {snapshot.snapshot_id: snapshot for snapshot in found.metadata.snapshots}
     published = {entry.snapshot_id for entry in found.metadata.snapshot_log}
-    kept: set[int] = set()
+    reachable: set[int] = set()
     for name, ref in found.metadata.refs.items():
         current: int | None = None if name == MAIN else ref.snapshot_id
-        while current is not None and current in known and current not in kept:
-            kept.add(current)
+        while current is not None and current in known and current not in reachable:
+            reachable.add(current)
             parent = known[current].parent_snapshot_id
             current = None if parent in published else parent
-    return [s for id_, s in known.items() if id_ not in kept], [s for id_, s in known.items() if id_ in kept]
+    return [s for id_, s in known.items() if id_ not in reachable], [s for id_, s in known.items() if id_ in reachable]
 
 
 def _files(found: Table, snapshots: Iterable[Snapshot]) -> set[str]:

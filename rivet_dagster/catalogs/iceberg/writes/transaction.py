@@ -23,7 +23,7 @@ from rivet_dagster.catalogs.iceberg.writes.staged_branch import StagedBranch, be
 from rivet_dagster.catalogs.iceberg.writes.staged_table import StagingTable
 from rivet_dagster.catalogs.iceberg.writes.withheld import Judged, describe_staged, require_staged, stage, withhold
 from rivet_dagster.catalogs.rewriting.rewrite import WrittenRows, rewritten
-from rivet_dagster.catalogs.versions.facts import record_of, told_anew
+from rivet_dagster.catalogs.versions.facts import record_of, update_provenance
 from rivet_dagster.catalogs.versions.refusals import overtaken
 from rivet_dagster.engines.contract import EngineSession, Frame
 from rivet_dagster.errors import RivetError
@@ -156,7 +156,7 @@ class IcebergTransaction(StagedTransaction, VersionTransaction, ErrorTransaction
     def _publication(self, identity: str, made: Provenance | None) -> Publication:
         if self.origin is not None:
             known = self.origin.publication.again(identity, self.beginning.rows_before)
-            made = told_anew(Provenance(known.inputs, known.code_versions), made)
+            made = update_provenance(Provenance(known.inputs, known.code_versions), made)
             known = replace(known, inputs=made.inputs, code_versions=made.code_versions)
             if self.origin.snapshot is None or self.beginning.place.existing is None:
                 return known

@@ -176,8 +176,8 @@ class _Removal:
         added = ManifestEntryStatus.ADDED
         files = {e.data_file.file_path for e in entries if e.status == added and e.snapshot_id in ids}
         # What others added since may be the same files, by whatever procedure.
-        kept = (entry for manifest in others for entry in entries_of(manifest, self.found.io, discard_deleted=False))
-        self._delete(files - {entry.data_file.file_path for entry in kept})
+        entries = (entry for manifest in others for entry in entries_of(manifest, self.found.io, discard_deleted=False))
+        self._delete(files - {entry.data_file.file_path for entry in entries})
 
     def delete_manifests(self) -> None:
         """Delete the metadata files of these snapshots."""
@@ -204,9 +204,11 @@ class _Removal:
             }
             for snapshot in since
         }
-        kept = {path: manifest for id_, of_one in read.items() if id_ not in ids for path, manifest in of_one.items()}
+        retained = {
+            path: manifest for id_, of_one in read.items() if id_ not in ids for path, manifest in of_one.items()
+        }
         mine = {path: manifest for id_, of_one in read.items() if id_ in ids for path, manifest in of_one.items()}
-        return [manifest for path, manifest in mine.items() if path not in kept], list(kept.values())
+        return [manifest for path, manifest in mine.items() if path not in retained], list(retained.values())
 
     def _read(self, snapshot: Snapshot) -> list[ManifestFile]:
         try:

@@ -114,9 +114,9 @@ def seen(real: Table, name: str) -> TableMetadata:
     own = own_properties(real, name)
     hidden = (f"{ENVIRONMENT}.", withheld_mark(""))
     properties = {key: value for key, value in metadata.properties.items() if not key.startswith(hidden)}
-    kept = {key: value for key, value in {**properties, **own}.items() if value is not None}
+    remaining = {key: value for key, value in {**properties, **own}.items() if value is not None}
     refs = {key: ref for key, ref in metadata.refs.items() if not is_of_environment(key)}
-    changes: dict[str, Any] = {"properties": kept, "refs": refs}
+    changes: dict[str, Any] = {"properties": remaining, "refs": refs}
     record = built(real, name)
     if record is not None:
         head = metadata.refs[environment_branch(name)].snapshot_id
