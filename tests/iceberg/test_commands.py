@@ -14,7 +14,7 @@ from rivet_dagster.catalogs.iceberg.heartbeat import ObjectHeartbeat
 from rivet_dagster.catalogs.iceberg.metadata.summary import Publication
 from rivet_dagster.catalogs.iceberg.writes.publishing import Release
 from rivet_dagster.catalogs.iceberg.writes.staged_branch import begin_branch
-from rivet_dagster.catalogs.iceberg.writes.staged_table import StagingTable, place_of
+from rivet_dagster.catalogs.iceberg.writes.staged_table import StagingTable, locate_version
 from rivet_dagster.catalogs.iceberg.writes.withheld import Judged, withhold
 from rivet_dagster.cli.main import main
 from rivet_dagster.model.inputs import SnapshotPosition
@@ -41,9 +41,9 @@ class Shop:
 
     def publish(self, *ids: int, run: str) -> str:
         """Have a run replace all rows, and return its version."""
-        place = place_of(self.orders)
-        upon = place.existing.metadata.current_snapshot_id if place.existing is not None else None
-        heartbeat = ObjectHeartbeat(place.io, place.location, f"rivet_{run}_out")
+        location = locate_version(self.orders)
+        upon = location.existing.metadata.current_snapshot_id if location.existing is not None else None
+        heartbeat = ObjectHeartbeat(location.io, location.root, f"rivet_{run}_out")
         heartbeat.begin()
         staged = self.staging_table(heartbeat.key, heartbeat, *ids)
         before = len(self.ids()) if upon is not None else 0
@@ -59,7 +59,7 @@ class Shop:
 
     def staging_table(self, key: str, heartbeat: ObjectHeartbeat, *ids: int) -> StagingTable:
         """Have a run stage rows in a table of their own."""
-        staged = StagingTable(self.orders.staged(key), place_of(self.orders), heartbeat, None)
+        staged = StagingTable(self.orders.staged(key), locate_version(self.orders), heartbeat, None)
         staged.make(COLUMNS)
         staged.table.load().append(rows(*ids))
         return staged

@@ -126,7 +126,7 @@ def has_table_of_environment(table: OpenedTable) -> bool:
     """Return whether an environment has a table that will be ``table``, among whose files its own files lie."""
     wanted = json.dumps(table.name.identifier)
     for identifier in tables_in(table.catalog, (ENVIRONMENTS,)):
-        found = table.beside(replace(table.name, namespace=(ENVIRONMENTS,), name=identifier[-1])).load_if_any()
-        if found is not None and found.metadata.properties.get(ENVIRONMENT_OF) == wanted:
+        iceberg_table = table.beside(replace(table.name, namespace=(ENVIRONMENTS,), name=identifier[-1])).load_if_any()
+        if iceberg_table is not None and iceberg_table.metadata.properties.get(ENVIRONMENT_OF) == wanted:
             return True
     return False

@@ -62,7 +62,7 @@ class Transactions:
         target = self.access.open(table)
         with self.access.reaching(table, "RVT-404"):
             begin = begin_upon_current(open(table), table, parse_layout(options), self.access.name, open)
-            remove_leftovers(target, begin.place.io, begin.place.location)
+            remove_leftovers(target, begin.location.io, begin.location.root)
         return IcebergTransaction(begin, new_snapshot_id(), session)
 
 

@@ -150,14 +150,16 @@ def _commit(
     raise RivetError("RVT-405", f"'{table}' is changed all the time by others: {last}") from last
 
 
-def _commit_once(found: Table, wanted: Changes, load: Callable[[], Table], outcome: Outcome) -> None:
+def _commit_once(iceberg_table: Table, wanted: Changes, load: Callable[[], Table], outcome: Outcome) -> None:
     from pyiceberg.exceptions import BadRequestError, CommitFailedException
     from pyiceberg.table.update import AssertTableUUID
 
-    uuid = AssertTableUUID(uuid=found.metadata.table_uuid)
+    uuid = AssertTableUUID(uuid=iceberg_table.metadata.table_uuid)
     outcome.is_unknown = True
     try:
-        answer = send(lambda: found.catalog.commit_table(found, (uuid, *wanted.requirements), wanted.updates))
+        answer = send(
+            lambda: iceberg_table.catalog.commit_table(iceberg_table, (uuid, *wanted.requirements), wanted.updates)
+        )
     except CommitFailedException:
         raise  # whether it answers this request, or its repetition by a proxy, the table will show
     except Exception as error:
@@ -171,7 +173,7 @@ def _commit_once(found: Table, wanted: Changes, load: Callable[[], Table], outco
         outcome.is_unknown = False
         return
     outcome.is_unknown = False
-    _remove_old_metadata(found, answer.metadata)
+    _remove_old_metadata(iceberg_table, answer.metadata)
 
 
 def _remove_old_metadata(before: Table, after: TableMetadata) -> None:

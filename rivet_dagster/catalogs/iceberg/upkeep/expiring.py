@@ -44,17 +44,19 @@ LONGEST = 400_000
 def expire(table: OpenedTable, session: EngineSession, options: ExpireSnapshots, now: datetime) -> tuple[int, int]:
     """Expire old snapshots and return the numbers of snapshots and files that are gone."""
     before = now - options.older_than
-    found = table.load()
-    retained = retained_snapshots(found, options.retain_last)
-    going = _going(found, retained, before)
+    iceberg_table = table.load()
+    retained = retained_snapshots(iceberg_table, options.retain_last)
+    going = _going(iceberg_table, retained, before)
     if not going:
         _remember(table, {}, now)
         return 0, 0
-    _remember(table, _publications(found, going), now)
+    _remember(table, _publications(iceberg_table, going), now)
     # Iceberg counts snapshots, of which a version may have several.
     counts = expire_snapshots(session, table.name, before, len(retained))
     _remember(table, {}, now)
-    gone = {snapshot.snapshot_id for snapshot in found.snapshots()} - {s.snapshot_id for s in table.load().snapshots()}
+    gone = {snapshot.snapshot_id for snapshot in iceberg_table.snapshots()} - {
+        s.snapshot_id for s in table.load().snapshots()
+    }
     return len(gone), sum(counts.values())
 
 
@@ -104,15 +106,15 @@ def _publications(table: Table, snapshots: list[int]) -> dict[str, dict[str, Any
 def _remember(table: OpenedTable, more: Mapping[str, Mapping[str, Any]], now: datetime) -> None:
     """Add ``more`` to what is remembered, and forget what is too old, or still there."""
 
-    def changes(found: Table) -> Changes:
-        known = found.metadata.properties.get(EXPIRED, "{}")
+    def changes(iceberg_table: Table) -> Changes:
+        known = iceberg_table.metadata.properties.get(EXPIRED, "{}")
         moment = now.astimezone(UTC).isoformat(timespec="seconds")
         least = (now - REMEMBERED).astimezone(UTC).isoformat(timespec="seconds")
         added = {version: {**facts, _EXPIRED_AT: moment} for version, facts in more.items()}
         remembered = {
             version: facts
             for version, facts in json.loads(known).items()
-            if facts.get(_EXPIRED_AT, moment) >= least and snapshot_of(found, int(version)) is None
+            if facts.get(_EXPIRED_AT, moment) >= least and snapshot_of(iceberg_table, int(version)) is None
         }
         by_age = sorted(remembered.items(), key=lambda entry: entry[1].get(_EXPIRED_AT, moment))
         text = _text(_newest({**dict(by_age), **added}))

@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 
 def fits(begin: Beginning, plan: WritePlan, session: EngineSession, frame: Frame, context: WriteContext) -> bool:
     """Return whether the table keeps its columns, and its layout if all rows are written. Raises RVT-513, RVT-514."""
-    existing, base = begin.place.existing, begin.base
+    existing, base = begin.location.existing, begin.base
     assert existing is not None and base is not None
     given = session.columns(frame)
     if isinstance(plan, Refresh) and context.window is None:
@@ -60,7 +60,7 @@ def fits(begin: Beginning, plan: WritePlan, session: EngineSession, frame: Frame
     return tuple(table_columns(plan, base.columns, (*given, *own))) == tuple(base.columns)
 
 
-def overwritable_by(place: VersionLocation, upon: int | None) -> tuple[str, ...]:
+def overwritable_by(location: VersionLocation, upon: int | None) -> tuple[str, ...]:
     """Return the columns by whose values Iceberg's dynamic overwrite replaces rows of the snapshot ``upon``.
 
     None where transforms of columns are the table's partitions. None either where a live manifest, of data or of delete
@@ -69,7 +69,7 @@ def overwritable_by(place: VersionLocation, upon: int | None) -> tuple[str, ...]
     """
     from pyiceberg.transforms import IdentityTransform
 
-    existing = place.existing
+    existing = location.existing
     base = existing.snapshot_by_id(upon) if existing is not None and upon is not None else None
     if existing is None or base is None:
         return ()

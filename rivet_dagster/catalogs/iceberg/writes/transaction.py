@@ -76,7 +76,7 @@ class IcebergTransaction(StagedTransaction, VersionTransaction, ErrorTransaction
             native = begin.base is not None and begin.natively and fits(begin, plan, session, frame, context)
             staged = StagingTable(
                 begin.table.staged(key),
-                begin.place,
+                begin.location,
                 heartbeat,
                 session,
                 begin.base,
@@ -93,7 +93,7 @@ class IcebergTransaction(StagedTransaction, VersionTransaction, ErrorTransaction
                     begin.base,
                     begin.rows_before,
                     staged.batch_table("_batch"),
-                    overwritable_by(begin.place, begin.upon),
+                    overwritable_by(begin.location, begin.upon),
                     plan,
                     context,
                 )
@@ -102,7 +102,7 @@ class IcebergTransaction(StagedTransaction, VersionTransaction, ErrorTransaction
                 staged.fence = branch
                 self._staged = staged
                 self.query_plan = self._rows.write(rewritten(staged, plan, frame, context))
-            self._text_bounds = bounds_after(begin.place.existing, begin.upon, self._staged.table.load(), native)
+            self._text_bounds = bounds_after(begin.location.existing, begin.upon, self._staged.table.load(), native)
 
     def write_errors(self, table: str, frame: Frame | None) -> StoredRows:
         """Write the errors on a branch of their own table."""
@@ -123,7 +123,7 @@ class IcebergTransaction(StagedTransaction, VersionTransaction, ErrorTransaction
         if self.heartbeat is None:
             begin = self.beginning
             self.branch = attempt_key(identity)
-            heartbeat = ObjectHeartbeat(begin.place.io, begin.place.location, self.branch)
+            heartbeat = ObjectHeartbeat(begin.location.io, begin.location.root, self.branch)
             heartbeat.begin()
             self.heartbeat = heartbeat
         return self.heartbeat
@@ -158,9 +158,9 @@ class IcebergTransaction(StagedTransaction, VersionTransaction, ErrorTransaction
             known = self.origin.publication.again(identity, self.beginning.rows_before)
             made = update_provenance(Provenance(known.inputs, known.code_versions), made)
             known = replace(known, inputs=made.inputs, code_versions=made.code_versions)
-            if self.origin.snapshot is None or self.beginning.place.existing is None:
+            if self.origin.snapshot is None or self.beginning.location.existing is None:
                 return known
-            bounds = recorded_bounds(self.beginning.place.existing, self.origin.snapshot)
+            bounds = recorded_bounds(self.beginning.location.existing, self.origin.snapshot)
             return replace(known, text_bounds=bounds)
         rows, before = self.whole.statistics.rows, self.beginning.rows_before
         record = record_of(self._rows.record, self.whole.statistics, before)
@@ -287,9 +287,9 @@ class IcebergTransaction(StagedTransaction, VersionTransaction, ErrorTransaction
         with translate_errors(begin.table.name.catalog, f"the table {begin.table.name}"):
             self._require_base(OpenedTable(catalog, begin.table.published.name).load_if_any())
 
-    def _require_base(self, found: Table | None) -> None:
+    def _require_base(self, iceberg_table: Table | None) -> None:
         begin = self.beginning
-        current = found.metadata.current_snapshot_id if found is not None else None
+        current = iceberg_table.metadata.current_snapshot_id if iceberg_table is not None else None
         if current not in (begin.upon, self.snapshot_id):
             raise overtaken(str(begin.table.published.name))
 

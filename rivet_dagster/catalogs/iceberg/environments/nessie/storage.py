@@ -137,8 +137,8 @@ class NessieEnvironment(StoredEnvironment):
 
         current, base = self.tables.catalog.current(name), self.tables.base_of(name)
         assert current is not None, "it was just found to be built"
-        found = self.tables.base.open(name).load_if_any()
-        now = current_version(found) if found is not None else None
+        iceberg_table = self.tables.base.open(name).load_if_any()
+        now = current_version(iceberg_table) if iceberg_table is not None else None
         moved = not is_published and str(now or "") != self.tables.seed_of(name).version
         there = self.tables.access.load(name)
         same = same_files(there, int(self.tables.seed_of(name).snapshot or 0), there.metadata.current_snapshot_id)

@@ -58,12 +58,12 @@ class NessieEnvironmentTables(IcebergEnvironmentTables):
         """Give the environment the base's table again; a version of the base stays."""
         from rivet_dagster.catalogs.iceberg.metadata.snapshot_rows import version_of
 
-        found = self.access.open(published.table).load_if_any()
-        current = found.current_snapshot() if found is not None else None
-        if found is None or current is None:
+        iceberg_table = self.access.open(published.table).load_if_any()
+        current = iceberg_table.current_snapshot() if iceberg_table is not None else None
+        if iceberg_table is None or current is None:
             return
         with self.access.reaching(published.table, "RVT-404"):
-            if str(version_of(found, current)) == published.version:
+            if str(version_of(iceberg_table, current)) == published.version:
                 give_back(self.environment, self.access.table_name(published.table).identifier, current.snapshot_id)
 
     def is_built(self, table: str) -> bool:
@@ -78,8 +78,8 @@ class NessieEnvironmentTables(IcebergEnvironmentTables):
                 return False
             if mark is not None and str(content.get("snapshotId")) != mark["properties"]["snapshot"]:
                 return True
-            found = self.access.open(table).load_if_any()
-            of = found.metadata.properties.get(ERRORS_OF) if found is not None else None
+            iceberg_table = self.access.open(table).load_if_any()
+            of = iceberg_table.metadata.properties.get(ERRORS_OF) if iceberg_table is not None else None
         return of is not None and self.is_built(of)
 
     def built_names(self) -> tuple[str, ...]:
@@ -94,16 +94,16 @@ class NessieEnvironmentTables(IcebergEnvironmentTables):
         assert found is not None, "each table that was built there has one"
         return found
 
-    def base_snapshot(self, table: str, found: Table) -> int | None:
+    def base_snapshot(self, table: str, iceberg_table: Table) -> int | None:
         """Return the snapshot that the table had in the base when it was given to the environment."""
         snapshot = self.seed_of(table).snapshot
         return int(snapshot) if snapshot else None
 
     def _base_has(self, table: str, version: str) -> bool:
         """Return whether a version had been published in the base when the environment's table was made of it."""
-        found, base = self.access.load(table), self.base_of(table)
-        old = found.snapshot_by_id(int(base.version)) if base is not None else None
-        snapshot = found.snapshot_by_id(int(version))
+        iceberg_table, base = self.access.load(table), self.base_of(table)
+        old = iceberg_table.snapshot_by_id(int(base.version)) if base is not None else None
+        snapshot = iceberg_table.snapshot_by_id(int(version))
         if old is None or snapshot is None:
             return old is not None
         return (snapshot.sequence_number or 0) <= (old.sequence_number or 0)
@@ -128,9 +128,9 @@ class NessieEnvironmentTables(IcebergEnvironmentTables):
         from rivet_dagster.catalogs.iceberg.metadata.last_publication import error_tables
         from rivet_dagster.catalogs.iceberg.metadata.snapshot_rows import current_version
 
-        found = self.base.open(table).load_if_any()
-        version = current_version(found) if found is not None else None
-        for name in error_tables(found) if found is not None else ():
+        iceberg_table = self.base.open(table).load_if_any()
+        version = current_version(iceberg_table) if iceberg_table is not None else None
+        for name in error_tables(iceberg_table) if iceberg_table is not None else ():
             seed(self.environment, self.access.table_name(name).identifier, "", "")
         seed(self.environment, self.access.table_name(table).identifier, table, str(version or ""))
 

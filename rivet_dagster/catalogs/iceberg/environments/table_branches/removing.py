@@ -61,8 +61,8 @@ def remove_remains(catalog: Catalog, catalog_name: str, is_over: Callable[[str],
         if not identifier[-1].startswith(OWN_TABLE):
             continue
         table = OpenedTable(catalog, TableName(catalog_name, (ENVIRONMENTS,), identifier[-1]))
-        found = table.load_if_any()
-        known = found.metadata.properties if found is not None else {}
+        iceberg_table = table.load_if_any()
+        known = iceberg_table.metadata.properties if iceberg_table is not None else {}
         if ENVIRONMENT in known and is_over(known[ENVIRONMENT]):
             base = tuple(json.loads(known[ENVIRONMENT_OF]))
             if remove_staging_table(table, table.beside(TableName(catalog_name, base[:-1], base[-1])), ENVIRONMENT):
@@ -83,22 +83,22 @@ def _remove_staging_tables(of: OpenedTable, name: str) -> bool:
 def _remove_branch(table: OpenedTable, name: str) -> None:
     """Remove the branch, so that nothing can be published from it any more, then its files, then its snapshots."""
 
-    def without_branch(found: Table) -> Changes:
-        return Changes(tuple(remove_ref(ref) for ref in found.metadata.refs if ref == environment_branch(name)))
+    def without_branch(iceberg_table: Table) -> Changes:
+        return Changes(tuple(remove_ref(ref) for ref in iceberg_table.metadata.refs if ref == environment_branch(name)))
 
     commit(table.load, without_branch, str(table.name))
-    found = table.load()
-    removal = _Removal(found, _going(found, name))
+    iceberg_table = table.load()
+    removal = _Removal(iceberg_table, _going(iceberg_table, name))
     removal.delete_data_files()
 
-    def without_snapshots(found: Table) -> Changes:
+    def without_snapshots(iceberg_table: Table) -> Changes:
         from pyiceberg.table.update import RemoveSnapshotsUpdate
 
-        refs = [remove_ref(ref) for ref in found.metadata.refs if _is_of(ref, name)]
-        known = {snapshot.snapshot_id for snapshot in found.metadata.snapshots}
+        refs = [remove_ref(ref) for ref in iceberg_table.metadata.refs if _is_of(ref, name)]
+        known = {snapshot.snapshot_id for snapshot in iceberg_table.metadata.snapshots}
         going = [snapshot.snapshot_id for snapshot in removal.going if snapshot.snapshot_id in known]
         snapshots = (RemoveSnapshotsUpdate.model_validate({"snapshot-ids": going}),) if going else ()
-        return Changes((*refs, *remove_properties(recorded_properties(found, name)), *snapshots))
+        return Changes((*refs, *remove_properties(recorded_properties(iceberg_table, name)), *snapshots))
 
     commit(table.load, without_snapshots, str(table.name))
     removal.delete_manifests()
@@ -116,20 +116,20 @@ def evict_from(seen: SeenCatalog, name: TableName, snapshot: int) -> bool:
     base, branch = table.beside(name), environment_branch(seen.name)
     removals: list[_Removal] = []
 
-    def without_versions(found: Table) -> Changes:
+    def without_versions(iceberg_table: Table) -> Changes:
         from pyiceberg.table.update import RemoveSnapshotsUpdate
 
         removals.clear()
-        ref = found.metadata.refs.get(branch)
+        ref = iceberg_table.metadata.refs.get(branch)
         if ref is None or ref.snapshot_id != snapshot:
             return Changes()
-        others = [other.snapshot_id for key, other in found.metadata.refs.items() if key != branch]
-        going = _leading_to_no_other([snapshot], found, others)
-        removals.append(_Removal(found, going))
-        refs = [remove_ref(ref) for ref in (branch, environment_tag(seen.name)) if ref in found.metadata.refs]
+        others = [other.snapshot_id for key, other in iceberg_table.metadata.refs.items() if key != branch]
+        going = _leading_to_no_other([snapshot], iceberg_table, others)
+        removals.append(_Removal(iceberg_table, going))
+        refs = [remove_ref(ref) for ref in (branch, environment_tag(seen.name)) if ref in iceberg_table.metadata.refs]
         ids = [snapshot.snapshot_id for snapshot in going]
         snapshots = (RemoveSnapshotsUpdate.model_validate({"snapshot-ids": ids}),) if ids else ()
-        recorded = remove_properties(recorded_properties(found, seen.name))
+        recorded = remove_properties(recorded_properties(iceberg_table, seen.name))
         return Changes((*refs, *recorded, *snapshots), (branch_is_at(branch, snapshot),))
 
     commit(base.load, without_versions, str(base.name))
@@ -139,20 +139,20 @@ def evict_from(seen: SeenCatalog, name: TableName, snapshot: int) -> bool:
     return bool(removals)
 
 
-def _going(found: Table, name: str) -> list[Snapshot]:
+def _going(iceberg_table: Table, name: str) -> list[Snapshot]:
     """Return the snapshots that were published in the environment, and those of its runs before them."""
-    heads = [s.snapshot_id for s in found.metadata.snapshots if facts_of(s).get(ENVIRONMENT) == name]
+    heads = [s.snapshot_id for s in iceberg_table.metadata.snapshots if facts_of(s).get(ENVIRONMENT) == name]
     others: list[int] = []
-    for key, ref in found.metadata.refs.items():
+    for key, ref in iceberg_table.metadata.refs.items():
         is_run = _is_of(key, name) and ref.snapshot_ref_type.value == "branch"
         (heads if is_run else others).append(ref.snapshot_id)
-    return _leading_to_no_other(heads, found, others)
+    return _leading_to_no_other(heads, iceberg_table, others)
 
 
-def _leading_to_no_other(heads: Iterable[int], found: Table, others: Iterable[int]) -> list[Snapshot]:
+def _leading_to_no_other(heads: Iterable[int], iceberg_table: Table, others: Iterable[int]) -> list[Snapshot]:
     """Return the snapshots that lead to ``heads``, and neither to ``others`` nor to versions of the base."""
-    known = {snapshot.snapshot_id: snapshot for snapshot in found.metadata.snapshots}
-    of_base = (entry.snapshot_id for entry in found.metadata.snapshot_log)
+    known = {snapshot.snapshot_id: snapshot for snapshot in iceberg_table.metadata.snapshots}
+    of_base = (entry.snapshot_id for entry in iceberg_table.metadata.snapshot_log)
     return [known[id_] for id_ in _leading_to(heads, known) - _leading_to((*others, *of_base), known)]
 
 
@@ -160,7 +160,7 @@ def _leading_to_no_other(heads: Iterable[int], found: Table, others: Iterable[in
 class _Removal:
     """The removal of the snapshots ``going`` of an environment that no branch or tag of a table leads to any more."""
 
-    found: Table
+    iceberg_table: Table
     going: list[Snapshot]
 
     def delete_data_files(self) -> None:
@@ -168,15 +168,19 @@ class _Removal:
         from pyiceberg.manifest import ManifestEntryStatus
 
         going = self.going
-        if not going or self.found.metadata.properties.get("gc.enabled", "true").lower() == "false":
+        if not going or self.iceberg_table.metadata.properties.get("gc.enabled", "true").lower() == "false":
             return
         ids = {snapshot.snapshot_id for snapshot in going}
         own, others = self._manifests(going)
-        entries = (entry for manifest in own for entry in entries_of(manifest, self.found.io, discard_deleted=False))
+        entries = (
+            entry for manifest in own for entry in entries_of(manifest, self.iceberg_table.io, discard_deleted=False)
+        )
         added = ManifestEntryStatus.ADDED
         files = {e.data_file.file_path for e in entries if e.status == added and e.snapshot_id in ids}
         # What others added since may be the same files, by whatever procedure.
-        entries = (entry for manifest in others for entry in entries_of(manifest, self.found.io, discard_deleted=False))
+        entries = (
+            entry for manifest in others for entry in entries_of(manifest, self.iceberg_table.io, discard_deleted=False)
+        )
         self._delete(files - {entry.data_file.file_path for entry in entries})
 
     def delete_manifests(self) -> None:
@@ -195,7 +199,9 @@ class _Removal:
         """
         ids = {snapshot.snapshot_id for snapshot in going}
         first = min(snapshot.sequence_number or 0 for snapshot in going)
-        since = [snapshot for snapshot in self.found.metadata.snapshots if (snapshot.sequence_number or 0) >= first]
+        since = [
+            snapshot for snapshot in self.iceberg_table.metadata.snapshots if (snapshot.sequence_number or 0) >= first
+        ]
         read = {
             snapshot.snapshot_id: {
                 manifest.manifest_path: manifest
@@ -212,14 +218,14 @@ class _Removal:
 
     def _read(self, snapshot: Snapshot) -> list[ManifestFile]:
         try:
-            return manifests_of(snapshot, self.found.io)
+            return manifests_of(snapshot, self.iceberg_table.io)
         except FileNotFoundError:  # expired by somebody else meanwhile
             return []
 
     def _delete(self, paths: Iterable[str]) -> None:
         for path in sorted(paths):
             with suppress(FileNotFoundError):
-                self.found.io.delete(path)
+                self.iceberg_table.io.delete(path)
 
 
 def _is_of(ref: str, name: str) -> bool:

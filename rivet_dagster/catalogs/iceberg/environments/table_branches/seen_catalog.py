@@ -82,9 +82,9 @@ class SeenCatalog:
 
     def load_table(self, identifier: str | Identifier) -> Table:
         """Return a table as the environment sees it. Raises NoSuchTableError."""
-        found = self.real.load_table(identifier)
+        iceberg_table = self.real.load_table(identifier)
         parts = self.real.identifier_to_tuple(identifier)
-        return found if self._is_plain(parts) else SeenTable(found, self.name, self)  # type: ignore[arg-type]
+        return iceberg_table if self._is_plain(parts) else SeenTable(iceberg_table, self.name, self)  # type: ignore[arg-type]
 
     def create_table_transaction(self, identifier: Identifier, schema: Schema) -> CreateTableTransaction:
         """Return a transaction that makes a table; the data of one that the base does not have lie where its will."""
