@@ -51,7 +51,7 @@ from rivet_dagster.paths import is_remote
 from rivet_dagster.secrets.redaction import redacted
 
 if TYPE_CHECKING:
-    from rivet_dagster.catalogs.filesystem.environments.storage import EnvironmentFolders
+    from rivet_dagster.catalogs.filesystem.environments import EnvironmentFolders
     from rivet_dagster.catalogs.filesystem.writes.transaction import FilesystemTransaction
 
 
@@ -138,7 +138,7 @@ class FilesystemCatalog(
         """The folders of environments; None in a store, where nothing is published, and in an environment."""
         if self._store is not None or self._environment is not None:
             return None
-        from rivet_dagster.catalogs.filesystem.environments.storage import EnvironmentFolders
+        from rivet_dagster.catalogs.filesystem.environments import EnvironmentFolders
 
         return EnvironmentFolders(self, self.location.folder, self.mount_guard, self.in_folder)
 

@@ -9,9 +9,8 @@ from sqlglot import exp
 
 from rivet_dagster.sql.row_errors.aggregates import Aggregate, aggregates
 from rivet_dagster.sql.row_errors.error_query import error_query, json_of
-from rivet_dagster.sql.row_errors.expression_text import ExpressionText
 from rivet_dagster.sql.row_errors.fallible import Fallible, FoundSite
-from rivet_dagster.sql.row_errors.projection_errors import (
+from rivet_dagster.sql.row_errors.filter_and_projection_errors import (
     Overflow,
     only_where,
     operator_of_rows,
@@ -23,7 +22,7 @@ from rivet_dagster.sql.row_errors.select_clauses import conjuncts
 from rivet_dagster.sql.row_errors.select_rewrite import Given, Operator, SelectRewrite, WhereConditions, refuse_inside
 from rivet_dagster.sql.row_errors.site import fill
 from rivet_dagster.sql.row_errors.site_rules import site_of
-from rivet_dagster.sql.row_errors.token_ranges import Edit, apply_edits, on_one_line
+from rivet_dagster.sql.row_errors.token_ranges import Edit, ExpressionText, apply_edits, on_one_line
 
 
 @dataclass(frozen=True)

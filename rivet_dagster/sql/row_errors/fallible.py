@@ -11,12 +11,11 @@ from sqlglot import exp
 
 from rivet_dagster.model.plugins import SPARK
 from rivet_dagster.sql.parsing.known_query import NON_DETERMINISTIC
-from rivet_dagster.sql.row_errors.expression_text import ExpressionText
 from rivet_dagster.sql.row_errors.function_calls import call_of
 from rivet_dagster.sql.row_errors.raising import RefusedError, any_of, raises, true_or_false, value_or_null
 from rivet_dagster.sql.row_errors.site import Site, Unclassified, fill
 from rivet_dagster.sql.row_errors.site_rules import site_of
-from rivet_dagster.sql.row_errors.token_ranges import Edit, apply_edits, on_one_line
+from rivet_dagster.sql.row_errors.token_ranges import Edit, ExpressionText, apply_edits, on_one_line
 
 _SHOWN = frozenset("/ % div pmod cast to_date to_timestamp date [] element_at".split())
 """The kinds of sites whose text shows that they can fail; others do with some types of operands only."""

@@ -8,14 +8,13 @@ from dataclasses import replace
 from sqlglot import TokenType, exp
 
 from rivet_dagster.model.row_errors import ComparedTypes, Proof
-from rivet_dagster.sql.row_errors.expression_text import ExpressionText
 from rivet_dagster.sql.row_errors.fallible import Fallible, FoundSite
 from rivet_dagster.sql.row_errors.implicit_casts import CAST_INVALID_INPUT, casts_a_string, fails_to_cast, text_of
 from rivet_dagster.sql.row_errors.raising import RefusedError, literal, value_or_null
 from rivet_dagster.sql.row_errors.select_clauses import ReadRelation, conjuncts
 from rivet_dagster.sql.row_errors.select_rewrite import Operator, SelectRewrite, refuse_inside
 from rivet_dagster.sql.row_errors.site import fill, type_of, value_text
-from rivet_dagster.sql.row_errors.token_ranges import Edit, Range
+from rivet_dagster.sql.row_errors.token_ranges import Edit, ExpressionText, Range
 
 _INNER = frozenset({"", "INNER", "CROSS"})
 _COMPARISONS = (exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE)

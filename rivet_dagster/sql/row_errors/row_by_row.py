@@ -21,7 +21,7 @@ from rivet_dagster.sql.parsing.known_query import is_deterministic
 from rivet_dagster.sql.row_errors.aggregates import aggregates
 from rivet_dagster.sql.row_errors.error_query import QueryLocation, errors_in_full, json_of
 from rivet_dagster.sql.row_errors.fallible import Fallible, generates
-from rivet_dagster.sql.row_errors.projection_errors import conditions, failing_expressions
+from rivet_dagster.sql.row_errors.filter_and_projection_errors import conditions, failing_expressions
 from rivet_dagster.sql.row_errors.raising import RefusedError, any_of, true_or_false, value_or_null
 from rivet_dagster.sql.row_errors.select_clauses import Item, select_of
 from rivet_dagster.sql.row_errors.select_rewrite import SelectRewrite, WhereConditions

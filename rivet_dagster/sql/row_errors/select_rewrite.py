@@ -11,11 +11,10 @@ from rivet_dagster.model.row_errors import Proof
 from rivet_dagster.sql.parsing.dialect import quote_name
 from rivet_dagster.sql.row_errors.aggregates import aggregates, windows
 from rivet_dagster.sql.row_errors.error_query import QueryLocation, error_query, json_of
-from rivet_dagster.sql.row_errors.expression_text import ExpressionText
 from rivet_dagster.sql.row_errors.fallible import Fallible, FoundSite, fallible, shown_site
 from rivet_dagster.sql.row_errors.raising import RefusedError, any_of, literal, value_or_null
 from rivet_dagster.sql.row_errors.select_clauses import Item, ReadRelation, Select
-from rivet_dagster.sql.row_errors.token_ranges import Code, Edit, Range, apply_edits, on_one_line
+from rivet_dagster.sql.row_errors.token_ranges import Code, Edit, ExpressionText, Range, apply_edits, on_one_line
 from rivet_dagster.sql.write_strategies.error_keys import key_json
 
 

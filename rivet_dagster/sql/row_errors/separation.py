@@ -19,8 +19,8 @@ from rivet_dagster.sql.row_errors.aggregates import aggregates, windows
 from rivet_dagster.sql.row_errors.aggregation_errors import aggregation_operators
 from rivet_dagster.sql.row_errors.error_query import QueryLocation, number_of_sites
 from rivet_dagster.sql.row_errors.fallible import shown_site
+from rivet_dagster.sql.row_errors.filter_and_projection_errors import conditions, projection_operators, window_operators
 from rivet_dagster.sql.row_errors.join_errors import compared_types, join_operators
-from rivet_dagster.sql.row_errors.projection_errors import conditions, projection_operators, window_operators
 from rivet_dagster.sql.row_errors.raising import RefusedError
 from rivet_dagster.sql.row_errors.select_clauses import ReadRelation, select_of
 from rivet_dagster.sql.row_errors.select_rewrite import Operator, SelectRewrite

@@ -12,14 +12,13 @@ from dataclasses import dataclass, replace
 from sqlglot import exp
 
 from rivet_dagster.sql.row_errors.aggregates import Aggregate, windows
-from rivet_dagster.sql.row_errors.expression_text import ExpressionText
 from rivet_dagster.sql.row_errors.fallible import Fallible, FoundSite
 from rivet_dagster.sql.row_errors.raising import RefusedError, any_of, literal, true_or_false
 from rivet_dagster.sql.row_errors.select_clauses import conjuncts
 from rivet_dagster.sql.row_errors.select_rewrite import Given, Operator, SelectRewrite, WhereConditions, refuse_inside
 from rivet_dagster.sql.row_errors.site import fill
 from rivet_dagster.sql.row_errors.site_rules import site_of
-from rivet_dagster.sql.row_errors.token_ranges import Edit, apply_edits, on_one_line
+from rivet_dagster.sql.row_errors.token_ranges import Edit, ExpressionText, apply_edits, on_one_line
 
 _FLAG = "rivet_failed"
 _FLAGS = "rivet_flags"

@@ -20,9 +20,9 @@ from rivet_dagster.catalogs.capabilities.transaction import TableTransaction
 from rivet_dagster.catalogs.environments.catalog import EnvironmentStorage, StoredEnvironment
 from rivet_dagster.catalogs.environments.state import MERGING, OPEN, PUBLISHED, BuiltTable, merged_environment
 from rivet_dagster.catalogs.environments.tables_over_base import EnvironmentTables
+from rivet_dagster.catalogs.filesystem import environment_folder as folders
 from rivet_dagster.catalogs.filesystem.catalog_location import MountGuard
-from rivet_dagster.catalogs.filesystem.environments import folder as folders
-from rivet_dagster.catalogs.filesystem.environments.folder import (
+from rivet_dagster.catalogs.filesystem.environment_folder import (
     EnvironmentFolder,
     FolderState,
     forget,
