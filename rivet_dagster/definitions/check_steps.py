@@ -20,8 +20,8 @@ from rivet_dagster.definitions.runs.event_log import staged_in_run, staged_of
 from rivet_dagster.definitions.runs.failure import failure, refuse_after_failure, rivet_failures
 from rivet_dagster.definitions.runs.identity import environment_of, mark_run, step_name
 from rivet_dagster.definitions.runs.staged_heartbeats import keep_staged
-from rivet_dagster.definitions.specs.error_metadata import bounded, check_metadata, samples_table
 from rivet_dagster.definitions.specs.materialization_metadata import sql_markdown
+from rivet_dagster.definitions.specs.samples_and_errors import bounded, check_metadata, samples_table
 from rivet_dagster.definitions.specs.selection import LAST_STEP
 from rivet_dagster.errors import Conflict, RivetError, StagedRowsGone
 from rivet_dagster.execution.quality.judging import check_source

@@ -33,7 +33,7 @@ from rivet_dagster.sql.fusion import limited_rows
 from rivet_dagster.sql.target import RUN_STARTED_AT
 from rivet_dagster.sql.write_strategies import scd2
 from rivet_dagster.sql.write_strategies.alignment import projection, without_rows
-from rivet_dagster.sql.write_strategies.incoming import decided_rows
+from rivet_dagster.sql.write_strategies.merge import decided_rows
 from rivet_dagster.sql.write_strategies.trees import BATCH, TARGET
 
 _SHOWN = "rivet_shown"

@@ -16,7 +16,7 @@ from rivet_dagster.model.storage import Base
 from rivet_dagster.model.write_plan import AppendNewer, History, Upsert
 from rivet_dagster.sql.write_strategies import scd2
 from rivet_dagster.sql.write_strategies.alignment import plain_columns, projection, without_rows
-from rivet_dagster.sql.write_strategies.incoming import ambiguous_rows, changed_rows, decided_rows, newer, repeats
+from rivet_dagster.sql.write_strategies.merge import ambiguous_rows, changed_rows, decided_rows, newer, repeats
 from rivet_dagster.sql.write_strategies.scd2 import VERSION_COLUMNS
 from rivet_dagster.sql.write_strategies.trees import BATCH, TARGET, Columns, without_value
 

@@ -40,7 +40,6 @@ from rivet_dagster.definitions.runs.identity import (
     step_name,
 )
 from rivet_dagster.definitions.runs.staged_heartbeats import keep_earlier, keep_staged
-from rivet_dagster.definitions.specs.error_metadata import error_table_metadata, table_metadata
 from rivet_dagster.definitions.specs.materialization_metadata import (
     MOST_COUNTED,
     PARTITION_ROW_COUNT,
@@ -50,6 +49,7 @@ from rivet_dagster.definitions.specs.materialization_metadata import (
     inner_metadata,
     partition_counts,
 )
+from rivet_dagster.definitions.specs.samples_and_errors import error_table_metadata, table_metadata
 from rivet_dagster.errors import RivetError
 from rivet_dagster.execution.clean_up import evict
 from rivet_dagster.execution.group_run import run_group

@@ -23,8 +23,8 @@ from sqlglot import exp
 
 from rivet_dagster.model.write_plan import History
 from rivet_dagster.sql.trees import named
-from rivet_dagster.sql.write_strategies.incoming import conflicts as ambiguous_keys
-from rivet_dagster.sql.write_strategies.incoming import latest
+from rivet_dagster.sql.write_strategies.merge import conflicts as ambiguous_keys
+from rivet_dagster.sql.write_strategies.merge import latest
 from rivet_dagster.sql.write_strategies.trees import (
     BATCH,
     TARGET,

@@ -39,7 +39,7 @@ from rivet_dagster.model.write_plan import (
     WritePlan,
 )
 from rivet_dagster.sql.write_strategies.alignment import projection
-from rivet_dagster.sql.write_strategies.incoming import changed_rows
+from rivet_dagster.sql.write_strategies.merge import changed_rows
 from rivet_dagster.sql.write_strategies.statements import count_query, delete, delete_and_insert, update_or_insert
 from rivet_dagster.sql.write_strategies.trees import BATCH, INCOMING, TARGET
 
