@@ -98,9 +98,9 @@ def resolved_locations(project: Project, root: Path, environ: Mapping[str, str])
     locations: dict[tuple[str, str], tuple[Location, ...]] = {}
     for joint in project.joints:
         catalog = joint.catalog if joint.catalog is not None else project.profile.workspace
-        own = str(joint.table) if joint.catalog is not None else joint.name
-        errors = joint.on_error.error_table(own) if joint.on_error is not None else None
-        for table in (own, *([errors.table] if errors is not None else [])):
+        name = str(joint.table) if joint.catalog is not None else joint.name
+        errors = joint.on_error.error_table(name) if joint.on_error is not None else None
+        for table in (name, *([errors.table] if errors is not None else [])):
             if catalog in catalogs and "\0" not in table:
                 class_, options = catalogs[catalog]
                 is_read = joint.type == SOURCE

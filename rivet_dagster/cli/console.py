@@ -124,9 +124,9 @@ def diagnostic_text(diagnostic: Diagnostic, before: str = "", style: str = "bold
     start = len(before)
     text.stylize(style, 0, start + len(diagnostic.code))
     if diagnostic.file:
-        place = f"{diagnostic.file}:{diagnostic.line}" if diagnostic.line else diagnostic.file
+        location = f"{diagnostic.file}:{diagnostic.line}" if diagnostic.line else diagnostic.file
         begin = start + len(diagnostic.code) + 1
-        text.stylize("bold", begin, begin + len(place))
+        text.stylize("bold", begin, begin + len(location))
     if diagnostic.remediation:
         text.stylize("dim", len(text) - len(diagnostic.remediation))
     return text

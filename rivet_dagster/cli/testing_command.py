@@ -44,8 +44,8 @@ def run_project_tests(
         results = run_tests(tests, assembly, root, runner)
     success = all(result.status == PASSED for result in results)
     if as_json:
-        found = {"success": success, "tests": [result.to_dict() for result in results]}
-        print(json.dumps(found, indent=2, ensure_ascii=False))
+        report = {"success": success, "tests": [result.to_dict() for result in results]}
+        print(json.dumps(report, indent=2, ensure_ascii=False))
     else:
         _show(results, time.perf_counter() - started)
     return 0 if success else TEST_FAILURE
@@ -115,7 +115,7 @@ def _below(root: Path, paths: Sequence[str]) -> list[str]:
 
     Raises RVT-110 for one that does not exist, or lies outside of the project.
     """
-    found = []
+    folders = []
     for path in paths:
         candidates = [Path(path), root / path]
         existing = next((candidate.resolve() for candidate in candidates if candidate.exists()), None)
@@ -124,8 +124,8 @@ def _below(root: Path, paths: Sequence[str]) -> list[str]:
             raise RivetError("RVT-110", f"there is no {path}{nearest(path, known)}")
         if not existing.is_relative_to(root):
             raise RivetError("RVT-110", f"{path} is not in the project {root}")
-        found.append(existing.relative_to(root).as_posix())
-    return found
+        folders.append(existing.relative_to(root).as_posix())
+    return folders
 
 
 _COLORS = {PASSED: "green", FAILED: "red", ERROR: "red"}

@@ -221,8 +221,8 @@ def dialect_of(joint: Joint, profile: Profile) -> str | None:
     True
     """
     engine = profile.engine(joint.engine or profile.default_engine or "")
-    found = joint.dialect or (engine.options.get("dialect") if engine is not None else None)
-    return None if found in (None, SPARK_SQL) else str(found)
+    dialect = joint.dialect or (engine.options.get("dialect") if engine is not None else None)
+    return None if dialect in (None, SPARK_SQL) else str(dialect)
 
 
 def check_dialects(

@@ -70,18 +70,18 @@ def separate_errors(
     ctes: list[Cte] = []
     of_sources = {source.cte.joint for source in sources}
     for cte in reversed((*(source.cte for source in sources), *query.ctes)):
-        own = keys_of.get(cte.joint, ())
+        keys_of_joint = keys_of.get(cte.joint, ())
         location, later_location = locations[cte.joint]
-        errors = _separated(cte.text, location, own, cache)
+        errors = _separated(cte.text, location, keys_of_joint, cache)
         if errors is None and cte.joint in of_sources:
             continue
-        link = _row_by_row(cte.text, location, own, cache)
+        link = _row_by_row(cte.text, location, keys_of_joint, cache)
         later = cte.incremental
         if later is not None:
-            of_later = later.text, later_location, own, cache
+            of_later = later.text, later_location, keys_of_joint, cache
             later = replace(later, errors=_separated(*of_later), row_by_row=_row_by_row(*of_later))
         ctes.append(replace(cte, errors=errors, row_by_row=link, incremental=later))
-        passed = keys_of_input(cte.text, own)
+        passed = keys_of_input(cte.text, keys_of_joint)
         if passed is not None and passed[0] not in keys_of:
             keys_of[passed[0]] = passed[1]
     return replace(query, ctes=tuple(reversed(ctes)))
@@ -98,8 +98,8 @@ def _separated(sql: str, location: QueryLocation, keys: tuple[str, ...], cache: 
     text = json.dumps([sql, asdict(location), keys])
     known = cache.get("row_errors", text)
     if known is None:
-        found = separate(sql, location, keys)
-        known = {} if found is None else asdict(found)
+        separated = separate(sql, location, keys)
+        known = {} if separated is None else asdict(separated)
         cache.put("row_errors", text, known)
     if not known:
         return None
@@ -113,8 +113,8 @@ def _row_by_row(sql: str, location: QueryLocation, keys: tuple[str, ...], cache:
     text = json.dumps([sql, asdict(location), keys])
     known = cache.get("row_by_row", text)
     if known is None:
-        found = row_by_row(sql, location, keys)
-        known = {} if found is None else asdict(found)
+        link = row_by_row(sql, location, keys)
+        known = {} if link is None else asdict(link)
         cache.put("row_by_row", text, known)
     if not known:
         return None
@@ -164,19 +164,19 @@ def check_quarantine(context: GroupsContext) -> None:
     for group in context.groups:
         if group.target is not None and group.target.errors is not None:
             for cte in group.ctes:
-                for found, lines in _not_separable(cte, graph).items():
+                for refused, lines in _not_separable(cte, graph).items():
                     declared = graph.joints[cte.joint].on_error is not None
                     because = "" if declared else f"; '{group.exit}' declares it for this joint, too"
                     message = (
-                        f"{found.construct}: rows that fail here cannot be separated from the others, "
+                        f"{refused.construct}: rows that fail here cannot be separated from the others, "
                         f"which `on_error: quarantine` needs{because}"
                     )
                     joint = graph.joints[cte.joint]
                     if joint.type == SOURCE:
-                        at = _line_of_source(joint, found.line)
+                        at = _line_of_source(joint, refused.line)
                         diagnostics.errors.append(Diagnostic("RVT-330", message, joint.name, joint.origin.file, at))
                     else:
-                        diagnostics.in_sql(joint, "RVT-330", message, found.line, lines=lines)
+                        diagnostics.in_sql(joint, "RVT-330", message, refused.line, lines=lines)
 
 
 def _line_of_source(source: Joint, line: int) -> int | None:
@@ -191,8 +191,8 @@ def _not_separable(cte: Cte, graph: Graph) -> dict[NotSeparable, Lines]:
     later = graph.incremental.get(cte.joint)
     texts = [(cte.errors, graph.queries.get(cte.joint))]
     texts += [(cte.incremental.errors, later)] if cte.incremental is not None else []
-    found: dict[NotSeparable, Lines] = {}
+    refused: dict[NotSeparable, Lines] = {}
     for errors, query in texts:
         if isinstance(errors, NotSeparable):
-            found.setdefault(errors, query.lines if query is not None else ())
-    return found
+            refused.setdefault(errors, query.lines if query is not None else ())
+    return refused

@@ -283,11 +283,11 @@ def _reached(
     name: str, consumers: Mapping[str, tuple[str, ...]], joints: Mapping[str, Joint], beyond: bool
 ) -> tuple[str, ...]:
     """Return the published joints among the joint and those downstream, also ``beyond`` published ones."""
-    found, waiting = {name}, [name]
+    reached, waiting = {name}, [name]
     while waiting:
         each = waiting.pop()
         if beyond or not joints[each].publishes:
-            new = set(consumers[each]) - found
-            found |= new
+            new = set(consumers[each]) - reached
+            reached |= new
             waiting += new
-    return tuple(sorted(each for each in found if joints[each].publishes))
+    return tuple(sorted(each for each in reached if joints[each].publishes))

@@ -40,10 +40,10 @@ def import_dbt_project(directory: Path, target: Path) -> Report:
             with _made(target):
                 _write(translation, directory, staged)
             assembly = _compiled(staged, translation)
-            found = _refused(refused, translation, assembly)
-            if found is None:
+            refusals = _refused(refused, translation, assembly)
+            if refusals is None:
                 break
-            refused = found
+            refused = refusals
             shutil.rmtree(staged)
             staged.mkdir()
         with _made(target):
@@ -145,7 +145,7 @@ def _refused(refused: Refused, translation: Translation, assembly: CompiledAssem
             return None
         for joint, reasons in unsaid.items():
             joints.setdefault(joint, []).extend(reasons)
-    found = Refused(joints, checks, macros)
-    if found == refused:
+    refusals = Refused(joints, checks, macros)
+    if refusals == refused:
         raise RivetError.of(unplaced or assembly.errors)
-    return found
+    return refusals

@@ -53,23 +53,25 @@ class CodeVersions:
     def of_run(self, group: FusedGroup, read: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
         """Return what a version of the group's exit records; ``read`` are the records of the stored joints it read."""
         assembly = self._assembly
-        found = {name: assembly.joint(name).code_version for name in group.joints}
+        versions = {name: assembly.joint(name).code_version for name in group.joints}
         for name in _read_by(assembly, group):
             if assembly.joint(name).type == SOURCE:
-                found[name] = assembly.joint(name).code_version
+                versions[name] = assembly.joint(name).code_version
             else:
-                found[name] = self._whole[name] if self.match(name, read.get(name, {})) else _hash(read.get(name))
-        return found
+                versions[name] = self._whole[name] if self.match(name, read.get(name, {})) else _hash(read.get(name))
+        return versions
 
     def match(self, joint: str, recorded: Mapping[str, str]) -> bool:
         """Return whether a version with this record has the rows that the plan's code would compute for ``joint``.
 
         It does not depend on how joints were fused when the version was made.
         """
-        own = self._assembly.joint(joint)
+        declared = self._assembly.joint(joint)
         if recorded.get(joint) == self._whole[joint]:
             return True
-        return recorded.get(joint) == own.code_version and all(self.match(name, recorded) for name in own.upstream)
+        return recorded.get(joint) == declared.code_version and all(
+            self.match(name, recorded) for name in declared.upstream
+        )
 
 
 def _read_by(assembly: CompiledAssembly, group: FusedGroup) -> list[str]:

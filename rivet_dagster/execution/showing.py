@@ -152,7 +152,7 @@ class _Computing:
 
         Those before a joint whose table has other rows than it computes are left out, with that joint.
         """
-        found: dict[str, Cte] = {}
+        ctes: dict[str, Cte] = {}
         visited: set[str] = set()
         waiting = [(name, False)]
         while waiting:
@@ -162,14 +162,14 @@ class _Computing:
                 group = self._assembly.group(joint.group)
                 cte = next(cte for cte in group.ctes if cte.joint == each)
                 text = cte.good_for(False) if self.quarantines(each) else cte.text
-                found[each] = replace(cte, text=text, incremental=None, errors=None)
+                ctes[each] = replace(cte, text=text, incremental=None, errors=None)
             elif each in visited or joint.type != "sql" or joint.engine != engine:
                 continue
             elif each == name or differing_plan(self._assembly, each) is None:
                 visited.add(each)
                 waiting.append((each, True))
                 waiting += [(upstream, False) for upstream in joint.upstream]
-        return tuple(found.values())
+        return tuple(ctes.values())
 
 
 _CHANGES = "rivet_changes"

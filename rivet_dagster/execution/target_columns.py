@@ -40,10 +40,10 @@ def check_targets(assembly: CompiledAssembly, runtime: Runtime) -> CompiledAssem
             else:
                 text = f"the columns of its table are unknown: {diagnostic.message}"
                 warnings[target.catalog] = replace(diagnostic, code=_UNKNOWN, message=text, remediation=_HOLDS)
-    found = (*assembly.warnings, *warnings.values())
+    all_warnings = (*assembly.warnings, *warnings.values())
     if errors:
-        return CompiledAssembly(profile=assembly.profile, errors=tuple(errors), warnings=found)
-    return replace(assembly, warnings=found)
+        return CompiledAssembly(profile=assembly.profile, errors=tuple(errors), warnings=all_warnings)
+    return replace(assembly, warnings=all_warnings)
 
 
 def _published(assembly: CompiledAssembly) -> Iterator[tuple[CompiledJoint, Target]]:

@@ -84,9 +84,9 @@ class Snapshots:
 
     def _snapshot(self, catalog: str) -> Snapshot:
         if catalog not in self._held:
-            found = self._runtime.catalog(catalog)
-            assert isinstance(found, HasSnapshots)
-            self._held[catalog] = found.snapshot(self._tables[catalog])
+            opened = self._runtime.catalog(catalog)
+            assert isinstance(opened, HasSnapshots)
+            self._held[catalog] = opened.snapshot(self._tables[catalog])
         return self._held[catalog]
 
 

@@ -93,9 +93,9 @@ class Runner:
         if together:
             session = next(iter(together.values())).session
             started = time.perf_counter()
-            found = compute_batches(session, [self._small_query(computation) for computation in together.values()])
+            computed = compute_batches(session, [self._small_query(computation) for computation in together.values()])
             share = (time.perf_counter() - started) / len(together)
-            for (n, computation), rows in zip(together.items(), found, strict=True):
+            for (n, computation), rows in zip(together.items(), computed, strict=True):
                 results[n] = self._result(computation, rows, share)
         for n, computation in computations.items():
             if n not in results:

@@ -65,12 +65,12 @@ def underscored_columns(columns: Sequence[tuple[str, str | None]], filter: str |
     ['_metadata']
     """
     texts = [text for _, text in columns] + [filter]
-    found: dict[str, None] = {}
+    underscored: dict[str, None] = {}
     for tree in [parse_expression(text) for text in texts if text is not None and "_" in text]:
-        own = {name.name for inner in tree.find_all(exp.Lambda) for name in inner.expressions}
+        parameters = {name.name for inner in tree.find_all(exp.Lambda) for name in inner.expressions}
         names = [column.parts[0].name for column in tree.find_all(exp.Column)]
-        found |= dict.fromkeys([name for name in names if name.startswith("_") and name not in own])
-    return list(found)
+        underscored |= dict.fromkeys([name for name in names if name.startswith("_") and name not in parameters])
+    return list(underscored)
 
 
 def used_columns(columns: Sequence[tuple[str, str | None]], filter: str | None) -> list[str]:
@@ -79,11 +79,11 @@ def used_columns(columns: Sequence[tuple[str, str | None]], filter: str | None) 
     >>> used_columns([("id", None), ("total", "Net + t.tax")], "id > 0")
     ['id', 'net', 't', 'tax']
     """
-    found = {alias.lower(): None for alias, text in columns if text is None}
+    names = {alias.lower(): None for alias, text in columns if text is None}
     texts = [text for _, text in columns if text is not None] + ([] if filter is None else [filter])
     for tree in map(parse_expression, texts):
-        found |= {part.name.lower(): None for column in tree.find_all(exp.Column) for part in column.parts}
-    return list(found)
+        names |= {part.name.lower(): None for column in tree.find_all(exp.Column) for part in column.parts}
+    return list(names)
 
 
 def check_source_expression(sql: str, cache: CompileCache) -> None:

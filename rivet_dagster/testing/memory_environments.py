@@ -105,8 +105,8 @@ class MemoryTables(EnvironmentTables):
 
     def published_by(self, table: str, identity: str) -> Published | None:
         """Return a version that a run in the environment published."""
-        found, base = self.catalog.published_by(table, identity), self.stored.bases.get(table)
-        return None if found is None or (base is not None and found.version == base.version) else found
+        published, base = self.catalog.published_by(table, identity), self.stored.bases.get(table)
+        return None if published is None or (base is not None and published.version == base.version) else published
 
     def evict(self, published: Published) -> None:
         """Remove the table of the environment."""

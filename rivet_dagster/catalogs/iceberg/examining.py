@@ -154,8 +154,8 @@ def stores_of(options: Mapping[str, Any]) -> tuple[Server, ...]:
 
 def local_warehouse(options: Mapping[str, Any], root: Path) -> Path | None:
     """Return the folder of all tables if it is on this machine."""
-    place = warehouse(options, root)
-    return None if place is None or scheme(place) != "file" else Path(place.removeprefix("file://"))
+    path = warehouse(options, root)
+    return None if path is None or scheme(path) != "file" else Path(path.removeprefix("file://"))
 
 
 def try_to_commit(catalog: Catalog) -> None:

@@ -107,12 +107,12 @@ def look_recently(of: object, what: Hashable, list_: Callable[[], T]) -> T:
     That is enough to find what dead runs have left: who has made something since does not count as dead yet.
     """
     seen = _SEEN.setdefault(of, {})
-    then, found = seen.get(what, (-inf, None))
+    then, value = seen.get(what, (-inf, None))
     now = monotonic()
     if now - then > RECENT:
-        found = list_()
-        seen[what] = now, found
-    return cast(T, found)
+        value = list_()
+        seen[what] = now, value
+    return cast(T, value)
 
 
 class Look(Protocol):

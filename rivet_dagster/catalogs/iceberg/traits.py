@@ -65,7 +65,7 @@ class IcebergTraits:
     def resolved(cls, options: Mapping[str, Any], root: Path) -> Mapping[str, Any]:
         """Return the options with absolute paths."""
         places = {"warehouse": warehouse(options, root), "uri": uri(options, root)}
-        return {**options, **{key: place for key, place in places.items() if place is not None}}
+        return {**options, **{key: location for key, location in places.items() if location is not None}}
 
     @classmethod
     def written_locations(cls, options: Mapping[str, Any], table: str) -> Iterable[Location]:
@@ -142,10 +142,10 @@ def _known_snapshot(table: Table, snapshot: int) -> int:
 
 
 def _snapshot_at(table: Table, moment: datetime) -> int:
-    found = table.snapshot_as_of_timestamp(round(moment.timestamp() * 1000))
-    if found is None or table.snapshot_by_id(found.snapshot_id) is None:
+    snapshot = table.snapshot_as_of_timestamp(round(moment.timestamp() * 1000))
+    if snapshot is None or table.snapshot_by_id(snapshot.snapshot_id) is None:
         raise _missing(table, f"has no snapshot of {moment.isoformat()}, or it has expired")
-    return int(found.snapshot_id)
+    return int(snapshot.snapshot_id)
 
 
 def _ref(table: Table, kind: str, name: str) -> int:

@@ -237,9 +237,9 @@ def examine(subject: str, options: Mapping[str, Any], root: Path, publishes: boo
     if metastore is not None and scheme(metastore) == "thrift":
         yield from any_server(subject, "metastore of Hive", servers_in(metastore, _PORT), "RVT-403", _START)
     for key in ("metastore", "warehouse"):
-        place = options.get(key)
-        if publishes and place is not None and scheme(place) is None:
-            yield from _folder(subject, key, Path(place), root)
+        path = options.get(key)
+        if publishes and path is not None and scheme(path) is None:
+            yield from _folder(subject, key, Path(path), root)
 
 
 def _folder(subject: str, key: str, folder: Path, root: Path) -> Iterator[Finding]:

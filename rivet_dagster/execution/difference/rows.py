@@ -141,12 +141,12 @@ def difference_of_rows(
     columns = compared_columns(before, after)
     names = {column.name.lower(): column.name for column in columns}
     known = (candidate for candidate in keys if all(name.lower() in names for name in candidate.columns))
-    found = next(known, Key(()))
-    key = tuple(names[name.lower()] for name in found.columns)
+    key_used = next(known, Key(()))
+    key = tuple(names[name.lower()] for name in key_used.columns)
     with session.views():
         session.register(OLD, old)
         session.register(NEW, new)
-        rows = session.rows((difference_by_unique_key if found.unique else difference)(columns, key, samples))
+        rows = session.rows((difference_by_unique_key if key_used.unique else difference)(columns, key, samples))
         if not _counts(rows)["unique"]:
             rows = session.rows(difference(columns, key, samples))
     counts = _counts(rows)
@@ -168,8 +168,8 @@ def rows_of_new_table(session: EngineSession, new: Frame, rows: int, samples: in
         return RowDifference(added=rows)
     with session.views():
         session.register(NEW, new)
-        found = session.rows(some_rows(samples))
-    return RowDifference(added=rows, samples=Samples(added=tuple(shown_row(row) for row in found)))
+        sampled = session.rows(some_rows(samples))
+    return RowDifference(added=rows, samples=Samples(added=tuple(shown_row(row) for row in sampled)))
 
 
 def typed_columns_of(session: EngineSession, frame: Frame) -> tuple[TypedColumn, ...]:
@@ -181,9 +181,9 @@ def _counts(rows: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
     return next(row for row in rows if row["kind"] == COUNTS)
 
 
-def _samples(found: Sequence[Mapping[str, Any]], names: Sequence[str], most: int) -> Samples:
+def _samples(sampled: Sequence[Mapping[str, Any]], names: Sequence[str], most: int) -> Samples:
     def rows(kind: str, side: str) -> list[dict[str, Any]]:
-        copies = (repeat(row[side], min(row["copies"], most)) for row in found if row["kind"] == kind)
+        copies = (repeat(row[side], min(row["copies"], most)) for row in sampled if row["kind"] == kind)
         return [_renamed(row, names) for row in islice(chain.from_iterable(copies), most)]
 
     changed = zip(rows(CHANGED, "old"), rows(CHANGED, "new"), strict=True)

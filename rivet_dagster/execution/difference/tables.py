@@ -49,9 +49,9 @@ def built_tables(base: Runtime, environment: str) -> dict[str, BuiltTable]:
     targets = {name: target for name in plan.execution_order if (target := plan.target(name)) is not None}
     built: dict[tuple[str, str], BuiltTable] = {}
     for catalog in sorted({target.catalog for target in targets.values()}):
-        found = base.catalog_within_reach(catalog)
-        if isinstance(found, HasEnvironments):
-            built |= {(catalog, table.table): table for table in found.built(environment)}
+        opened = base.catalog_within_reach(catalog)
+        if isinstance(opened, HasEnvironments):
+            built |= {(catalog, table.table): table for table in opened.built(environment)}
     return {
         name: built[target.catalog, target.table]
         for name, target in targets.items()

@@ -124,8 +124,8 @@ def _published(runtime: Runtime, commit: Sequence[Waiting]) -> Sequence[Publishe
             return catalog.publish_together([(transaction, table.identity) for table, transaction in commit])
         return [transaction.commit(table.identity) for table, transaction in commit]
     except Conflict as error:
-        found = (catalog.published_by(table.table, table.identity) for table, _ in commit)
-        done = [version for version in found if version is not None]
+        versions = (catalog.published_by(table.table, table.identity) for table, _ in commit)
+        done = [version for version in versions if version is not None]
         return done if len(done) == len(commit) else error  # another attempt of this step was faster
 
 

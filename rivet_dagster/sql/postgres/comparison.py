@@ -57,27 +57,27 @@ def compare_with_spark(sql: str) -> ComparedQuery:
 
 
 def _compare(sql: str, tree: exp.Expr) -> ComparedQuery:
-    found = [*_written_types(sql)]
+    differences = [*_written_types(sql)]
     notes: dict[str, None] = {}
     for node in tree.walk(prune=is_unknown):
         message = find_difference(node)
         if message is not None:
-            found.append(Difference(message, first_line(node)))
+            differences.append(Difference(message, first_line(node)))
         elif isinstance(node, exp.Div | exp.Avg | exp.Round):
             notes[DIGITS] = None
         elif isinstance(node, exp.TimestampTrunc):
             notes[TRUNCATED] = None
         for item in unnamed_columns(node):
             message = f"the column `{show(item)}` needs a name (`as ...`): by itself it has another one in Spark"
-            found.append(Difference(message, first_line(item)))
+            differences.append(Difference(message, first_line(item)))
     try:
         ours = _read_by_spark(sql)
     except SqlError as error:
-        found = found or [Difference(f"Spark's SQL: it {error}", error.line)]
+        differences = differences or [Difference(f"Spark's SQL: it {error}", error.line)]
     else:
-        found += _ordered_otherwise(tree, ours)
-        found = found or [*_read_otherwise(tree, ours)]
-    ordered = sorted(dict.fromkeys(found), key=lambda each: (each.line or 0, each.message))
+        differences += _ordered_otherwise(tree, ours)
+        differences = differences or [*_read_otherwise(tree, ours)]
+    ordered = sorted(dict.fromkeys(differences), key=lambda each: (each.line or 0, each.message))
     return ComparedQuery(tuple(ordered), tuple(notes))
 
 
@@ -107,20 +107,22 @@ def _ordered_otherwise(tree: exp.Expr, ours: exp.Expr) -> Iterator[Difference]:
         if isinstance(select, exp.Query) and not select.args.get("limit") and not select.args.get("offset"):
             continue  # the rows of a table have no order
         if bool(theirs.args.get("nulls_first")) != bool(other.args.get("nulls_first")):
-            place, other_place = ("first", "last") if theirs.args.get("nulls_first") else ("last", "first")
+            end, other_place = ("first", "last") if theirs.args.get("nulls_first") else ("last", "first")
             message = (
-                f"ORDER BY {show(theirs.this)}: NULLs are {place} in PostgreSQL, and {other_place} in Spark: "
-                f"say NULLS {place.upper()}"
+                f"ORDER BY {show(theirs.this)}: NULLs are {end} in PostgreSQL, and {other_place} in Spark: "
+                f"say NULLS {end.upper()}"
             )
             yield Difference(message, first_line(theirs))
 
 
 def _read_otherwise(tree: exp.Expr, ours: exp.Expr) -> Iterator[Difference]:
     """Yield a difference where Spark reads the text as something else."""
-    own, theirs = (_alike(each).sql(dialect=_SPARK, comments=False) for each in (ours, tree))
-    if own.lower() != theirs.lower():
-        at = next((n for n, (a, b) in enumerate(zip(own, theirs, strict=False)) if a.lower() != b.lower()), len(own))
-        yield Difference(f"Spark reads it as something else, near '{own[max(0, at - 20) : at + 20]}'")
+    written, theirs = (_alike(each).sql(dialect=_SPARK, comments=False) for each in (ours, tree))
+    if written.lower() != theirs.lower():
+        at = next(
+            (n for n, (a, b) in enumerate(zip(written, theirs, strict=False)) if a.lower() != b.lower()), len(written)
+        )
+        yield Difference(f"Spark reads it as something else, near '{written[max(0, at - 20) : at + 20]}'")
 
 
 def _alike(tree: exp.Expr) -> exp.Expr:

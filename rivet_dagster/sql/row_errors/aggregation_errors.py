@@ -88,15 +88,17 @@ def aggregation_operators(
         text = guarded.text
         arguments += guarded.arguments
         overflows += guarded.overflows
-        own = rewrite.failing(guarded.expression, aggregates(guarded.expression.tree))
-        wrong = or_overflowing(own, guarded.expression, guarded.overflows)
+        failing_aggregates = rewrite.failing(guarded.expression, aggregates(guarded.expression.tree))
+        wrong = or_overflowing(failing_aggregates, guarded.expression, guarded.overflows)
         if wrong is None and not guarded.arguments:
             continue
         unnamed |= one.item.alias is None
         if wrong is not None:
             groups.append(wrong)
-        if own is not None:
-            text = own.attempt or value_or_null(own.text, wrong.failed if wrong is not None else own.failed)
+        if failing_aggregates is not None:
+            text = failing_aggregates.attempt or value_or_null(
+                failing_aggregates.text, wrong.failed if wrong is not None else failing_aggregates.failed
+            )
         items.append(Edit(*span, text))
     rows += _failing_keys(rewrite, given)
     having = _having(rewrite)
@@ -157,8 +159,8 @@ def _having(rewrite: SelectRewrite) -> _Having:
         text = guarded.text
         arguments += guarded.arguments
         overflows += guarded.overflows
-        own = rewrite.failing(guarded.expression, aggregates(guarded.expression.tree))
-        wrong = or_overflowing(own, guarded.expression, guarded.overflows)
+        failing_aggregates = rewrite.failing(guarded.expression, aggregates(guarded.expression.tree))
+        wrong = or_overflowing(failing_aggregates, guarded.expression, guarded.overflows)
         if wrong is not None:
             failing.append(wrong)
             text = wrong.truth

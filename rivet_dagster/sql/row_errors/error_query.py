@@ -105,12 +105,12 @@ def _errors_of(expression: Fallible, sites: list[tuple[str, int]]) -> str:
         return f"{_SITE} {len(sites) - 1}, 'code', {condition}, 'message', {message})"
 
     known = [(one.failed, error(one.text, one.line, one.condition, one.message)) for one in expression.sites]
-    found = ", ".join(f"IF({failed}, {shown}, NULL)" for failed, shown in known)
-    found = f"filter(array({found}), e -> e IS NOT NULL)"
+    errors = ", ".join(f"IF({failed}, {shown}, NULL)" for failed, shown in known)
+    errors = f"filter(array({errors}), e -> e IS NOT NULL)"
     if not expression.complete:
         # An error whose site is not known for certain is one of the whole expression.
         whole = error(expression.text, expression.line, literal("UNKNOWN"), literal(""))
-        found = f"transform(array({found}), e -> IF(size(e) > 0, e, array({whole})))[0]"
+        errors = f"transform(array({errors}), e -> IF(size(e) > 0, e, array({whole})))[0]"
     elif len(known) == 1:
-        found = f"array({known[0][1]})"
-    return f"CASE WHEN {expression.failed} THEN {found} ELSE array() END"
+        errors = f"array({known[0][1]})"
+    return f"CASE WHEN {expression.failed} THEN {errors} ELSE array() END"

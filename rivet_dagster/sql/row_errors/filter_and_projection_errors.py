@@ -127,8 +127,8 @@ def window_operators(rewrite: SelectRewrite, given: Sequence[Given], where: Wher
     for one in given:
         for window in one.windows:
             refuse_inside(one.expression, window, "a window over an expression")
-        found = [None if rewrite.only_certain else overflow_of(one.expression, window) for window in one.windows]
-        overflows = [overflow for overflow in found if overflow is not None]
+        attempts = [None if rewrite.only_certain else overflow_of(one.expression, window) for window in one.windows]
+        overflows = [overflow for overflow in attempts if overflow is not None]
         expression = with_attempts(one.expression, overflows)
         wrong = or_overflowing(rewrite.failing(expression, windows(expression.tree)), expression, overflows)
         if wrong is None:
@@ -218,8 +218,8 @@ def overflow_of(expression: ExpressionText, value: exp.Expr, edits: Sequence[Edi
     )
     message = f"concat({literal(f'{text} is out of the range of ')}, upper(typeof({attempt})), '.')"
     line = expression.line_of(value)
-    found = FoundSite(text, line, failed, condition, message)
-    return Overflow(span, text, attempt, Fallible(text, line, failed, (found,), call, certain=False))
+    site_of_overflow = FoundSite(text, line, failed, condition, message)
+    return Overflow(span, text, attempt, Fallible(text, line, failed, (site_of_overflow,), call, certain=False))
 
 
 def with_attempts(expression: ExpressionText, overflows: Iterable[Overflow]) -> ExpressionText:

@@ -42,9 +42,9 @@ def join_operators(rewrite: SelectRewrite) -> Iterator[Operator]:
             if relation.joined not in _INNER:
                 raise RefusedError("the condition of an outer, semi or anti join", expression.line)
             # Whether there is a cast at all, ``compared_types`` tells.
-            own = "with rows" if not failing.certain and isinstance(expression.tree, _COMPARISONS) else proof
+            cause = "with rows" if not failing.certain and isinstance(expression.tree, _COMPARISONS) else proof
             for operator in _join_condition(rewrite, relations[: index + 1], part, expression, failing):
-                yield replace(operator, proof=own)
+                yield replace(operator, proof=cause)
 
 
 def _is_of_one_condition(rewrite: SelectRewrite) -> bool:

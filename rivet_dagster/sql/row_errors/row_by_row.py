@@ -124,13 +124,13 @@ def _link(rewrite: SelectRewrite) -> RowByRow | None:
     expressions = failing_expressions(where, [item.wrong for item in known if item.wrong is not None])
     alias = quote_name(relation.name)
     had_failed, had_errors = f"{alias}.{_FAILED}", f"{alias}.{_ERRORS} IS NOT NULL"
-    failed = found = None
+    failed = errors_of_row = None
     if expressions:
         fails = any_of([one.failed for one in expressions])
         failed = f"{had_failed} OR {fails}"
         row = json_of(f"struct({alias}.* EXCEPT ({_ERRORS}))")
         errors = errors_in_full(rewrite.location, expressions, row, rewrite.key())
-        found = _once(f"CASE WHEN {had_errors} THEN {alias}.{_ERRORS} WHEN {fails} THEN {errors} END")
+        errors_of_row = _once(f"CASE WHEN {had_errors} THEN {alias}.{_ERRORS} WHEN {fails} THEN {errors} END")
     return RowByRow(
         reads=rewrite.code.tokens[relation.part.start].text,
         failing=tuple(item.name.lower() for item in known if item.wrong is not None),
@@ -138,7 +138,7 @@ def _link(rewrite: SelectRewrite) -> RowByRow | None:
         passes_all=any(not item.name for item in known),
         filters=rewrite.select.clause("where") is not None,
         flags=_query(alias, known, where, had_failed, (_FAILED, _READ), failed),
-        errors=_query(alias, known, where, had_errors, (_ERRORS,), found),
+        errors=_query(alias, known, where, had_errors, (_ERRORS,), errors_of_row),
     )
 
 
@@ -163,9 +163,14 @@ def _is_plain(star: exp.Expr) -> bool:
 
 
 def _query(
-    alias: str, items: Sequence[_Item], where: WhereConditions, had_failed: str, own: tuple[str, ...], value: str | None
+    alias: str,
+    items: Sequence[_Item],
+    where: WhereConditions,
+    had_failed: str,
+    added: tuple[str, ...],
+    value: str | None,
 ) -> str:
-    """Return the query over INPUT that gives the items and the columns ``own``, with ``value`` in the first of them.
+    """Return the query over INPUT that gives the items and the columns ``added``, with ``value`` in the first of them.
 
     Rows that ``had_failed`` stay.
     """
@@ -178,8 +183,8 @@ def _query(
         text = item.text
         if item.wrong is not None:
             text = item.wrong.attempt or value_or_null(item.wrong.text, any_of([had_failed, item.wrong.failed]))
-        shown.append(f"{text} AS {quote_name(item.name)}" if item.name else f"{alias}.* EXCEPT ({', '.join(own)})")
-    first, *others = own
+        shown.append(f"{text} AS {quote_name(item.name)}" if item.name else f"{alias}.* EXCEPT ({', '.join(added)})")
+    first, *others = added
     shown.append(f"{alias}.{first}" if value is None else f"{value} AS {first}")
     return f"SELECT {', '.join([*shown, *(f'{alias}.{name}' for name in others)])} FROM {rows}"
 
@@ -200,8 +205,8 @@ def keys_of_input(sql: str, keys: Sequence[str]) -> tuple[str, tuple[str, ...]] 
     table = source.this if source is not None else None
     if not isinstance(table, exp.Table) or table.args.get("db"):
         return None
-    found = [_column(tree, key) for key in keys]
-    known = tuple(name for name in found if name is not None)
+    columns = [_column(tree, key) for key in keys]
+    known = tuple(name for name in columns if name is not None)
     return (table.name.lower(), known) if len(known) == len(keys) else None
 
 

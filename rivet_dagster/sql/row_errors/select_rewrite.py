@@ -142,13 +142,13 @@ class SelectRewrite:
         return self.known[part]
 
     def failing(self, expression: ExpressionText, opaque: Collection[exp.Expr] = ()) -> Fallible | None:
-        found = fallible_with_constants(expression, opaque)
-        return None if found is not None and not found.certain and self.only_certain else found
+        sites = fallible_with_constants(expression, opaque)
+        return None if sites is not None and not sites.certain and self.only_certain else sites
 
     def is_certain(self, expression: ExpressionText, opaque: Collection[exp.Expr] = ()) -> bool:
         """Return whether the text of the expression shows that it can fail."""
-        found = fallible(expression, opaque)
-        return found is not None and found.certain
+        sites = fallible(expression, opaque)
+        return sites is not None and sites.certain
 
     def rendered(self, start: int, end: int) -> str:
         return on_one_line(apply_edits(self.code.text, self.edits, start, end))
@@ -162,8 +162,8 @@ class SelectRewrite:
                 return
             if item.alias is None or item.alias.lower() not in names:
                 continue
-            own = self.expression(item.part).tree.find_all(exp.Column)
-            if all(column.table or column.name.lower() != item.alias.lower() for column in own):
+            columns_of_item = self.expression(item.part).tree.find_all(exp.Column)
+            if all(column.table or column.name.lower() != item.alias.lower() for column in columns_of_item):
                 raise RefusedError(f"the alias {item.alias} of the same SELECT list", one.expression.line)
 
     def edit_constants(self, given: Sequence[Given], failing: Sequence[Fallible]) -> None:
@@ -263,8 +263,8 @@ _PLAIN = (exp.Boolean, exp.DataType, exp.HexString, exp.Literal, exp.Null, exp.R
 
 def fallible_with_constants(expression: ExpressionText, opaque: Collection[exp.Expr] = ()) -> Fallible | None:
     """Return what ``fallible`` does; the text is one in which constants that fail are NULL, which Spark can plan."""
-    found = fallible(expression, opaque)
-    if found is None:
+    walked = fallible(expression, opaque)
+    if walked is None:
         return None
     failing: dict[tuple[int, int], Fallible] = {}
     for node in _constants(expression.tree, frozenset(map(id, opaque))):
@@ -273,7 +273,7 @@ def fallible_with_constants(expression: ExpressionText, opaque: Collection[exp.E
         if span is not None and wrong is not None:
             failing[span] = wrong
     if not failing:
-        return found
+        return walked
     guarded = {span: f"({value_or_null(wrong.text, wrong.failed)})" for span, wrong in failing.items()}
     text = on_one_line(apply_edits(expression.text, [Edit(*span, value) for span, value in guarded.items()]))
     masked = ExpressionText(text, expression.line)
@@ -285,7 +285,7 @@ def fallible_with_constants(expression: ExpressionText, opaque: Collection[exp.E
         constant = {site.text for site in sites}
         failed.append(others.failed)
         sites += [site for site in _as_written(others.sites, written) if site.text not in constant]
-    return replace(found, text=text, failed=any_of(failed), sites=tuple(sites), complete=False, attempt=None)
+    return replace(walked, text=text, failed=any_of(failed), sites=tuple(sites), complete=False, attempt=None)
 
 
 def _constants(node: exp.Expr, opaque: Collection[int]) -> Iterator[exp.Expr]:

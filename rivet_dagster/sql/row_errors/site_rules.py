@@ -187,7 +187,7 @@ def _decode(operands: Sequence[exp.Expr]) -> Site | None:
 
 
 def _higher_order(
-    name: str, operands: Sequence[exp.Expr], lambdas: Sequence[exp.Lambda], own: Site | None
+    name: str, operands: Sequence[exp.Expr], lambdas: Sequence[exp.Lambda], site_of_call: Site | None
 ) -> Site | Unclassified | None:
     """Return the site of a function that calls lambdas: what they raise for an element, it raises for the row."""
     inner: list[tuple[exp.Expr, Site]] = []
@@ -198,7 +198,7 @@ def _higher_order(
         if site is not None:
             inner.append((node, site))
     if not inner:
-        return own
+        return site_of_call
     values = tuple(operand for operand in operands if not isinstance(operand, exp.Lambda))
     conditions = {site.condition for _, site in inner}
     condition = f"'{UNNAMED}'"
@@ -208,8 +208,10 @@ def _higher_order(
         condition = _of_first_element(_OF_ELEMENTS[name], lambdas[0], inner)
     elif name in _ACCUMULATING:
         condition = f"coalesce({_of_accumulation(lambdas)}, {condition})"
-    if own is not None:
-        condition = f"coalesce({condition}, {own.condition})" if name in _OF_ELEMENTS else own.condition
+    if site_of_call is not None:
+        condition = (
+            f"coalesce({condition}, {site_of_call.condition})" if name in _OF_ELEMENTS else site_of_call.condition
+        )
     message = f"concat('{name}(', {', '.join(value_text(i) for i in range(len(values)))}, ') cannot be computed.')"
     return Site(name, values, condition, message)
 

@@ -205,9 +205,9 @@ class ExpressionText:
             return self._translated_format(node)
         part = self._names_and_literals(node)
         while part is not None:
-            found = self._grown(part, node)
-            if found is not None:
-                return found
+            part_of_node = self._grown(part, node)
+            if part_of_node is not None:
+                return part_of_node
             part = self._enclosing(part)
         return None
 

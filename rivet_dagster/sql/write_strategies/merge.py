@@ -64,9 +64,9 @@ def _greatest(
 ) -> exp.Select:
     """Return the rows of each key whose ``rank`` is 1, by descending order; without an order all rows are equal."""
     descending = [exp.Ordered(this=plain_column(name), desc=True, nulls_first=False) for name in order_by]
-    place = over(rank, _plain(keys), *(descending or _plain(keys)))
+    number = over(rank, _plain(keys), *(descending or _plain(keys)))
     # As a struct, so that no column of the source can be confused with `place`.
-    ranked = exp.select(named(row_of(columns), "row"), named(place, "place")).from_(plain_relation(source))
+    ranked = exp.select(named(row_of(columns), "row"), named(number, "place")).from_(plain_relation(source))
     first = exp.EQ(this=plain_column("place"), expression=exp.Literal.number(1))
     values = [named(plain_column(name, "row"), name) for name in columns]
     return exp.select(*values).from_(ranked.subquery("ranked")).where(first)

@@ -155,11 +155,11 @@ def find_published(table: TableLayout, versions: Collection[str]) -> set[str]:
 
     Raises RVT-407 for a damaged one.
     """
-    found = set[str]()
+    published = set[str]()
     chain = _chain(table) if versions else iter(())
-    while len(found) < len(versions) and (following := next(chain, None)) is not None:
-        found |= {following[0]} & set(versions)
-    return found
+    while len(published) < len(versions) and (following := next(chain, None)) is not None:
+        published |= {following[0]} & set(versions)
+    return published
 
 
 def list_marked(table: TableLayout) -> list[str]:
@@ -230,14 +230,14 @@ def published_by(table: TableLayout, identity: str) -> Manifest | None:
         for _, manifest in _chain(table):
             if manifest is not None and is_by(manifest, identity):
                 return replace(manifest, identity=identity)
-    found = recorded.find(identity)
-    if found is None:
+    published = recorded.find(identity)
+    if published is None:
         return None
-    manifest = read_manifest(table.manifest(found.version))
+    manifest = read_manifest(table.manifest(published.version))
     if manifest is not None:
         return replace(manifest, identity=identity)
     newest = read_manifest(table.manifest(version))
-    return replace(found, columns=newest.columns) if newest is not None else None
+    return replace(published, columns=newest.columns) if newest is not None else None
 
 
 def _contents(table: TableLayout, versions: Iterable[str]) -> Iterator[bytes]:

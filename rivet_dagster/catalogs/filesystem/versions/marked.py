@@ -180,8 +180,8 @@ def take_up_withheld(table: TableLayout, version: str) -> Provenance:
 
 def staged_by(table: TableLayout, identity: str) -> str | None:
     """Return the version that was staged under ``identity`` and is not published; None if there is none."""
-    found = find_staged_by(reversed(_marked(table)), identity)
-    return found.name if found is not None else None
+    version = find_staged_by(reversed(_marked(table)), identity)
+    return version.name if version is not None else None
 
 
 def staged_manifest(table: TableLayout, version: str) -> Manifest:

@@ -132,7 +132,7 @@ def forget_publishers(table: TableLayout) -> None:
 def _forget_before(table: TableLayout, oldest: str) -> None:
     retained, lines = _retained(table), read_publishers(table).content.splitlines(keepends=True)
     manifests = [(line, manifest) for line in lines if (manifest := _read_line(line))]
-    lines = [line for line, found in manifests if found.published_at >= oldest or found.version in retained]
+    lines = [line for line, record in manifests if record.published_at >= oldest or record.version in retained]
     replace_file(table.publishers, b"".join(lines), table.publishers.with_suffix(".new"))
 
 

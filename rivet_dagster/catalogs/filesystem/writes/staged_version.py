@@ -263,7 +263,7 @@ def refuse_repeated_write(written: Iterable[Path], shown: str) -> None:
     rivet_dagster.errors.RivetError: RVT-407 the engine has written the rows of orders 2 times...
     """
     names = (_OF_SPARK.match(path.name) for path in written)
-    writes = {found[1] for found in names if found is not None}
+    writes = {match[1] for match in names if match is not None}
     if len(writes) > 1:
         message = f"the engine has written the rows of {shown} {len(writes)} times"
         raise RivetError("RVT-407", message, remediation="Run it again: Spark's server had forgotten the first write.")

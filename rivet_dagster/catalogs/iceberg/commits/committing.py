@@ -131,17 +131,17 @@ def _commit(
     from pyiceberg.exceptions import CommitFailedException
 
     for number in range(_TRIES + 1):
-        found = load()
+        loaded = load()
         outcome.is_unknown = False
-        if any(_is_there(found, earlier.updates) for earlier in refused):
+        if any(_is_there(loaded, earlier.updates) for earlier in refused):
             return  # the refusal answered a request that was sent twice
         if number == _TRIES:
             break
-        wanted = changes(found)
-        if not any(_is_wanted(update, found) for update in wanted.updates):
+        wanted = changes(loaded)
+        if not any(_is_wanted(update, loaded) for update in wanted.updates):
             return
         try:
-            _commit_once(found, wanted, load, outcome)
+            _commit_once(loaded, wanted, load, outcome)
             return
         except CommitFailedException as error:
             refused.append(wanted)

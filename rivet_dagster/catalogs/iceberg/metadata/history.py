@@ -62,15 +62,19 @@ def publication_for(table: Table, snapshot: Snapshot) -> Publication:
     """
     snapshot = with_facts(table, snapshot)
     last = last_publication(table, snapshot)
-    own = publication_of(last.facts) if last is not None else None
-    if last is not None and own is not None and last.version == version_of(table, snapshot):
-        return own
+    publication = publication_of(last.facts) if last is not None else None
+    if last is not None and publication is not None and last.version == version_of(table, snapshot):
+        return publication
     parent = table.snapshot_by_id(snapshot.parent_snapshot_id) if snapshot.parent_snapshot_id is not None else None
-    before = _rows(table, parent) if parent is not None else own.rows if own is not None else 0
+    before = _rows(table, parent) if parent is not None else publication.rows if publication is not None else 0
     other = foreign_publication(facts_of(snapshot), _rows(table, snapshot), before)
     if last is not None and last.lost is not None:
         return replace(other, unknown_before=str(last.lost))
-    return other if own is None else replace(other, inputs=own.inputs, code_versions=own.code_versions)
+    return (
+        other
+        if publication is None
+        else replace(other, inputs=publication.inputs, code_versions=publication.code_versions)
+    )
 
 
 def published_by(table: Table, identity: str) -> Snapshot | None:
@@ -103,22 +107,22 @@ def expired_version(table: Table, identity: str, current: Published) -> Publishe
     for version, known in expired_publications(table):
         if is_by(known, identity):
             statistics = Statistics(known.rows, known.record.bytes or 0, current.statistics.columns)
-            found = describe_published(known, current.catalog, current.table, str(version), current.uri, statistics)
-            return replace(found, environment=current.environment, unknown_before=current.unknown_before)
+            published = describe_published(known, current.catalog, current.table, str(version), current.uri, statistics)
+            return replace(published, environment=current.environment, unknown_before=current.unknown_before)
     return None
 
 
 def published_versions(table: Table) -> tuple[Version, ...]:
     """Return the published versions that still exist, the newest first."""
     current, times = current_version(table), _times(table)
-    found: dict[int, Version] = {}
+    versions: dict[int, Version] = {}
     for snapshot in published_snapshots(table):
         version, publication = version_of(table, snapshot), publication_for(table, snapshot)
-        if version not in found:
+        if version not in versions:
             state = CURRENT if version == current else OLDER
             at = _published_at(with_facts(table, snapshot), times)
-            found[version] = describe_version(publication, str(version), state, at)
-    return tuple(sorted(found.values(), key=lambda version: version.state != CURRENT))
+            versions[version] = describe_version(publication, str(version), state, at)
+    return tuple(sorted(versions.values(), key=lambda version: version.state != CURRENT))
 
 
 def published_at(table: Table, snapshot: Snapshot) -> str:
@@ -137,9 +141,9 @@ def _published_at(first: Snapshot, times: Mapping[int, int]) -> str:
 
 def _rows(table: Table, snapshot: Snapshot) -> int:
     facts = facts_of(snapshot)
-    own = publication_of(facts)
-    if own is not None:
-        return own.rows
+    publication = publication_of(facts)
+    if publication is not None:
+        return publication.rows
     if "total-records" in facts and not int(facts.get("total-delete-files") or 0):
         return int(facts["total-records"] or 0)
     return statistics_of(table, snapshot.snapshot_id, schema_of(table, snapshot.snapshot_id)).rows

@@ -148,8 +148,8 @@ def _path(id_: int, fields: Iterable[NestedField]) -> tuple[str, ...]:
 def table_properties(layout: Layout) -> dict[str, str]:
     """Return the properties with which a table of the layout is created."""
     properties = layout.properties or {}
-    own = ",".join(sorted(properties.keys() - {FORMAT_VERSION}))
-    return {**properties, **({OWN_PROPERTIES: own} if own else {})}
+    names = ",".join(sorted(properties.keys() - {FORMAT_VERSION}))
+    return {**properties, **({OWN_PROPERTIES: names} if names else {})}
 
 
 def layout_updates(layout: Layout, metadata: TableMetadata) -> tuple[TableUpdate, ...]:
@@ -227,9 +227,9 @@ def _property_updates(layout: Layout, metadata: TableMetadata) -> Iterator[Table
     current = metadata.properties
     wanted = table_properties(layout)
     wanted.pop(FORMAT_VERSION, None)
-    own = {key for key in current.get(OWN_PROPERTIES, "").split(",") if key}
+    names = {key for key in current.get(OWN_PROPERTIES, "").split(",") if key}
     changed = {key: value for key, value in wanted.items() if current.get(key) != value}
-    removed = sorted(((own | {OWN_PROPERTIES}) & current.keys()) - wanted.keys())
+    removed = sorted(((names | {OWN_PROPERTIES}) & current.keys()) - wanted.keys())
     if changed:
         yield SetPropertiesUpdate(updates=changed)
     if removed:
@@ -336,7 +336,7 @@ def _column(path: tuple[str, ...], fields: Iterable[NestedField]) -> NestedField
     from pyiceberg.types import StructType
 
     named = [field for field in fields if field.name.lower() == path[0].lower()]
-    found = next((field for field in named if field.name == path[0]), named[0] if named else None)
-    if found is None or len(path) == 1:
-        return found
-    return _column(path[1:], found.field_type.fields) if isinstance(found.field_type, StructType) else None
+    column = next((field for field in named if field.name == path[0]), named[0] if named else None)
+    if column is None or len(path) == 1:
+        return column
+    return _column(path[1:], column.field_type.fields) if isinstance(column.field_type, StructType) else None

@@ -71,8 +71,8 @@ def with_facts(table: Table, snapshot: Snapshot) -> Snapshot:
 
 def version_of(table: Table, snapshot: Snapshot) -> int:
     """Return the version whose rows a snapshot has."""
-    found = with_facts(table, snapshot)
-    return int(facts_of(found).get(ROWS_OF) or found.snapshot_id)
+    published = with_facts(table, snapshot)
+    return int(facts_of(published).get(ROWS_OF) or published.snapshot_id)
 
 
 def current_version(table: Table) -> int | None:

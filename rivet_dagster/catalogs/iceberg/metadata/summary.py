@@ -69,7 +69,7 @@ class Publication:
         >>> Publication("1f/orders", "", 3, 1, Record(2, bytes=9)).properties()["rivet.run-id"]
         '1f'
         """
-        found = {
+        texts = {
             IDENTITY: self.identity,
             RUN: self.identity.partition("/")[0],
             INPUTS: _json(positions_as_json(self.inputs)),
@@ -81,16 +81,16 @@ class Publication:
         }
         landed = landed_as_json(self.inputs)
         if landed:
-            found[LANDED] = _json(landed)
+            texts[LANDED] = _json(landed)
         if self.code_versions:
-            found[CODE_VERSIONS] = _json(dict(self.code_versions))
+            texts[CODE_VERSIONS] = _json(dict(self.code_versions))
         if self.made_by not in ("", self.identity):
-            found[MADE_BY] = self.made_by
+            texts[MADE_BY] = self.made_by
         if self.text_bounds:
-            found[TEXT_BOUNDS] = _json(self.text_bounds)
+            texts[TEXT_BOUNDS] = _json(self.text_bounds)
         if self.record.bytes is not None:
-            found[_BYTES] = str(self.record.bytes)
-        return found
+            texts[_BYTES] = str(self.record.bytes)
+        return texts
 
 
 def publication_of(properties: Mapping[str, str | None]) -> Publication | None:

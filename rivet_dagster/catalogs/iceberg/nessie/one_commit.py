@@ -70,14 +70,14 @@ class OneCommit(NessieCatalog):
         self._changes.clear()
 
     def _found(self, keys: list[Key]) -> tuple[str, Mapping[Key, Content]]:
-        found = self._before.of(keys)
+        contents = self._before.of(keys)
         for key in self._changes.keys() & set(keys):
             content = self._changes[key]
             if content is None:
-                found.pop(key, None)
+                contents.pop(key, None)
             else:
-                found[key] = content
-        return self._head.hash, found
+                contents[key] = content
+        return self._head.hash, contents
 
     def _commit(self, head: str, message: str, *operations: dict[str, Any]) -> None:
         self._changes |= {tuple(each["key"]["elements"]): each.get("content") for each in operations}

@@ -125,7 +125,7 @@ def pyiceberg_properties(name: str, options: Mapping[str, Any], root: Path) -> d
     if kind not in (HADOOP, NESSIE):
         properties["type"] = _TYPES.get(kind, kind)
     places = {"warehouse": warehouse(options, root), "uri": uri(options, root)}
-    properties |= {key: place for key, place in places.items() if place is not None}
+    properties |= {key: location for key, location in places.items() if location is not None}
     if kind == JDBC:
         properties = _sql(properties)
     return dict(sorted(properties.items()))
@@ -219,4 +219,8 @@ def _settings(options: Mapping[str, Any], root: Path) -> dict[str, str]:
         settings["io-impl"] = "org.apache.iceberg.aws.s3.S3FileIO"  # Hadoop's own, the default, knows no s3://
     settings |= {key: convert.setting(value) for key, value in options.items() if key not in OWN_OPTIONS}
     places = {"warehouse": warehouse(options, root), "uri": uri(options, root)}
-    return settings | {"type": options["catalog"]} | {key: place for key, place in places.items() if place is not None}
+    return (
+        settings
+        | {"type": options["catalog"]}
+        | {key: location for key, location in places.items() if location is not None}
+    )

@@ -91,7 +91,7 @@ def _going(table: Table, retained: list[int], before: datetime) -> list[int]:
 
 def _publications(table: Table, snapshots: list[int]) -> dict[str, dict[str, Any]]:
     """Return the facts of the publications among these snapshots, by version, the oldest first."""
-    found: dict[str, dict[str, Any]] = {}
+    publications: dict[str, dict[str, Any]] = {}
     for snapshot_id in snapshots:
         snapshot = table.snapshot_by_id(snapshot_id)
         if snapshot is None or only_rewrites(snapshot):
@@ -99,8 +99,8 @@ def _publications(table: Table, snapshots: list[int]) -> dict[str, dict[str, Any
         all_facts = facts_of(snapshot).items()
         facts = {key: value for key, value in all_facts if key.startswith("rivet.") and key not in _LEFT_OUT}
         if publication_of(facts) is not None and ENVIRONMENT not in facts:
-            found[str(version_of(table, snapshot))] = facts
-    return found
+            publications[str(version_of(table, snapshot))] = facts
+    return publications
 
 
 def _remember(table: OpenedTable, more: Mapping[str, Mapping[str, Any]], now: datetime) -> None:
@@ -130,15 +130,15 @@ def _newest(entries: Mapping[str, Mapping[str, Any]]) -> dict[str, Mapping[str, 
 
     Half of the room is for entries that are complete, the other half for older ones in short.
     """
-    found: dict[str, Mapping[str, Any]] = {}
+    newest: dict[str, Mapping[str, Any]] = {}
     room = LONGEST
     for version, facts in reversed(list(entries.items())):
         entry = facts if room > LONGEST / 2 else {key: facts[key] for key in facts if key not in _OF_NEWEST}
         room -= len(_text({version: entry}))
         if room < 0:
             break
-        found[version] = entry
-    return found
+        newest[version] = entry
+    return newest
 
 
 def _text(value: Mapping[str, Any]) -> str:

@@ -88,16 +88,16 @@ def restage_version(table: OpenedTable, declared: str, catalog: str, open: Opene
     """Return a transaction that publishes an older version again."""
     begin = begin_upon_current(table, declared, Layout(), catalog, open)
     existing = begin.location.existing
-    found = snapshot_of(existing, version) if existing is not None else None
-    assert existing is not None and found is not None, "it was just listed"
-    last, snapshot = last_publication(existing, found), found.snapshot_id
+    source = snapshot_of(existing, version) if existing is not None else None
+    assert existing is not None and source is not None, "it was just listed"
+    last, snapshot = last_publication(existing, source), source.snapshot_id
     name = last.facts.get(ERRORS) if last is not None else None
     if last is not None and name is not None:
         location = locate_version(open(name))
         older = errors_of_rows(location.existing, last.version) if location.existing is not None else None
         if older is not None:
             begin.errors.adopt(name, location, None, older=older)
-    origin = ExistingVersion(publication_for(existing, found), lambda: stored_rows(table, snapshot), snapshot=snapshot)
+    origin = ExistingVersion(publication_for(existing, source), lambda: stored_rows(table, snapshot), snapshot=snapshot)
     return IcebergTransaction(begin, new_snapshot_id(), None, origin)
 
 

@@ -180,15 +180,15 @@ class StagedErrors:
 
     def _refuse_another(self, opened: OpenedTable, location: VersionLocation) -> None:
         """Raise RVT-404 if the name is that of another table."""
-        own = ".".join(self.table.name.identifier)
-        of = location.existing.metadata.properties.get(ERRORS_OF) if location.existing is not None else own
-        if of != own or opened.name == self.table.name:
+        identifier = ".".join(self.table.name.identifier)
+        of = location.existing.metadata.properties.get(ERRORS_OF) if location.existing is not None else identifier
+        if of != identifier or opened.name == self.table.name:
             raise other_table(str(opened.name), str(self.table.name))
 
     def _released(self, identity: str) -> Release:
         assert self._location is not None
-        own = ".".join(self.table.name.identifier)
-        properties = {DATA_SNAPSHOT: str(self.snapshot_id), ERRORS_OF: own, IDENTITY: identity}
+        identifier = ".".join(self.table.name.identifier)
+        properties = {DATA_SNAPSHOT: str(self.snapshot_id), ERRORS_OF: identifier, IDENTITY: identity}
         opened = self._location.of
         iceberg_table = opened.load_if_any()
         known = errors_snapshot(iceberg_table, self.snapshot_id) if iceberg_table is not None else None
@@ -199,7 +199,7 @@ class StagedErrors:
             return Release(opened, self._upon, known, properties)
         existing = self._location.existing
         begun = Definition.of(existing.metadata) if existing is not None else None
-        marks = {ERRORS_OF: own}
+        marks = {ERRORS_OF: identifier}
         new, outcome = new_snapshot_id(), self.outcome
         release = Release(opened, self._upon, new, properties, marks=marks, begun=begun, outcome=outcome)
         match self.staged:

@@ -56,8 +56,8 @@ def fits(begin: Beginning, plan: WritePlan, session: EngineSession, frame: Frame
         return False
     if plan.replaces_table and context.window is None:
         return same_columns(existing.schema(), given) and not layout_updates(begin.layout, existing.metadata)
-    own = own_columns(plan, given) if isinstance(plan, History) else ()
-    return tuple(table_columns(plan, base.columns, (*given, *own))) == tuple(base.columns)
+    added = own_columns(plan, given) if isinstance(plan, History) else ()
+    return tuple(table_columns(plan, base.columns, (*given, *added))) == tuple(base.columns)
 
 
 def overwritable_by(location: VersionLocation, upon: int | None) -> tuple[str, ...]:
@@ -76,7 +76,7 @@ def overwritable_by(location: VersionLocation, upon: int | None) -> tuple[str, .
     fields = existing.spec().fields
     if not all(isinstance(field.transform, IdentityTransform) for field in fields):
         return ()
-    live = [found for found in manifests_of(base, existing.io) if found.has_added_files() or found.has_existing_files()]
+    live = [file for file in manifests_of(base, existing.io) if file.has_added_files() or file.has_existing_files()]
     if any(manifest.partition_spec_id != existing.metadata.default_spec_id for manifest in live):
         return ()
     return tuple(existing.schema().find_field(field.source_id).name for field in fields)
@@ -285,5 +285,5 @@ def are_distinct(table: Table, snapshot: int, rows: int, keys: Sequence[str]) ->
     if rows > MOST_ROWS or not all(field and str(field.field_type).startswith(_SAME_BYTES) for field in fields):
         return False
     names = list(dict.fromkeys(field.name for field in fields if field is not None))
-    found = table.scan(snapshot_id=snapshot, selected_fields=tuple(names)).to_arrow()
-    return bool(found.group_by(names).aggregate([]).num_rows == found.num_rows)
+    arrow = table.scan(snapshot_id=snapshot, selected_fields=tuple(names)).to_arrow()
+    return bool(arrow.group_by(names).aggregate([]).num_rows == arrow.num_rows)

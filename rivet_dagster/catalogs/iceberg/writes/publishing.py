@@ -229,8 +229,8 @@ class Release:
         self, updates: tuple[TableUpdate, ...], requirements: tuple[TableRequirement, ...], made: Changes
     ) -> Changes:
         """Return a commit of ``updates`` that also requires the table to be what it was when the version was begun."""
-        own = self.begun.requirements(updates) if self.begun is not None else ()
-        return Changes(updates, (*own, *requirements), made.writers)
+        of_begun = self.begun.requirements(updates) if self.begun is not None else ()
+        return Changes(updates, (*of_begun, *requirements), made.writers)
 
     def is_done(self, iceberg_table: Table) -> bool:
         """Return whether the version is published.
@@ -304,11 +304,11 @@ def _spec(table: Table, snapshot: Snapshot, schema: Schema) -> int:
     ids = [int(id_) for id_ in wanted if id_ is not None]
     specs = {spec.spec_id: spec for spec in metadata.partition_specs}
     fitting = (id_ for id_ in ids if id_ in specs and _fits(specs[id_].fields, schema))
-    found = next(fitting, None)
-    if found is None:
+    fit = next(fitting, None)
+    if fit is None:
         message = f"the table had partitions with {snapshot.snapshot_id} of columns that its version did not have"
         raise RivetError("RVT-401", message, remediation="Run the joint again instead.")
-    return found
+    return fit
 
 
 def _order(table: Table, snapshot: Snapshot, schema: Schema) -> int:

@@ -83,9 +83,9 @@ class StoredSnapshot:
             current = snapshot.parent_snapshot_id
 
     def _known(self, snapshot: int) -> Snapshot:
-        found = self.iceberg_table.snapshot_by_id(snapshot)
-        assert found is not None, f"the snapshot {snapshot} was just made"
-        return found
+        known = self.iceberg_table.snapshot_by_id(snapshot)
+        assert known is not None, f"the snapshot {snapshot} was just made"
+        return known
 
 
 _ELSEWHERE = "Have the engine write to the tables that it is told to: without `spark.wap.*` in Spark's configuration."

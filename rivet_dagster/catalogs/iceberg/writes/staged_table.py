@@ -90,8 +90,8 @@ class VersionLocation:
     @property
     def data(self) -> str:
         """The folder of the data files."""
-        own = self.existing.metadata.properties.get(DATA_PATH) if self.existing is not None else self.data_path
-        return own or f"{self.root.rstrip('/')}/data"
+        data_path = self.existing.metadata.properties.get(DATA_PATH) if self.existing is not None else self.data_path
+        return data_path or f"{self.root.rstrip('/')}/data"
 
 
 def locate_version(table: OpenedTable) -> VersionLocation:
@@ -228,10 +228,10 @@ class StagingTable(RewritableVersion):
 
     def remove_folder(self) -> None:
         """Remove its own folder after its data files are published; the table goes with the branch that it is on."""
-        found = self.table.load_if_any() if self.exists else None
+        iceberg_table = self.table.load_if_any() if self.exists else None
         self.exists = False
-        if found is not None:
-            _remove_folder(found)
+        if iceberg_table is not None:
+            _remove_folder(iceberg_table)
 
     def _definition(self, schema: str) -> tuple[Schema, PartitionSpec, SortOrder]:
         """Return the columns, the partitioning and the order of a table with the columns ``schema``."""
@@ -255,14 +255,16 @@ class StagingTable(RewritableVersion):
 
         existing = self.location.existing
         before = dict(existing.metadata.properties) if existing is not None and not self.is_scratch else {}
-        own = {key: value for key, value in before.items() if key.startswith("write.") and "metadata.path" not in key}
+        written = {
+            key: value for key, value in before.items() if key.startswith("write.") and "metadata.path" not in key
+        }
         declared = {} if self.is_scratch else dict(self.layout.properties or {})
         where = {} if self.is_scratch else {DATA_PATH: self.location.data}
         marks = {STAGED_FOR: ".".join(self.location.of.name.identifier), HEARTBEAT: self.heartbeat.path}
         if existing is not None and not isinstance(existing.metadata, TableMetadataV1):
             marks[_BEGUN_AFTER] = f"{existing.metadata.table_uuid} {existing.metadata.last_sequence_number}"
         # With write-audit-publish Spark would write to a branch of the staging table.
-        copied = {key: value for key, value in {**own, **declared}.items() if not key.startswith("write.wap.")}
+        copied = {key: value for key, value in {**written, **declared}.items() if not key.startswith("write.wap.")}
         return {**copied, **where, **marks}
 
 

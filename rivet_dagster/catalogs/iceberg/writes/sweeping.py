@@ -187,10 +187,10 @@ def remove_versions(table: OpenedTable, snapshot: int) -> bool:
         return Changes((remove_ref(MAIN), *removed), (branch_is_at(MAIN, snapshot),))
 
     commit(table.load, without_versions, str(table.name))
-    (found,) = seen
-    if found.metadata.current_snapshot_id != snapshot:
+    (loaded,) = seen
+    if loaded.metadata.current_snapshot_id != snapshot:
         return False
-    _delete_files(found)
+    _delete_files(loaded)
     return True
 
 
@@ -280,8 +280,10 @@ class AllTables:
 
     def _opened(self) -> Iterator[OpenedTable]:
         """Yield the tables of all namespaces, staging tables first: whether those are needed depends on the others."""
-        found = [identifier for namespace in self._namespaces(()) for identifier in self.catalog.list_tables(namespace)]
-        for identifier in sorted(found, key=lambda parts: (staging_of(parts[-1]) is None, parts)):
+        identifiers = [
+            identifier for namespace in self._namespaces(()) for identifier in self.catalog.list_tables(namespace)
+        ]
+        for identifier in sorted(identifiers, key=lambda parts: (staging_of(parts[-1]) is None, parts)):
             yield OpenedTable(self.catalog, TableName(self.name, tuple(identifier[:-1]), identifier[-1]))
 
     def _namespaces(self, parent: tuple[str, ...]) -> Iterator[tuple[str, ...]]:

@@ -45,8 +45,8 @@ class NessieEnvironmentTables(IcebergEnvironmentTables):
 
     def published_by(self, table: str, identity: str) -> Published | None:
         """Return a version that a run in the environment published."""
-        found = self.catalog.published_by(table, identity)
-        return None if found is None or self._base_has(table, found.version) else found
+        published = self.catalog.published_by(table, identity)
+        return None if published is None or self._base_has(table, published.version) else published
 
     def take_up_staged(self, table: str, version: str, options: Mapping[str, Any]) -> StagedTransaction:
         """Reopen a version that a run in the environment has staged; its heartbeat keeps merges away."""
@@ -90,9 +90,9 @@ class NessieEnvironmentTables(IcebergEnvironmentTables):
 
     def seed_of(self, table: str) -> Seed:
         """Return the seed of a table that was built there."""
-        found = self.environment.seed(self.access.table_name(table).identifier)
-        assert found is not None, "each table that was built there has one"
-        return found
+        seed = self.environment.seed(self.access.table_name(table).identifier)
+        assert seed is not None, "each table that was built there has one"
+        return seed
 
     def base_snapshot(self, table: str, iceberg_table: Table) -> int | None:
         """Return the snapshot that the table had in the base when it was given to the environment."""
@@ -160,8 +160,8 @@ def seed(environment: EnvironmentBranch, table: Key, declared: str, version: str
     metadata = str(of_base["metadataLocation"]) if of_base is not None else ""
     new = Seed(declared, snapshot, version, metadata)
 
-    def changes(found: Mapping[Key, Content]) -> list[dict[str, Any]]:
-        known, mine = found.get(mark), found.get(table)
+    def changes(contents: Mapping[Key, Content]) -> list[dict[str, Any]]:
+        known, mine = contents.get(mark), contents.get(table)
         if known is not None and seed_in(known) == new:
             return []
         operations = [record_seed(table, new, known)]
@@ -179,13 +179,13 @@ def give_back(environment: EnvironmentBranch, table: Key, snapshot: int) -> None
     mark = seed_key(table)
     of_base = environment.server.contents(environment.base, [table])[1].get(table)
 
-    def changes(found: Mapping[Key, Content]) -> list[dict[str, Any]]:
-        undone = [delete(mark)] if mark in found else []
-        if table not in found:
+    def changes(contents: Mapping[Key, Content]) -> list[dict[str, Any]]:
+        undone = [delete(mark)] if mark in contents else []
+        if table not in contents:
             return undone
-        if found[table].get("snapshotId") != snapshot:
+        if contents[table].get("snapshotId") != snapshot:
             return []  # another version has been published since
-        same = of_base is not None and found[table]["id"] == of_base["id"]
+        same = of_base is not None and contents[table]["id"] == of_base["id"]
         return [*undone, put(table, of_base) if same and of_base is not None else delete(table)]
 
     environment.change(f"Give up {'.'.join(table)}", [table, mark], changes)

@@ -37,9 +37,14 @@ class MergeRelease(Release):
     ends: bool = True
 
     def of_own_table(
-        self, own: OpenedTable, source: Table, snapshot: Snapshot, location: VersionLocation, heartbeat: ObjectHeartbeat
+        self,
+        opened: OpenedTable,
+        source: Table,
+        snapshot: Snapshot,
+        location: VersionLocation,
+        heartbeat: ObjectHeartbeat,
     ) -> None:
-        """Publish the files of a table ``own`` that the base does not have, or did not have; it is made there.
+        """Publish the files of a table ``opened`` that the base does not have, or did not have; it is made there.
 
         ``source`` is the table as it was found. Raises what ``of_table`` does.
         """
@@ -47,7 +52,7 @@ class MergeRelease(Release):
         files = live_files(snapshot, source.io)
         plain = _without_history(source)
         if location.existing is None:
-            self._make(plain, own, location, files)
+            self._make(plain, opened, location, files)
             return
 
         def changes(iceberg_table: Table) -> Changes:
@@ -81,14 +86,14 @@ class MergeRelease(Release):
         self, iceberg_table: Table, key: str | None = None, laid_out: bool = False
     ) -> tuple[TableUpdate, ...]:
         """Return the updates of the table's properties, and those that end the environment's branch."""
-        own = own_properties(iceberg_table, self.environment)
+        properties = own_properties(iceberg_table, self.environment)
         left_out = (withheld_mark(""), OVERRIDE, CONTINUES)
-        own = {name: value for name, value in own.items() if not name.startswith(left_out)}
-        new = {name: value for name, value in own.items() if value is not None} | dict(self.marks)
+        properties = {name: value for name, value in properties.items() if not name.startswith(left_out)}
+        new = {name: value for name, value in properties.items() if value is not None} | dict(self.marks)
         new |= last_publication_property(self.snapshot_id, self.properties)
         gone = [
             name
-            for name in {*own, OVERRIDE, CONTINUES}
+            for name in {*properties, OVERRIDE, CONTINUES}
             if name in iceberg_table.metadata.properties and name not in new
         ]
         if not self.ends:

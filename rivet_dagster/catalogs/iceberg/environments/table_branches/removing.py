@@ -45,8 +45,8 @@ def remove_from(seen: SeenCatalog, name: TableName) -> bool:
     Return False if something must stay for now, since a commit may be under way that makes a table of it.
     """
     base = OpenedTable(seen.real, name)
-    own = seen.own(name.identifier)
-    table = base.beside(TableName(name.catalog, own[:-1], own[-1]))
+    identifier = seen.own(name.identifier)
+    table = base.beside(TableName(name.catalog, identifier[:-1], identifier[-1]))
     removed = [_remove_staging_tables(of, seen.name) for of in (base, table)]
     removed.append(remove_staging_table(table, base, ENVIRONMENT))
     if base.load_if_any() is not None:
@@ -109,8 +109,8 @@ def evict_from(seen: SeenCatalog, name: TableName, snapshot: int) -> bool:
 
     Return False, and remove nothing, if ``snapshot`` is not current there any more.
     """
-    own = seen.own(name.identifier)
-    table = OpenedTable(seen.real, TableName(name.catalog, own[:-1], own[-1]))
+    identifier = seen.own(name.identifier)
+    table = OpenedTable(seen.real, TableName(name.catalog, identifier[:-1], identifier[-1]))
     if table.load_if_any() is not None:
         return remove_versions(table, snapshot)
     base, branch = table.beside(name), environment_branch(seen.name)
@@ -171,9 +171,11 @@ class _Removal:
         if not going or self.iceberg_table.metadata.properties.get("gc.enabled", "true").lower() == "false":
             return
         ids = {snapshot.snapshot_id for snapshot in going}
-        own, others = self._manifests(going)
+        removed, others = self._manifests(going)
         entries = (
-            entry for manifest in own for entry in entries_of(manifest, self.iceberg_table.io, discard_deleted=False)
+            entry
+            for manifest in removed
+            for entry in entries_of(manifest, self.iceberg_table.io, discard_deleted=False)
         )
         added = ManifestEntryStatus.ADDED
         files = {e.data_file.file_path for e in entries if e.status == added and e.snapshot_id in ids}
@@ -188,8 +190,8 @@ class _Removal:
         going = self.going
         if not going:
             return
-        own, _ = self._manifests(going)
-        self._delete([manifest.manifest_path for manifest in own])
+        removed, _ = self._manifests(going)
+        self._delete([manifest.manifest_path for manifest in removed])
         self._delete([snapshot.manifest_list for snapshot in going])
 
     def _manifests(self, going: list[Snapshot]) -> tuple[list[ManifestFile], list[ManifestFile]]:
@@ -235,10 +237,10 @@ def _is_of(ref: str, name: str) -> bool:
 
 def _leading_to(heads: Iterable[int], known: dict[int, Snapshot]) -> set[int]:
     """Return the snapshots ``heads`` and all that they descend from, as far as they exist."""
-    found: set[int] = set()
+    ids: set[int] = set()
     for head in heads:
         current: int | None = head
-        while current is not None and current not in found and current in known:
-            found.add(current)
+        while current is not None and current not in ids and current in known:
+            ids.add(current)
             current = known[current].parent_snapshot_id
-    return found
+    return ids

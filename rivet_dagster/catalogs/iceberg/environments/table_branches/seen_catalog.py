@@ -233,8 +233,8 @@ class _Translation:
         """Yield the updates that remove properties there: of those of the base only the record says so."""
         known = self._real.metadata.properties
         yield from set_properties(self._recorded(dict.fromkeys(name for name in names if name in known)))
-        own = (property_of(self._name, name) for name in names if name not in known)
-        yield from remove_properties(name for name in own if name in known)
+        properties = (property_of(self._name, name) for name in names if name not in known)
+        yield from remove_properties(name for name in properties if name in known)
 
     def _resolved(self, updates: Sequence[TableUpdate], ids: dict[str, int]) -> dict[str, int]:
         """Return ids in place of -1, which is the one that was added last."""

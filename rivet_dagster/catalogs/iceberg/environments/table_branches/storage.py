@@ -135,8 +135,8 @@ class BranchEnvironment(StoredEnvironment):
     def _is_alive_at(self, location: str) -> bool:
         from pyiceberg.io import load_file_io
 
-        found = heartbeats_of(load_file_io(self.tables.base.catalog.properties, location), location)
-        return any(environment_of(heartbeat.key) == self.name and heartbeat.is_alive() for heartbeat in found)
+        heartbeats = heartbeats_of(load_file_io(self.tables.base.catalog.properties, location), location)
+        return any(environment_of(heartbeat.key) == self.name and heartbeat.is_alive() for heartbeat in heartbeats)
 
     def _heartbeat(self, state: RecordedState) -> ObjectHeartbeat:
         io = self.tables.access.seen.real._load_file_io(location=state.location)
@@ -148,9 +148,9 @@ class BranchEnvironment(StoredEnvironment):
         return key_of(identity_there(self.name))
 
     def _published_at(self, table: BuiltTable) -> int:
-        found = self.tables.access.load(table.table).current_snapshot()
-        assert found is not None, "it was just found to be built"
-        return int(found.timestamp_ms)
+        snapshot = self.tables.access.load(table.table).current_snapshot()
+        assert snapshot is not None, "it was just found to be built"
+        return int(snapshot.timestamp_ms)
 
     def _publish(self, table: BuiltTable, heartbeat: ObjectHeartbeat) -> Published:
         """Publish a table to the base, unless an interrupted merge has."""
@@ -282,14 +282,14 @@ class _TableMerge:
         from rivet_dagster.catalogs.iceberg.metadata.layout import Layout
 
         begin, name = self.begin, self.merge.name
-        own = {} if isinstance(iceberg_table, SeenTable) else _own_properties(iceberg_table)
+        existing_properties = {} if isinstance(iceberg_table, SeenTable) else _own_properties(iceberg_table)
         release = MergeRelease(
             begin.table,
             begin.upon,
             new,
             properties,
             Layout(),
-            own | marks,
+            existing_properties | marks,
             begin.begun,
             environment=name,
             ends=ends,

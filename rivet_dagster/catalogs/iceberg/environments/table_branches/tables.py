@@ -76,9 +76,9 @@ class BranchAccess(TableAccess):
 
     def physical(self, name: TableName) -> OpenedTable:
         """Return what is a table of that name in the environment: the environment's own unless the base has it."""
-        own = self.seen.own(name.identifier)
-        if self.seen.real.table_exists(own) or not self.seen.real.table_exists(name.identifier):
-            name = replace(name, namespace=own[:-1], name=own[-1])
+        identifier = self.seen.own(name.identifier)
+        if self.seen.real.table_exists(identifier) or not self.seen.real.table_exists(name.identifier):
+            name = replace(name, namespace=identifier[:-1], name=identifier[-1])
         return OpenedTable(self.catalog, name, self.environment)
 
     def written(self) -> list[OpenedTable]:
