@@ -25,7 +25,7 @@ from rivet_dagster.definitions.specs.samples_and_errors import bounded, check_me
 from rivet_dagster.definitions.specs.selection import LAST_STEP
 from rivet_dagster.errors import Conflict, RivetError, StagedRowsGone
 from rivet_dagster.execution.quality.judging import check_source
-from rivet_dagster.execution.results import CheckResult, StagedTable, is_published
+from rivet_dagster.execution.results import CheckResult, StagedResult, is_published
 from rivet_dagster.execution.runtime import Runtime
 from rivet_dagster.execution.writing.publish_run import RunPublication, publish_run
 from rivet_dagster.model.external_assets import is_external
@@ -193,7 +193,7 @@ def _how(project: RivetProject) -> str:
     return ONE_COMMIT if len(catalogs) == 1 else ONE_EACH
 
 
-def _refused(key: dg.AssetCheckKey, table: StagedTable, error: RivetError) -> dg.AssetCheckResult:
+def _refused(key: dg.AssetCheckKey, table: StagedResult, error: RivetError) -> dg.AssetCheckResult:
     return dg.AssetCheckResult(
         asset_key=key.asset_key,
         check_name=key.name,
@@ -204,7 +204,9 @@ def _refused(key: dg.AssetCheckKey, table: StagedTable, error: RivetError) -> dg
     )
 
 
-def _published(table: StagedTable, key: dg.AssetCheckKey, publication: RunPublication, how: str) -> dg.AssetCheckResult:
+def _published(
+    table: StagedResult, key: dg.AssetCheckKey, publication: RunPublication, how: str
+) -> dg.AssetCheckResult:
     tables, version = len(publication.published), publication.published[table.joint].version
     one_commit = publication.one_commit
     if one_commit or how == ONE_COMMIT:  # but for what an earlier run of a re-execution has published

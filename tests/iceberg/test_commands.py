@@ -11,7 +11,7 @@ from support.folders import ProjectFolder
 from rivet_dagster.catalogs.iceberg import IcebergCatalog
 from rivet_dagster.catalogs.iceberg.commits.snapshots import new_snapshot_id
 from rivet_dagster.catalogs.iceberg.heartbeat import ObjectHeartbeat
-from rivet_dagster.catalogs.iceberg.metadata.summary import Publication
+from rivet_dagster.catalogs.iceberg.metadata.summary import PublicationFacts
 from rivet_dagster.catalogs.iceberg.writes.publishing import Release
 from rivet_dagster.catalogs.iceberg.writes.staged_branch import begin_branch
 from rivet_dagster.catalogs.iceberg.writes.staged_table import StagingTable, locate_version
@@ -48,7 +48,7 @@ class Shop:
         staged = self.staging_table(heartbeat.key, heartbeat, *ids)
         before = len(self.ids()) if upon is not None else 0
         inputs = {"raw": SnapshotPosition("x", "y", 7)}
-        publication = Publication(f"{run}/out", "", len(ids), before, Record(len(ids), 0, before), inputs)
+        publication = PublicationFacts(f"{run}/out", "", len(ids), before, Record(len(ids), 0, before), inputs)
         if upon is not None:
             staged.fence = begin_branch(self.orders, heartbeat.key, upon)
         release = Release(self.orders, upon, new_snapshot_id(), publication.properties())
@@ -102,7 +102,7 @@ def call(shop, capsys) -> Callable[..., tuple[int, str, str]]:
 
 def withheld(shop: Shop, key: str, *ids: int) -> str:
     shop.stage(key, *ids)
-    publication = Publication(f"{key}/out", "", len(ids), 2, Record(len(ids)))
+    publication = PublicationFacts(f"{key}/out", "", len(ids), 2, Record(len(ids)))
     head = shop.orders.load().metadata.refs[key].snapshot_id
     withhold(shop.orders, key, f"77{len(ids)}", publication, None, Judged(head))
     return f"77{len(ids)}"

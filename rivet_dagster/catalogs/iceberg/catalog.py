@@ -15,7 +15,7 @@ from rivet_dagster.catalogs.environments.catalog import EnvironmentStorage, HasE
 from rivet_dagster.catalogs.iceberg import examining
 from rivet_dagster.catalogs.iceberg.access import NessieAccess, TableAccess, access_to
 from rivet_dagster.catalogs.iceberg.examining import try_to_commit
-from rivet_dagster.catalogs.iceberg.published_tables import PublishedTables, set_override
+from rivet_dagster.catalogs.iceberg.published_tables import PublishedIcebergTables, set_override
 from rivet_dagster.catalogs.iceberg.settings.options import refuse_nessie
 from rivet_dagster.catalogs.iceberg.settings.upkeep_options import parse_upkeep
 from rivet_dagster.catalogs.iceberg.traits import IcebergTraits
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 class IcebergCatalog(
     IcebergTraits,
-    PublishedTables,
+    PublishedIcebergTables,
     HasVersions,
     StagesForRuns,
     PublishesTogether,

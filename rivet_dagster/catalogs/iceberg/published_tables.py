@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from pyiceberg.table import Table
 
 
-class PublishedTables:
+class PublishedIcebergTables:
     """Tables of Apache Iceberg, as PyIceberg finds them in the metadata; a version is a snapshot, named by its id."""
 
     name: str

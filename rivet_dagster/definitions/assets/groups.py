@@ -59,7 +59,7 @@ from rivet_dagster.execution.quality.row_errors import published_errors
 from rivet_dagster.execution.reading.inputs import reference
 from rivet_dagster.execution.reading.refs import MaterializedRef
 from rivet_dagster.execution.reading.sources import errors_reference
-from rivet_dagster.execution.results import CheckResult, GroupResult, RowErrorCounts, StagedTable
+from rivet_dagster.execution.results import CheckResult, GroupResult, RowErrorCounts, StagedResult
 from rivet_dagster.execution.runtime import Runtime
 from rivet_dagster.model.joint import SOURCE
 from rivet_dagster.model.partitions import Window
@@ -100,7 +100,7 @@ class RivetGroupRun:
         limit = TimeLimit(project.assembly.joint(group.exit))
         listeners: list[ProgressListener] = [ProgressLines(context.log.info), *self.listeners]
 
-        def staged(joint: str) -> StagedTable | None:
+        def staged(joint: str) -> StagedResult | None:
             if joint not in project.with_run:
                 return None
             return staged_by_run(context.run, context.instance, project.key(joint), project.joints)

@@ -23,7 +23,7 @@ from rivet_dagster.sql.row_errors.error_query import QueryLocation, errors_in_fu
 from rivet_dagster.sql.row_errors.fallible import Fallible, generates
 from rivet_dagster.sql.row_errors.filter_and_projection_errors import conditions, failing_expressions
 from rivet_dagster.sql.row_errors.raising import RefusedError, any_of, true_or_false, value_or_null
-from rivet_dagster.sql.row_errors.select_clauses import Item, select_of
+from rivet_dagster.sql.row_errors.select_clauses import SelectItem, select_of
 from rivet_dagster.sql.row_errors.select_rewrite import SelectRewrite, WhereConditions
 from rivet_dagster.sql.row_errors.token_ranges import Code, on_one_line
 
@@ -142,7 +142,7 @@ def _link(rewrite: SelectRewrite) -> RowByRow | None:
     )
 
 
-def _item(rewrite: SelectRewrite, item: Item) -> _Item | None:
+def _item(rewrite: SelectRewrite, item: SelectItem) -> _Item | None:
     expression = rewrite.expression(item.part)
     tree, text = expression.tree, on_one_line(expression.text)
     if tree.is_star:

@@ -13,7 +13,7 @@ from rivet_dagster.sql.row_errors.aggregates import aggregates, windows
 from rivet_dagster.sql.row_errors.error_query import QueryLocation, error_query, json_of
 from rivet_dagster.sql.row_errors.fallible import Fallible, FoundSite, fallible, shown_site
 from rivet_dagster.sql.row_errors.raising import RefusedError, any_of, literal, value_or_null
-from rivet_dagster.sql.row_errors.select_clauses import Item, ReadRelation, Select
+from rivet_dagster.sql.row_errors.select_clauses import ReadRelation, Select, SelectItem
 from rivet_dagster.sql.row_errors.token_ranges import Code, Edit, ExpressionText, Range, apply_edits, on_one_line
 from rivet_dagster.sql.write_strategies.error_keys import key_json
 
@@ -34,7 +34,7 @@ class Operator:
 class Given:
     """An item of the SELECT list that is one expression."""
 
-    item: Item
+    item: SelectItem
     expression: ExpressionText
     aggregates: tuple[exp.Expr, ...]
     windows: tuple[exp.Expr, ...]
@@ -130,7 +130,7 @@ class SelectRewrite:
                 return None if values else (on_one_line(expression.text), fallible(expression))
         return (quote_name(name), None) if passes_all and len(self.select.relations) == 1 else None
 
-    def given(self, item: Item) -> Given | None:
+    def given(self, item: SelectItem) -> Given | None:
         expression = self.expression(item.part)
         if isinstance(expression.tree, exp.Star) or expression.tree.is_star:
             return None

@@ -15,7 +15,7 @@ from rivet_dagster.catalogs.filesystem import FilesystemCatalog
 from rivet_dagster.catalogs.filesystem.versions import lifecycle, records
 from rivet_dagster.catalogs.filesystem.writes.transaction import FilesystemTransaction
 from rivet_dagster.compiler.compilation import compile_project
-from rivet_dagster.execution.results import StagedTable
+from rivet_dagster.execution.results import StagedResult
 from rivet_dagster.execution.runtime import Runtime
 from rivet_dagster.execution.writing.publish_run import publish_run
 from rivet_dagster.model.profile import EngineSpec
@@ -50,12 +50,12 @@ def runtime(tmp_path) -> Runtime:
     return Runtime(PLAN, tmp_path)
 
 
-def stage(lake, table: str, values: list[int], identity: str = "run") -> StagedTable:
+def stage(lake, table: str, values: list[int], identity: str = "run") -> StagedResult:
     staged = fill(lake.begin(table), values).stage(f"{identity}/{table}")
-    return StagedTable(table, "lake", table, staged.version, staged.identity)
+    return StagedResult(table, "lake", table, staged.version, staged.identity)
 
 
-def age(root: Path, table: StagedTable, seconds: float) -> None:
+def age(root: Path, table: StagedResult, seconds: float) -> None:
     then = time.time() - seconds
     os.utime(root / "lake/.rivet" / table.table / f"{table.version}.alive", (then, then))
 

@@ -19,7 +19,7 @@ from rivet_dagster.catalogs.iceberg.metadata.snapshot_rows import (
 from rivet_dagster.catalogs.iceberg.metadata.statistics import statistics_of
 from rivet_dagster.catalogs.iceberg.metadata.summary import (
     ENVIRONMENT,
-    Publication,
+    PublicationFacts,
     foreign_publication,
     names_publisher,
     publication_of,
@@ -54,7 +54,7 @@ def published_version(table: Table, snapshot: Snapshot, catalog: str, declared: 
     return replace(published, unknown_before=publication.unknown_before)
 
 
-def publication_for(table: Table, snapshot: Snapshot) -> Publication:
+def publication_for(table: Table, snapshot: Snapshot) -> PublicationFacts:
     """Return what is recorded about a snapshot.
 
     Of one by another engine, its summary tells how its rows came about; what they were made from, and by which code,
@@ -90,7 +90,7 @@ def published_by(table: Table, identity: str) -> Snapshot | None:
     return None
 
 
-def expired_publications(table: Table) -> Iterator[tuple[int, Publication]]:
+def expired_publications(table: Table) -> Iterator[tuple[int, PublicationFacts]]:
     """Yield the publications that are remembered although their snapshots have expired, by version."""
     known = {int(version): facts for version, facts in json.loads(table.metadata.properties.get(EXPIRED, "{}")).items()}
     current = table.current_snapshot()

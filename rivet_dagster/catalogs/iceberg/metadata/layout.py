@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from pyiceberg.types import NestedField
 
 __all__ = [
-    "Layout",
+    "IcebergLayout",
     "layout_updates",
     "order_of",
     "parse_layout",
@@ -44,7 +44,7 @@ OWN_PROPERTIES = "rivet.properties"
 
 
 @dataclass(frozen=True)
-class Layout:
+class IcebergLayout:
     """The declared layout of a table; None leaves what the table has."""
 
     partitioned_by: tuple[PartitionText, ...] | None = None
@@ -52,7 +52,7 @@ class Layout:
     properties: Mapping[str, str] | None = None
 
 
-def parse_layout(options: Mapping[str, Any]) -> Layout:
+def parse_layout(options: Mapping[str, Any]) -> IcebergLayout:
     """Return the layout that a joint's options declare. Raises RVT-203, RVT-204.
 
     >>> layout = parse_layout({"partitioned_by": ["days(at)", "truncate(name, 2)"], "sort_order": ["id desc"]})
@@ -62,14 +62,16 @@ def parse_layout(options: Mapping[str, Any]) -> Layout:
     for wrong in wrong_layout(options):
         raise RivetError(wrong.code, f"`{wrong.key}`: {wrong.message}", remediation=wrong.remediation)
     partitioned_by, sort_order = options.get("partitioned_by"), options.get("sort_order")
-    return Layout(
+    return IcebergLayout(
         None if partitioned_by is None else tuple(partition_text(text) for text in partitioned_by),
         None if sort_order is None else tuple(sort_text(text) for text in sort_order),
         {key: as_text(value) for key, value in options.get("properties", {}).items()},
     )
 
 
-def spec_of(layout: Layout, schema: Schema, base: PartitionSpec | None, last_partition_id: int | None) -> PartitionSpec:
+def spec_of(
+    layout: IcebergLayout, schema: Schema, base: PartitionSpec | None, last_partition_id: int | None
+) -> PartitionSpec:
     """Return the declared partition spec; ``base`` if nothing is declared, or the same as it.
 
     A field that ``base`` has keeps its id; others get ids after ``last_partition_id``. Raises RVT-514 for a column that
@@ -78,12 +80,12 @@ def spec_of(layout: Layout, schema: Schema, base: PartitionSpec | None, last_par
     return _spec(layout, schema, base, [base] if base else [], last_partition_id)
 
 
-def order_of(layout: Layout, schema: Schema, base: SortOrder | None) -> SortOrder:
+def order_of(layout: IcebergLayout, schema: Schema, base: SortOrder | None) -> SortOrder:
     """Return the declared sort order; ``base`` if nothing is declared, or the same as it. Raises RVT-514."""
     return _order(layout, schema, base, [base] if base else [])
 
 
-def retain_layout(layout: Layout, schema: Schema, metadata: TableMetadata) -> Layout:
+def retain_layout(layout: IcebergLayout, schema: Schema, metadata: TableMetadata) -> IcebergLayout:
     """Return the layout of a table whose columns become those of ``schema``.
 
     Partitions or a sort order that are not declared, and are of columns that the table will not have any more, are
@@ -145,14 +147,14 @@ def _path(id_: int, fields: Iterable[NestedField]) -> tuple[str, ...]:
     return ()
 
 
-def table_properties(layout: Layout) -> dict[str, str]:
+def table_properties(layout: IcebergLayout) -> dict[str, str]:
     """Return the properties with which a table of the layout is created."""
     properties = layout.properties or {}
     names = ",".join(sorted(properties.keys() - {FORMAT_VERSION}))
     return {**properties, **({OWN_PROPERTIES: names} if names else {})}
 
 
-def layout_updates(layout: Layout, metadata: TableMetadata) -> tuple[TableUpdate, ...]:
+def layout_updates(layout: IcebergLayout, metadata: TableMetadata) -> tuple[TableUpdate, ...]:
     """Return the updates that give a table the declared layout; none if it has it.
 
     ``metadata`` is that after the change of columns, if they change. What the joint once set and no longer declares is
@@ -186,14 +188,14 @@ def spec_updates(staged: PartitionSpec, metadata: TableMetadata) -> tuple[TableU
     return (AddPartitionSpecUpdate(spec=new), SetDefaultSpecUpdate.model_validate({"spec-id": new.spec_id}))
 
 
-def _format_updates(layout: Layout, metadata: TableMetadata) -> Iterator[TableUpdate]:
+def _format_updates(layout: IcebergLayout, metadata: TableMetadata) -> Iterator[TableUpdate]:
     from pyiceberg.table.update import UpgradeFormatVersionUpdate
 
     if FORMAT_VERSION in (layout.properties or {}) and metadata.format_version < 2:
         yield UpgradeFormatVersionUpdate.model_validate({"format-version": 2})
 
 
-def _spec_updates(layout: Layout, metadata: TableMetadata) -> Iterator[TableUpdate]:
+def _spec_updates(layout: IcebergLayout, metadata: TableMetadata) -> Iterator[TableUpdate]:
     from pyiceberg.table.update import AddPartitionSpecUpdate, SetDefaultSpecUpdate
 
     specs = metadata.partition_specs
@@ -208,7 +210,7 @@ def _spec_updates(layout: Layout, metadata: TableMetadata) -> Iterator[TableUpda
     yield SetDefaultSpecUpdate.model_validate({"spec-id": spec.spec_id})
 
 
-def _order_updates(layout: Layout, metadata: TableMetadata) -> Iterator[TableUpdate]:
+def _order_updates(layout: IcebergLayout, metadata: TableMetadata) -> Iterator[TableUpdate]:
     from pyiceberg.table.update import AddSortOrderUpdate, SetDefaultSortOrderUpdate
 
     order = _order(layout, metadata.schema(), metadata.sort_order(), metadata.sort_orders)
@@ -219,7 +221,7 @@ def _order_updates(layout: Layout, metadata: TableMetadata) -> Iterator[TableUpd
     yield SetDefaultSortOrderUpdate.model_validate({"sort-order-id": order.order_id})
 
 
-def _property_updates(layout: Layout, metadata: TableMetadata) -> Iterator[TableUpdate]:
+def _property_updates(layout: IcebergLayout, metadata: TableMetadata) -> Iterator[TableUpdate]:
     from pyiceberg.table.update import RemovePropertiesUpdate, SetPropertiesUpdate
 
     if layout.properties is None:
@@ -237,7 +239,11 @@ def _property_updates(layout: Layout, metadata: TableMetadata) -> Iterator[Table
 
 
 def _spec(
-    layout: Layout, schema: Schema, base: PartitionSpec | None, specs: Sequence[PartitionSpec], last_id: int | None
+    layout: IcebergLayout,
+    schema: Schema,
+    base: PartitionSpec | None,
+    specs: Sequence[PartitionSpec],
+    last_id: int | None,
 ) -> PartitionSpec:
     from pyiceberg.partitioning import PARTITION_FIELD_ID_START, UNPARTITIONED_PARTITION_SPEC, PartitionSpec
 
@@ -291,7 +297,7 @@ def _new_field(
 _ENDINGS = {"truncate": "trunc"}
 
 
-def _order(layout: Layout, schema: Schema, base: SortOrder | None, orders: Sequence[SortOrder]) -> SortOrder:
+def _order(layout: IcebergLayout, schema: Schema, base: SortOrder | None, orders: Sequence[SortOrder]) -> SortOrder:
     from pyiceberg.table.sorting import UNSORTED_SORT_ORDER, NullOrder, SortDirection, SortField, SortOrder
 
     if layout.sort_order is None:

@@ -10,13 +10,13 @@ from rivet_dagster.catalogs.iceberg.commits.updates import Definition
 from rivet_dagster.catalogs.iceberg.heartbeat import ObjectHeartbeat
 from rivet_dagster.catalogs.iceberg.metadata.history import publication_for, published_version
 from rivet_dagster.catalogs.iceberg.metadata.last_publication import last_publication
-from rivet_dagster.catalogs.iceberg.metadata.layout import Layout
+from rivet_dagster.catalogs.iceberg.metadata.layout import IcebergLayout
 from rivet_dagster.catalogs.iceberg.metadata.snapshot_rows import snapshot_of
 from rivet_dagster.catalogs.iceberg.metadata.summary import ERRORS
 from rivet_dagster.catalogs.iceberg.metadata.types import sql_columns
 from rivet_dagster.catalogs.iceberg.opened import OpenedTable, Opener
 from rivet_dagster.catalogs.iceberg.settings.options import refuse_nessie
-from rivet_dagster.catalogs.iceberg.writes.errors import Beginning, ExistingVersion, StagedErrors, errors_of_rows
+from rivet_dagster.catalogs.iceberg.writes.errors import BegunWrite, ExistingVersion, StagedErrors, errors_of_rows
 from rivet_dagster.catalogs.iceberg.writes.staged_branch import StagedBranch, StoredSnapshot, begin_branch, stored_rows
 from rivet_dagster.catalogs.iceberg.writes.staged_table import StagingTable, locate_version
 from rivet_dagster.catalogs.iceberg.writes.transaction import IcebergTransaction
@@ -28,7 +28,9 @@ if TYPE_CHECKING:
     from pyiceberg.table import Table
 
 
-def begin_upon_current(table: OpenedTable, declared: str, layout: Layout, catalog: str, open: Opener) -> Beginning:
+def begin_upon_current(
+    table: OpenedTable, declared: str, layout: IcebergLayout, catalog: str, open: Opener
+) -> BegunWrite:
     """Return what a transaction upon the current version of ``table`` begins with. Raises RVT-413."""
     refuse_nessie(table.catalog)
     location = locate_version(table)
@@ -50,17 +52,22 @@ def begin_upon_current(table: OpenedTable, declared: str, layout: Layout, catalo
 
     errors = StagedErrors(table, open)
     begun = Definition.of(location.existing.metadata) if location.existing is not None else None
-    return Beginning(declared, table, location, upon, base, rows, layout, described, errors, begun)
+    return BegunWrite(declared, table, location, upon, base, rows, layout, described, errors, begun)
 
 
 def take_up_version(
-    table: OpenedTable, declared: str, catalog: str, open: Opener, version: Withheld, layout: Layout | None = None
+    table: OpenedTable,
+    declared: str,
+    catalog: str,
+    open: Opener,
+    version: Withheld,
+    layout: IcebergLayout | None = None,
 ) -> IcebergTransaction:
     """Return a transaction that publishes or removes a withheld version, or a staged one upon what that was begun with.
 
     ``layout`` is the declared one, without which the table keeps its own.
     """
-    begin = begin_upon_current(table, declared, layout or Layout(), catalog, open)
+    begin = begin_upon_current(table, declared, layout or IcebergLayout(), catalog, open)
     if version.is_staged:
         begin = replace(begin, upon=version.upon, rows_before=version.publication.rows_before)
     existing = begin.location.existing
@@ -86,7 +93,7 @@ def take_up_version(
 
 def restage_version(table: OpenedTable, declared: str, catalog: str, open: Opener, version: int) -> IcebergTransaction:
     """Return a transaction that publishes an older version again."""
-    begin = begin_upon_current(table, declared, Layout(), catalog, open)
+    begin = begin_upon_current(table, declared, IcebergLayout(), catalog, open)
     existing = begin.location.existing
     source = snapshot_of(existing, version) if existing is not None else None
     assert existing is not None and source is not None, "it was just listed"
@@ -101,7 +108,7 @@ def restage_version(table: OpenedTable, declared: str, catalog: str, open: Opene
     return IcebergTransaction(begin, new_snapshot_id(), None, origin)
 
 
-def _take_up_errors(begin: Beginning, open: Opener, version: Withheld, heartbeat: ObjectHeartbeat) -> None:
+def _take_up_errors(begin: BegunWrite, open: Opener, version: Withheld, heartbeat: ObjectHeartbeat) -> None:
     """Take up the errors that were withheld with a version, if it has some."""
     name = version.errors
     if name is None:

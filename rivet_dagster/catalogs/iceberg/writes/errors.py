@@ -12,8 +12,8 @@ from rivet_dagster.catalogs.iceberg.commits.snapshots import new_snapshot_id
 from rivet_dagster.catalogs.iceberg.commits.updates import MAIN, Definition, branch_is_at, set_branch
 from rivet_dagster.catalogs.iceberg.heartbeat import ObjectHeartbeat
 from rivet_dagster.catalogs.iceberg.metadata.last_publication import last_publication
-from rivet_dagster.catalogs.iceberg.metadata.layout import Layout
-from rivet_dagster.catalogs.iceberg.metadata.summary import DATA_SNAPSHOT, ERRORS, ERRORS_OF, IDENTITY, Publication
+from rivet_dagster.catalogs.iceberg.metadata.layout import IcebergLayout
+from rivet_dagster.catalogs.iceberg.metadata.summary import DATA_SNAPSHOT, ERRORS, ERRORS_OF, IDENTITY, PublicationFacts
 from rivet_dagster.catalogs.iceberg.opened import OpenedTable, Opener
 from rivet_dagster.catalogs.iceberg.writes.publishing import Release
 from rivet_dagster.catalogs.iceberg.writes.staged_branch import StagedBranch, begin_branch
@@ -266,7 +266,7 @@ def has_columns(errors: Table) -> bool:
 
 
 @dataclass(frozen=True)
-class Beginning:
+class BegunWrite:
     """The state that a transaction begins with.
 
     ``declared`` is the table's name as the joint has it; ``upon`` is the current snapshot of the table, ``rows_before``
@@ -281,7 +281,7 @@ class Beginning:
     upon: int | None
     base: Base | None
     rows_before: int
-    layout: Layout
+    layout: IcebergLayout
     described: Callable[[int], Published]
     errors: StagedErrors
     begun: Definition | None
@@ -296,7 +296,7 @@ class ExistingVersion:
     ``key`` is that of a withheld version.
     """
 
-    publication: Publication
+    publication: PublicationFacts
     stored: Callable[[], StoredRows]
     staged: StagedBranch | StagingTable | None = None
     snapshot: int | None = None

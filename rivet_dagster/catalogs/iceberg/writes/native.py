@@ -11,7 +11,7 @@ from rivet_dagster.catalogs.capabilities.transaction import WriteContext
 from rivet_dagster.catalogs.iceberg.metadata.layout import layout_updates
 from rivet_dagster.catalogs.iceberg.metadata.snapshot_rows import manifests_of
 from rivet_dagster.catalogs.iceberg.metadata.types import same_columns
-from rivet_dagster.catalogs.iceberg.writes.errors import Beginning
+from rivet_dagster.catalogs.iceberg.writes.errors import BegunWrite
 from rivet_dagster.catalogs.iceberg.writes.staged_branch import StagedBranch, StoredSnapshot
 from rivet_dagster.catalogs.iceberg.writes.staged_table import StagingTable, VersionLocation
 from rivet_dagster.catalogs.rewriting.incoming import (
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from pyiceberg.table import Table
 
 
-def fits(begin: Beginning, plan: WritePlan, session: EngineSession, frame: Frame, context: WriteContext) -> bool:
+def fits(begin: BegunWrite, plan: WritePlan, session: EngineSession, frame: Frame, context: WriteContext) -> bool:
     """Return whether the table keeps its columns, and its layout if all rows are written. Raises RVT-513, RVT-514."""
     existing, base = begin.location.existing, begin.base
     assert existing is not None and base is not None

@@ -20,7 +20,7 @@ from rivet_dagster.catalogs.iceberg.commits.updates import (
 )
 from rivet_dagster.catalogs.iceberg.metadata.last_publication import CONTINUES, last_publication_property
 from rivet_dagster.catalogs.iceberg.metadata.layout import (
-    Layout,
+    IcebergLayout,
     layout_updates,
     retain_layout,
     spec_updates,
@@ -64,7 +64,7 @@ class Release:
     upon: int | None
     snapshot_id: int
     properties: Mapping[str, str]
-    layout: Layout = field(default_factory=Layout)
+    layout: IcebergLayout = field(default_factory=IcebergLayout)
     marks: Mapping[str, str] = field(default_factory=dict)
     begun: Definition | None = None
     outcome: Outcome = field(default_factory=Outcome)

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from pyiceberg.table.snapshots import Snapshot
     from pyiceberg.table.update import TableUpdate
 
-    from rivet_dagster.catalogs.iceberg.metadata.summary import Publication
+    from rivet_dagster.catalogs.iceberg.metadata.summary import PublicationFacts
     from rivet_dagster.catalogs.iceberg.nessie.nessie_catalog import NessieCatalog
     from rivet_dagster.catalogs.iceberg.writes.transaction import IcebergTransaction
     from rivet_dagster.model.storage import Published
@@ -116,7 +116,7 @@ class NessieTransaction(IcebergTransaction):
             catalog.create_namespace_if_not_exists(name.namespace)
         super().release_in(catalog, identity)
 
-    def _publication(self, identity: str, made: Provenance | None) -> Publication:
+    def _publication(self, identity: str, made: Provenance | None) -> PublicationFacts:
         return super()._publication(identity, made or self._made)
 
     def _commit(self, identity: str, made: Provenance | None) -> Published:

@@ -20,7 +20,7 @@ from rivet_dagster.catalogs.iceberg.commits.updates import (
     with_constraints,
 )
 from rivet_dagster.catalogs.iceberg.heartbeat import ObjectHeartbeat, heartbeat_at, remove_empty_folders
-from rivet_dagster.catalogs.iceberg.metadata.layout import Layout, order_of, retain_layout, spec_of
+from rivet_dagster.catalogs.iceberg.metadata.layout import IcebergLayout, order_of, retain_layout, spec_of
 from rivet_dagster.catalogs.iceberg.metadata.snapshot_rows import entries_of, manifests_of
 from rivet_dagster.catalogs.iceberg.metadata.summary import STAGED_FOR
 from rivet_dagster.catalogs.iceberg.metadata.types import iceberg_schema
@@ -138,7 +138,7 @@ class StagingTable(RewritableVersion):
     engine_session: EngineSession | None
     upon: Base | None = None
     rows_before: int = 0
-    layout: Layout = field(default_factory=Layout)
+    layout: IcebergLayout = field(default_factory=IcebergLayout)
     is_scratch: bool = False
     exists: bool = False
     fence: StagedBranch | None = None

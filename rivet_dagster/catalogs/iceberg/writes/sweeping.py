@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Leftover:
+class TableLeftover:
     """Something that a run has staged: the branch ``key`` of ``table``, or the staging table ``table`` itself.
 
     ``iceberg_table`` is ``table`` as its metadata were then, ``of`` the one that a staging table is for.
@@ -74,12 +74,12 @@ class Leftover:
         return remove_staging_table(self.table, self.of)
 
 
-def staged_by_runs(table: OpenedTable, look: Look = look) -> Iterator[Leftover | RunBranch]:
+def staged_by_runs(table: OpenedTable, look: Look = look) -> Iterator[TableLeftover | RunBranch]:
     """Yield all that runs have staged for a table, but withheld versions."""
     return (leftover for leftover in _unpublished(table, look) if not leftover.is_withheld)
 
 
-def _unpublished(table: OpenedTable, look: Look) -> Iterator[Leftover | RunBranch]:
+def _unpublished(table: OpenedTable, look: Look) -> Iterator[TableLeftover | RunBranch]:
     yield from branches_of_runs(table.catalog, table, look=look)
     iceberg_table = table.load_if_any()
     if iceberg_table is not None and STAGED_FOR not in iceberg_table.metadata.properties:
@@ -113,7 +113,7 @@ def remove_heartbeats(table: OpenedTable) -> None:
         end_dead(heartbeats_of(iceberg_table.io, iceberg_table.metadata.location))
 
 
-def all_staged(tables: Iterator[OpenedTable]) -> Iterator[Leftover]:
+def all_staged(tables: Iterator[OpenedTable]) -> Iterator[TableLeftover]:
     """Yield all that runs have staged in ``tables``, all of a catalog's, also what is withheld there."""
     for table in tables:
         if staging_of(table.name.name) is not None:
@@ -124,14 +124,14 @@ def all_staged(tables: Iterator[OpenedTable]) -> Iterator[Leftover]:
             yield from _staged_branches(table, iceberg_table)
 
 
-def _staged_branches(table: OpenedTable, iceberg_table: Table) -> Iterator[Leftover]:
+def _staged_branches(table: OpenedTable, iceberg_table: Table) -> Iterator[TableLeftover]:
     for key in iceberg_table.metadata.refs:
         if key.startswith(BRANCH) and not is_of_environment(key) and table.sees(key):
             is_withheld = withheld_as(iceberg_table, key) is not None
-            yield Leftover(table, key, iceberg_table, is_withheld=is_withheld)
+            yield TableLeftover(table, key, iceberg_table, is_withheld=is_withheld)
 
 
-def _staging_table(table: OpenedTable) -> Iterator[Leftover]:
+def _staging_table(table: OpenedTable) -> Iterator[TableLeftover]:
     iceberg_table = table.load_if_any()
     key = staging_of(table.name.name)
     if (
@@ -145,7 +145,7 @@ def _staging_table(table: OpenedTable) -> Iterator[Leftover]:
     of = table.beside(TableName(table.name.catalog, parts[:-1], parts[-1]))
     version = withheld_as(iceberg_table, key)
     is_withheld = version is not None and not _is_published(of, version)
-    yield Leftover(table, key, iceberg_table, of, is_withheld)
+    yield TableLeftover(table, key, iceberg_table, of, is_withheld)
 
 
 def _is_published(table: OpenedTable, version: str) -> bool:
@@ -237,7 +237,7 @@ class AllTables:
         """Return the branches and staging tables of runs, each as ``table/branch``. Raises RVT-403."""
         with translate_errors(self.name):
             staged, branches = all_staged(self._opened()), branches_of_runs(self.catalog)
-            unpublished: Iterator[Leftover | RunBranch] = chain(staged, branches)
+            unpublished: Iterator[TableLeftover | RunBranch] = chain(staged, branches)
             return tuple(dict.fromkeys(version.name for version in unpublished if not version.is_withheld))
 
     def sweep(self, failed: Callable[[RivetError], None] | None = None) -> tuple[str, ...]:

@@ -11,12 +11,12 @@ from rivet_dagster.catalogs.capabilities.targets import ErrorTransaction, Versio
 from rivet_dagster.catalogs.capabilities.transaction import NO_CONTEXT, WriteContext
 from rivet_dagster.catalogs.iceberg.commits.committing import Outcome, OutcomeUnknownError
 from rivet_dagster.catalogs.iceberg.heartbeat import ObjectHeartbeat
-from rivet_dagster.catalogs.iceberg.metadata.summary import Publication, TextBounds
+from rivet_dagster.catalogs.iceberg.metadata.summary import PublicationFacts, TextBounds
 from rivet_dagster.catalogs.iceberg.metadata.text_bounds import bounds_after, recorded_bounds
 from rivet_dagster.catalogs.iceberg.names import attempt_key
 from rivet_dagster.catalogs.iceberg.opened import OpenedTable
 from rivet_dagster.catalogs.iceberg.reaching import translate_errors, unknown_outcome
-from rivet_dagster.catalogs.iceberg.writes.errors import Beginning, ExistingVersion
+from rivet_dagster.catalogs.iceberg.writes.errors import BegunWrite, ExistingVersion
 from rivet_dagster.catalogs.iceberg.writes.native import NativeWrite, fits, overwritable_by
 from rivet_dagster.catalogs.iceberg.writes.publishing import Release
 from rivet_dagster.catalogs.iceberg.writes.staged_branch import StagedBranch, begin_branch
@@ -43,7 +43,7 @@ class IcebergTransaction(StagedTransaction, VersionTransaction, ErrorTransaction
     Its name is the id of the snapshot that its publication makes.
     """
 
-    beginning: Beginning
+    beginning: BegunWrite
     snapshot_id: int
     session: EngineSession | None = None
     origin: ExistingVersion | None = None
@@ -153,7 +153,7 @@ class IcebergTransaction(StagedTransaction, VersionTransaction, ErrorTransaction
             raise RivetError("RVT-402", "nothing has been written")
         return self.origin.stored()
 
-    def _publication(self, identity: str, made: Provenance | None) -> Publication:
+    def _publication(self, identity: str, made: Provenance | None) -> PublicationFacts:
         if self.origin is not None:
             known = self.origin.publication.again(identity, self.beginning.rows_before)
             made = update_provenance(Provenance(known.inputs, known.code_versions), made)
@@ -165,7 +165,7 @@ class IcebergTransaction(StagedTransaction, VersionTransaction, ErrorTransaction
         rows, before = self.whole.statistics.rows, self.beginning.rows_before
         record = record_of(self._rows.record, self.whole.statistics, before)
         made = made or Provenance()
-        return Publication(identity, "", rows, before, record, made.inputs, made.code_versions, self._text_bounds)
+        return PublicationFacts(identity, "", rows, before, record, made.inputs, made.code_versions, self._text_bounds)
 
     def _commit(self, identity: str, made: Provenance | None) -> Published:
         begin = self.beginning

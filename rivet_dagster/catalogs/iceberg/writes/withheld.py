@@ -12,7 +12,7 @@ from rivet_dagster.catalogs.iceberg.commits.committing import Changes, commit
 from rivet_dagster.catalogs.iceberg.commits.updates import Definition, set_properties
 from rivet_dagster.catalogs.iceberg.heartbeat import ObjectHeartbeat
 from rivet_dagster.catalogs.iceberg.metadata.snapshot_rows import facts_of
-from rivet_dagster.catalogs.iceberg.metadata.summary import ERRORS, Publication, publication_of
+from rivet_dagster.catalogs.iceberg.metadata.summary import ERRORS, PublicationFacts, publication_of
 from rivet_dagster.catalogs.iceberg.metadata.types import schema_of, sql_columns
 from rivet_dagster.catalogs.iceberg.names import staging_of
 from rivet_dagster.catalogs.iceberg.nessie.run_branch import RunBranch, branches_of_runs
@@ -70,7 +70,7 @@ class Withheld:
 
     name: str
     key: str
-    publication: Publication
+    publication: PublicationFacts
     table: OpenedTable
     iceberg_table: Table = field(repr=False, compare=False)
     staged: OpenedTable | None = None
@@ -91,7 +91,7 @@ class Withheld:
 
 
 def withhold(
-    table: OpenedTable, key: str, version: str, publication: Publication | None, errors: str | None, judged: Judged
+    table: OpenedTable, key: str, version: str, publication: PublicationFacts | None, errors: str | None, judged: Judged
 ) -> None:
     """Mark the branch ``key`` of a table, or its staging table itself, as withheld under the name ``version``."""
     _mark(table, key, version, publication, errors, judged.facts())
@@ -101,7 +101,7 @@ def stage(
     table: OpenedTable,
     key: str,
     version: str,
-    publication: Publication,
+    publication: PublicationFacts,
     errors: str | None,
     judged: Judged,
     upon: int | None,
@@ -115,7 +115,7 @@ def _mark(
     table: OpenedTable,
     key: str,
     version: str,
-    publication: Publication | None,
+    publication: PublicationFacts | None,
     errors: str | None,
     more: dict[str, str],
 ) -> None:

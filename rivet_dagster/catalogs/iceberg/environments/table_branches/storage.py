@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from pyiceberg.table import Table
 
     from rivet_dagster.catalogs.iceberg.metadata.summary import TextBounds
-    from rivet_dagster.catalogs.iceberg.writes.errors import Beginning
+    from rivet_dagster.catalogs.iceberg.writes.errors import BegunWrite
 
 
 @dataclass(frozen=True)
@@ -154,7 +154,7 @@ class BranchEnvironment(StoredEnvironment):
 
     def _publish(self, table: BuiltTable, heartbeat: ObjectHeartbeat) -> Published:
         """Publish a table to the base, unless an interrupted merge has."""
-        from rivet_dagster.catalogs.iceberg.metadata.layout import Layout
+        from rivet_dagster.catalogs.iceberg.metadata.layout import IcebergLayout
         from rivet_dagster.catalogs.iceberg.reaching import unknown_outcome
         from rivet_dagster.catalogs.iceberg.writes.beginning import begin_upon_current
 
@@ -162,7 +162,7 @@ class BranchEnvironment(StoredEnvironment):
         if done is not None:
             return done
         begin = begin_upon_current(
-            self.tables.base.open(table.table), table.table, Layout(), self.base.name, self.tables.base.open
+            self.tables.base.open(table.table), table.table, IcebergLayout(), self.base.name, self.tables.base.open
         )
         if self._described(table.table).moved:  # since all tables were looked at
             raise moved_base(self.name, [table.table])
@@ -204,7 +204,7 @@ class _TableMerge:
 
     merge: BranchEnvironment
     table: BuiltTable
-    begin: Beginning
+    begin: BegunWrite
     heartbeat: ObjectHeartbeat
 
     def publish(self) -> Published:
@@ -249,7 +249,7 @@ class _TableMerge:
 
     def _publish_errors(self, name: str, of_rows: int, new: int) -> None:
         from rivet_dagster.catalogs.iceberg.commits.snapshots import new_snapshot_id
-        from rivet_dagster.catalogs.iceberg.metadata.layout import Layout
+        from rivet_dagster.catalogs.iceberg.metadata.layout import IcebergLayout
         from rivet_dagster.catalogs.iceberg.metadata.summary import DATA_SNAPSHOT, ERRORS_OF, IDENTITY
         from rivet_dagster.catalogs.iceberg.writes.beginning import begin_upon_current
         from rivet_dagster.catalogs.iceberg.writes.errors import errors_of_rows
@@ -263,7 +263,7 @@ class _TableMerge:
         identity = merge.identity_of(self.table.table, self.table.current)
         properties = {DATA_SNAPSHOT: str(new), ERRORS_OF: of, IDENTITY: identity}
         begin = begin_upon_current(
-            merge.tables.base.open(name), name, Layout(), merge.base.name, merge.tables.base.open
+            merge.tables.base.open(name), name, IcebergLayout(), merge.base.name, merge.tables.base.open
         )
         errors = _TableMerge(merge, self.table, begin, self.heartbeat)
         errors._release(iceberg_table, snapshot, new_snapshot_id(), properties, {ERRORS_OF: of}, ends=False)
@@ -279,7 +279,7 @@ class _TableMerge:
     ) -> None:
         from rivet_dagster.catalogs.iceberg.environments.table_branches.release import MergeRelease
         from rivet_dagster.catalogs.iceberg.environments.table_branches.seen_table import SeenTable
-        from rivet_dagster.catalogs.iceberg.metadata.layout import Layout
+        from rivet_dagster.catalogs.iceberg.metadata.layout import IcebergLayout
 
         begin, name = self.begin, self.merge.name
         existing_properties = {} if isinstance(iceberg_table, SeenTable) else _own_properties(iceberg_table)
@@ -288,7 +288,7 @@ class _TableMerge:
             begin.upon,
             new,
             properties,
-            Layout(),
+            IcebergLayout(),
             existing_properties | marks,
             begin.begun,
             environment=name,
