@@ -38,7 +38,7 @@ from rivet_dagster.model.write_plan import (
 )
 from rivet_dagster.testing.environments import EnvironmentConformance
 from rivet_dagster.testing.error_tables import ErrorTableConformance
-from rivet_dagster.testing.plan_cases import CASES, HISTORIES, REFUSALS, PlanCase, Refusal
+from rivet_dagster.testing.plan_cases import CASES, HISTORIES, REFUSALS, PlanCase, RefusalCase
 from rivet_dagster.testing.plan_cases.case import COLUMNS, STARTED, Rows, fields
 from rivet_dagster.testing.plan_cases.runs import Histories, started_at
 from rivet_dagster.testing.staging import StagingConformance
@@ -247,7 +247,7 @@ class CatalogConformance(ErrorTableConformance, EnvironmentConformance, StagingC
 
     @pytest.mark.parametrize("case", REFUSALS, ids=lambda case: case.name)
     def test_a_batch_that_does_not_fit_is_refused(
-        self, catalog: HasTargets, session: EngineSession, case: Refusal
+        self, catalog: HasTargets, session: EngineSession, case: RefusalCase
     ) -> None:
         """The table stays as it was."""
         skip_unless_written(catalog, case.plan)
