@@ -18,7 +18,6 @@ from rivet_dagster.compiler.engines import (
 )
 from rivet_dagster.compiler.fusion import (
     DEFAULT_MAX_DEPTH,
-    Reach,
     engine_boundaries,
     fuse_joints,
     materializations,
@@ -29,6 +28,7 @@ from rivet_dagster.compiler.groups import check_adoption, check_exits, fused_gro
 from rivet_dagster.compiler.landing import check_external_assets, check_landing_readers, check_landing_zones
 from rivet_dagster.compiler.plan import CompiledAssembly
 from rivet_dagster.compiler.quality import compile_checks, with_errors_checks
+from rivet_dagster.compiler.reach import Reach
 from rivet_dagster.compiler.references import build_graph
 from rivet_dagster.compiler.resolve_joints import resolve_joints
 from rivet_dagster.compiler.row_errors import check_error_tables, check_quarantine

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 
 from rivet_dagster.cache import CompileCache
 from rivet_dagster.compiler.diagnostics import Diagnostics
-from rivet_dagster.compiler.fusion import Fusion, Reach
+from rivet_dagster.compiler.fusion import Fusion
 from rivet_dagster.compiler.graph import Graph
 from rivet_dagster.compiler.plan import FusedGroup
+from rivet_dagster.compiler.reach import Reach
 from rivet_dagster.compiler.schemas import JointSchema
 from rivet_dagster.compiler.tables import Tables
 from rivet_dagster.model.plugins import Plugins

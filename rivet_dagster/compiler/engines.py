@@ -1,4 +1,4 @@
-"""The engine of each joint, and whether it can use the joint's catalog and runs the SQL in which it is written.
+"""The engine of each joint, and whether it can use the joint's catalog.
 
 Validation of the profile's catalogs and engines: installed types, known options, and no literal secrets.
 """
@@ -10,18 +10,18 @@ from typing import Any
 
 from rivet_dagster.compiler.context import DeclaredContext, GroupsContext
 from rivet_dagster.compiler.diagnostics import Diagnostics
+from rivet_dagster.compiler.dialects import check_dialects
 from rivet_dagster.compiler.graph import Graph
 from rivet_dagster.entry_points import is_unexpanded, unknown_options
 from rivet_dagster.errors import nearest
 from rivet_dagster.model.external_assets import DAGSTER
 from rivet_dagster.model.inputs import landing_options
-from rivet_dagster.model.joint import SOURCE, SPARK_SQL, SQL, Joint
-from rivet_dagster.model.plugins import SPARK, CatalogTraits, EngineTraits, Plugins, Wrong
+from rivet_dagster.model.joint import SOURCE, Joint
+from rivet_dagster.model.plugins import CatalogTraits, EngineTraits, Plugins, Wrong
 from rivet_dagster.model.profile import CatalogSpec, EngineSpec, Profile
 from rivet_dagster.model.step_options import step_options
 from rivet_dagster.model.target import PUBLISH
 from rivet_dagster.model.text_lines import Origin
-from rivet_dagster.project.templating import is_template
 from rivet_dagster.secrets.variables import literal_secrets
 
 
@@ -205,42 +205,3 @@ def _check(
     for key, sentence in traits.check(spec.options).items():
         message = f"{kind} '{spec.name}': `{key}` {sentence}"
         diagnostics.errors.append(origin.diagnostic("RVT-104" if key in spec.options else "RVT-105", message, key=key))
-
-
-_OTHER_DIALECT = "Write the joint in Spark's SQL, or run it on an engine of that dialect."
-
-
-def dialect_of(joint: Joint, profile: Profile) -> str | None:
-    """Return sqlglot's name of the SQL of a joint: its own, else its engine's option; None for Spark's.
-
-    >>> from rivet_dagster.model.profile import EngineSpec
-    >>> profile = Profile("p", (), (EngineSpec("duck", "duckdb", options={"dialect": "duckdb"}),), "duck")
-    >>> dialect_of(Joint(name="a", type="sql", sql="SELECT 1"), profile)
-    'duckdb'
-    >>> dialect_of(Joint(name="a", type="sql", sql="SELECT 1", dialect="spark"), profile) is None
-    True
-    """
-    engine = profile.engine(joint.engine or profile.default_engine or "")
-    dialect = joint.dialect or (engine.options.get("dialect") if engine is not None else None)
-    return None if dialect in (None, SPARK_SQL) else str(dialect)
-
-
-def check_dialects(
-    engines: Mapping[str, str], graph: Graph, profile: Profile, plugins: Plugins, diagnostics: Diagnostics
-) -> None:
-    """Report RVT-329 for joints on engines that do not run their SQL, and for templates in another SQL than Spark's."""
-    for name, engine_name in engines.items():
-        joint, spec = graph.joints[name], profile.engine(engine_name)
-        traits = plugins.engine(spec)
-        if spec is None or traits is None:
-            continue
-        dialect = dialect_of(joint, profile) if joint.type == SQL else None
-        if dialect is None and traits.dialect != SPARK and traits.sql_support(spec) is None:
-            message = f"the SQL of the engine '{spec.name}' ({spec.type}) is {traits.dialect}, and not {SPARK}"
-            diagnostics.error(joint, "RVT-329", message, key="engine")
-        if dialect is not None and joint.sql is not None and is_template(joint.sql):
-            message = f"its SQL is {dialect}, and a template, which only Spark's SQL can be"
-            diagnostics.error(joint, "RVT-329", message, key="sql", remediation=_OTHER_DIALECT)
-        if dialect is not None and dialect != traits.dialect:
-            message = f"its SQL is {dialect}, which the engine '{spec.name}' ({spec.type}) does not run"
-            diagnostics.error(joint, "RVT-329", message, key="dialect", remediation=_OTHER_DIALECT)

@@ -9,7 +9,7 @@ from pathlib import PurePosixPath
 
 from rivet_dagster.cache import CompileCache
 from rivet_dagster.compiler.diagnostics import Diagnostics
-from rivet_dagster.compiler.engines import dialect_of
+from rivet_dagster.compiler.dialects import dialect_of
 from rivet_dagster.compiler.graph import Graph, TemplateNeeds
 from rivet_dagster.compiler.templates import Know, Rendered, render_templates
 from rivet_dagster.errors import Diagnostic
