@@ -163,7 +163,7 @@ def test_random_templates_are_rendered_as_by_jinja_and_always_the_same(text):
         expected = plain(text)
     except Exception:
         first, second = wrong(text), wrong(text)
-        assert (first.message, first.location) == (second.message, second.place)
+        assert (first.message, first.location) == (second.message, second.location)
         return
     templates = Templates()
     first, second, other = (each.render(Meaning()) for each in [templates.read(text)] * 2 + [Templates().read(text)])
