@@ -43,7 +43,7 @@ def projection_by_line(
     a / b AS n
     FROM raw
     >>> locations
-    (Stretch(first=3, location=TextLocation(line=7, file=None, calls=())),)
+    (Stretch(first=3, place=TextLocation(line=7, file=None, calls=())),)
     """
     items = [(f"columns.{alias}", _item(alias, text)) for alias, text in columns] or [("", "*")]
     separated = [(key, f"{item},") for key, item in items[:-1]]
