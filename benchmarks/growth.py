@@ -39,10 +39,10 @@ from rivet_dagster.catalogs.filesystem.versions.layout import TableLayout
 from rivet_dagster.catalogs.iceberg import IcebergCatalog
 from rivet_dagster.definitions.load import load_definitions
 from rivet_dagster.definitions.project import RivetProject
-from rivet_dagster.definitions.sensors.files import build_files_sensor
+from rivet_dagster.definitions.sensors.sources import build_files_sensor
 from rivet_dagster.definitions.specs.translator import DagsterRivetTranslator
 from rivet_dagster.execution.clean_up import sweep
-from rivet_dagster.execution.results import StagedTable
+from rivet_dagster.execution.results import StagedResult
 from rivet_dagster.execution.runtime import Runtime
 from rivet_dagster.execution.writing.publish_run import publish_run
 from rivet_dagster.model.write_plan import ReplaceAll
@@ -305,7 +305,7 @@ class Benchmark:
             with catalog.begin(table) as transaction:
                 copyfile(self.folder / "data/batch.parquet", Path(transaction.target.paths[0]) / "part.parquet")
                 version = transaction.stage(identity)
-            staged.append(StagedTable(table, RESULTS, table, version.version, identity))
+            staged.append(StagedResult(table, RESULTS, table, version.version, identity))
         assert len(publish_run(runtime, staged).published) == size
 
     def landed(self) -> None:

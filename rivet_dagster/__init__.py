@@ -19,8 +19,7 @@ if TYPE_CHECKING:
     from rivet_dagster.definitions.resources.rivet_executor import rivet_executor
     from rivet_dagster.definitions.schedules import build_observation_schedule, build_schedule_from_rivet_selection
     from rivet_dagster.definitions.sensors.after_success import build_after_success_sensor
-    from rivet_dagster.definitions.sensors.files import build_files_sensor
-    from rivet_dagster.definitions.sensors.source_changed import build_source_changed_sensor
+    from rivet_dagster.definitions.sensors.sources import build_files_sensor, build_source_changed_sensor
     from rivet_dagster.definitions.sensors.sweep import build_sweep_sensors
     from rivet_dagster.definitions.specs.translator import DagsterRivetTranslator, TranslationContext
     from rivet_dagster.errors import RivetError
@@ -40,12 +39,12 @@ _HOMES = {
     "TranslationContext": "rivet_dagster.definitions.specs.translator",
     "automation_condition": "rivet_dagster.definitions.automation",
     "build_after_success_sensor": "rivet_dagster.definitions.sensors.after_success",
-    "build_files_sensor": "rivet_dagster.definitions.sensors.files",
+    "build_files_sensor": "rivet_dagster.definitions.sensors.sources",
     "build_observation_schedule": "rivet_dagster.definitions.schedules",
     "build_rivet_asset_selection": "rivet_dagster.definitions.assets.asset_selection",
     "build_rivet_asset_specs": "rivet_dagster.definitions.assets.rivet_assets",
     "build_schedule_from_rivet_selection": "rivet_dagster.definitions.schedules",
-    "build_source_changed_sensor": "rivet_dagster.definitions.sensors.source_changed",
+    "build_source_changed_sensor": "rivet_dagster.definitions.sensors.sources",
     "build_sweep_sensors": "rivet_dagster.definitions.sensors.sweep",
     "compile_directory": "rivet_dagster.loading",
     "load_definitions": "rivet_dagster.definitions.load",

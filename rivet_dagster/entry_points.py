@@ -78,11 +78,11 @@ def plugin_class(group: str, type_: str, base: type) -> Any:
     known = plugins(group)
     if type_ not in known:
         raise RivetError("RVT-109", f"no {_WORDS[group]} is of type '{type_}'{nearest(type_, known)}")
-    found = _loaded(known[type_])
-    if not (isinstance(found, type) and issubclass(found, base)):
+    loaded = _loaded(known[type_])
+    if not (isinstance(loaded, type) and issubclass(loaded, base)):
         message = f"the {_WORDS[group]} type '{type_}' ({known[type_].value}) is no subclass of {base.__name__}"
         raise RivetError("RVT-109", message)
-    return found
+    return loaded
 
 
 class ByType(Mapping[str, _Fact]):

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from rivet_dagster.catalogs.capabilities.sources import TellsLocations
-from rivet_dagster.catalogs.introspection import introspection, last_told
+from rivet_dagster.catalogs.introspection import introspection, recall_introspection
 from rivet_dagster.catalogs.registry import catalog_class, catalog_traits
 from rivet_dagster.collector import without_collector
 from rivet_dagster.compiler.compilation import compile_project
@@ -65,7 +65,7 @@ def compile_directory(
                 project = replace(project, joints=joints, dagster=DagsterSettings())
             environ = os.environ if environ is None else environ
             introspected = introspection(project, root, environ, cache) if introspect else Introspection()
-            earlier = last_told(project, cache)  # even without `recall`: reading it keeps it in the cache
+            earlier = recall_introspection(project, cache)  # even without `recall`: reading it keeps it in the cache
             if recall:
                 introspected = introspected.with_earlier(earlier)
             second.share_queries(project, introspected)
@@ -98,9 +98,9 @@ def resolved_locations(project: Project, root: Path, environ: Mapping[str, str])
     locations: dict[tuple[str, str], tuple[Location, ...]] = {}
     for joint in project.joints:
         catalog = joint.catalog if joint.catalog is not None else project.profile.workspace
-        own = str(joint.table) if joint.catalog is not None else joint.name
-        errors = joint.on_error.error_table(own) if joint.on_error is not None else None
-        for table in (own, *([errors.table] if errors is not None else [])):
+        name = str(joint.table) if joint.catalog is not None else joint.name
+        errors = joint.on_error.error_table(name) if joint.on_error is not None else None
+        for table in (name, *([errors.table] if errors is not None else [])):
             if catalog in catalogs and "\0" not in table:
                 class_, options = catalogs[catalog]
                 is_read = joint.type == SOURCE

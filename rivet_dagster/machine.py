@@ -53,15 +53,15 @@ def servers_in(addresses: str, port: int) -> tuple[Server, ...]:
     >>> print(*servers_in("spark://a:7077,b:7078", 7077), *servers_in("https://ann:secret@[::1]/api", 443))
     a:7077 b:7078 [::1]:443
     """
-    found = []
+    servers = []
     for address in addresses.split(","):
         try:
             url = urlsplit(re.sub(r"^(.*?://)?", "//", address.strip(), count=1))
             if url.hostname:
-                found.append(Server(url.hostname, url.port or port))
+                servers.append(Server(url.hostname, url.port or port))
         except ValueError:
             continue
-    return tuple(found)
+    return tuple(servers)
 
 
 def web_servers(url: str) -> tuple[Server, ...]:

@@ -1,9 +1,13 @@
-"""Paths and URIs that options of a profile name: which of them are on this machine, and where."""
+"""Paths and URIs that options of a profile name: which of them are on this machine, and where.
+
+The folders for the package's own files are ``.rivet``, in a project and in a catalog's directory.
+"""
 
 from __future__ import annotations
 
 import os
 import re
+from contextlib import suppress
 from pathlib import Path, PurePath
 from typing import Any
 from urllib.parse import unquote
@@ -62,3 +66,33 @@ def shown_from(root: Path, path: PurePath) -> str:
     """Return ``path`` for a message: relative to ``root`` if it lies inside it, else as it is."""
     relative = os.path.relpath(path, os.path.realpath(root))
     return str(path) if relative.startswith("..") else relative
+
+
+RIVET_FOLDER = ".rivet"
+
+
+def make_rivet_folder(folder: Path) -> None:
+    """Create ``folder``, which is or is inside a ``.rivet``, and have git ignore every such folder. Raise OSError.
+
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as project:
+    ...     make_rivet_folder(Path(project) / ".rivet/cache")
+    ...     (Path(project) / ".rivet/.gitignore").read_text()
+    '*\\n'
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    for parent in (folder, *folder.parents):
+        if parent.name == RIVET_FOLDER:
+            keep_out_of_git(parent)
+
+
+def keep_out_of_git(folder: Path) -> None:
+    """Have git ignore everything in ``folder``. A ``.gitignore`` that exists and is not empty stays unchanged.
+
+    The folder can be used without one, so a failure to write it is ignored.
+    """
+    ignore = folder / ".gitignore"
+    with suppress(OSError):
+        # An empty one was left by a process that was killed before it wrote the line.
+        if not os.path.lexists(ignore) or ignore.stat().st_size == 0:
+            ignore.write_text("*\n", "utf-8")

@@ -43,17 +43,17 @@ class Catalog(ABC):
 
     @classmethod
     def check_table(
-        cls, options: Mapping[str, Any], table: str, own: Mapping[str, Any], is_written: bool
+        cls, options: Mapping[str, Any], table: str, joint_options: Mapping[str, Any], is_written: bool
     ) -> Iterable[Wrong]:
-        """Return what is wrong with ``table``, and with the options ``own`` of the joint that reads or writes it.
+        """Return what is wrong with ``table``, and with the ``joint_options`` of the joint that reads or writes it.
 
         ``options`` are the catalog's; a value with an unexpanded ``${`` is not checked.
         """
         return ()
 
     @classmethod
-    def columns_named(cls, own: Mapping[str, Any]) -> Iterable[tuple[str, str]]:
-        """Return the columns that the options ``own`` of a table that is written name, each behind its option.
+    def columns_named(cls, joint_options: Mapping[str, Any]) -> Iterable[tuple[str, str]]:
+        """Return the columns that the ``joint_options`` of a table that is written name, each behind its option.
 
         The options are valid; a value with an unexpanded ``${`` names none.
         """

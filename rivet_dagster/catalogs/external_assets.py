@@ -79,8 +79,8 @@ class ExternalAssets:
         one = self.workspace.current(external_table(path))
         if one is not None:
             return (one,)
-        found = (self.workspace.current(table) for table in self._parts(path).values())
-        versions = tuple(version for version in found if version is not None)
+        currents = (self.workspace.current(table) for table in self._parts(path).values())
+        versions = tuple(version for version in currents if version is not None)
         if not versions:
             raise _missing(path, "has never been materialized")
         return versions
@@ -110,8 +110,8 @@ class ExternalAssets:
                 for name in tables
                 if name.endswith(f"_{partition_suffix(part.key)}") or name == external_table(path)
             ]
-        found = (self._current(name) for name in tables if name != current)
-        return tuple(version for version in found if version is not None)
+        versions = (self._current(name) for name in tables if name != current)
+        return tuple(version for version in versions if version is not None)
 
     def rows(self, path: Sequence[str], versions: Sequence[Published]) -> ExternalRows:
         """Return the rows of several versions, columns matched by name, missing ones NULL. Raises RVT-411."""
@@ -120,8 +120,8 @@ class ExternalAssets:
         files = [relation for relation in relations if isinstance(relation, Files)]
         if len(files) == len(relations):
             return ExternalRows(columns, ((_together(files, columns, versions), columns),))
-        own = (version.statistics.columns for version in versions)
-        return ExternalRows(columns, tuple(zip(relations, own, strict=True)))
+        stored_columns = (version.statistics.columns for version in versions)
+        return ExternalRows(columns, tuple(zip(relations, stored_columns, strict=True)))
 
     def _parts(self, path: Sequence[str]) -> dict[str, str]:
         """Return the tables of an asset's partitions by the ends of their names."""

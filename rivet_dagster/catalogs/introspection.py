@@ -53,7 +53,7 @@ def introspection(
         if isinstance(answer, tuple):
             text, schema = answer
             fields = [(field.name, field.type) for field in schema or ()]
-            cache.put(_LAST_TOLD, _declared(joint, spec), fields)
+            cache.put(_LAST_ANSWER, _declared(joint, spec), fields)
             if schema is not None:
                 tables[joint.name] = schema
                 cache.put("table", text, fields)
@@ -63,7 +63,7 @@ def introspection(
     return Introspection(tables, tuple(warnings))
 
 
-def last_told(project: Project, cache: CompileCache) -> Introspection:
+def recall_introspection(project: Project, cache: CompileCache) -> Introspection:
     """Return the columns of the sources' tables from their catalogs' last answers, which are in the cache.
 
     The cache key is what the source and its catalog declare, with ``${VAR}`` unexpanded: no catalog is contacted and
@@ -71,13 +71,13 @@ def last_told(project: Project, cache: CompileCache) -> Introspection:
     """
     tables: dict[str, Schema] = {}
     for joint, spec in _sources(project):
-        fields = cache.get(_LAST_TOLD, _declared(joint, spec))
+        fields = cache.get(_LAST_ANSWER, _declared(joint, spec))
         if fields:
             tables[joint.name] = tuple(Field(name, kind) for name, kind in fields)
     return Introspection(tables, earlier=frozenset(tables))
 
 
-_LAST_TOLD = "last_told"
+_LAST_ANSWER = "last_told"
 
 
 def _sources(project: Project) -> list[tuple[Joint, CatalogSpec]]:

@@ -33,14 +33,14 @@ def greatest(batches: Iterable[pa.RecordBatch]) -> Any:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    found = None
+    most = None
     for batch in batches:
         values = batch.column(0)
         if pa.types.is_floating(values.type) and pc.any(pc.is_nan(values)).as_py():
             return math.nan
         value = pc.max(values).as_py()
-        found = value if found is None or (value is not None and value > found) else found
-    return found
+        most = value if most is None or (value is not None and value > most) else most
+    return most
 
 
 def no_errors() -> pa.RecordBatchReader:
@@ -61,8 +61,8 @@ def table(relation: Files) -> pa.Table:
     """Return all rows in memory; the columns of several folders are matched by name. Raises FileNotFoundError."""
     import pyarrow as pa
 
-    found = [part.to_table().cast(_meant(part.schema)) for part in _parts(relation)]
-    return found[0] if len(found) == 1 else pa.concat_tables(found, promote_options="permissive")
+    tables = [part.to_table().cast(_meant(part.schema)) for part in _parts(relation)]
+    return tables[0] if len(tables) == 1 else pa.concat_tables(tables, promote_options="permissive")
 
 
 def batches(relation: Files) -> pa.RecordBatchReader:
@@ -77,9 +77,9 @@ def batches(relation: Files) -> pa.RecordBatchReader:
         # File by file: a scan of a dataset reads ahead so far that it holds most of a row group several times.
         for file in (file for part in parts for file in part.files):
             with pq.ParquetFile(file, pre_buffer=False, buffer_size=_BUFFER) as opened:
-                own = _meant(opened.schema_arrow)
+                schema = _meant(opened.schema_arrow)
                 for batch in opened.iter_batches(_BATCH):
-                    yield _with_columns(batch.cast(own), meant)
+                    yield _with_columns(batch.cast(schema), meant)
 
     return pa.RecordBatchReader.from_batches(meant, rows())
 
@@ -92,8 +92,8 @@ def _together(parts: Sequence[Any]) -> pa.Schema:
     """Return the columns of all ``parts``, each with the wider of two types."""
     import pyarrow as pa
 
-    found = [_meant(part.schema) for part in parts]
-    return found[0] if len(found) == 1 else pa.unify_schemas(found, promote_options="permissive")
+    schemas = [_meant(part.schema) for part in parts]
+    return schemas[0] if len(schemas) == 1 else pa.unify_schemas(schemas, promote_options="permissive")
 
 
 def _with_columns(batch: pa.RecordBatch, wanted: pa.Schema) -> pa.RecordBatch:
@@ -116,17 +116,17 @@ def _parts(relation: Files) -> list[Any]:
     return [ds.dataset(path, format="parquet") for path in relation.paths]
 
 
-def _meant(found: pa.Schema) -> pa.Schema:
+def _meant(schema: pa.Schema) -> pa.Schema:
     """Return the schema with Spark's types: it stores day intervals as integers, and their type in the metadata."""
     import pyarrow as pa
 
-    noted = (found.metadata or {}).get(SPARK_SCHEMA)
+    noted = (schema.metadata or {}).get(SPARK_SCHEMA)
     if noted is None or b"interval day" not in noted:
-        return found
+        return schema
     kinds = {field["name"]: field["type"] for field in json.loads(noted)["fields"]}
     spans = {name for name, kind in kinds.items() if isinstance(kind, str) and kind.startswith("interval day")}
-    fields = [field.with_type(pa.duration("us")) if field.name in spans else field for field in found]
-    return pa.schema(fields, metadata=found.metadata)
+    fields = [field.with_type(pa.duration("us")) if field.name in spans else field for field in schema]
+    return pa.schema(fields, metadata=schema.metadata)
 
 
 _ROWS = "rivet_partition_rows"

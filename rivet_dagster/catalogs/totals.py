@@ -116,12 +116,12 @@ class Totals:
         lost = [name for name, column in self.columns.items() if column.has_lost_bounds]
         if not lost:
             return
-        found = {name: ColumnTotals() for name in lost}
+        totals = {name: ColumnTotals() for name in lost}
         for part in parts:
             for name in lost:
                 if part.rows and (known := part.values.get(name)) is not None:
-                    found[name].add(part.rows, known)
-        self.columns |= found
+                    totals[name].add(part.rows, known)
+        self.columns |= totals
 
     def statistics(self, first: Statistics) -> Statistics:
         """Return the statistics of all, with the columns of the ``first`` file."""

@@ -124,9 +124,9 @@ def diagnostic_text(diagnostic: Diagnostic, before: str = "", style: str = "bold
     start = len(before)
     text.stylize(style, 0, start + len(diagnostic.code))
     if diagnostic.file:
-        place = f"{diagnostic.file}:{diagnostic.line}" if diagnostic.line else diagnostic.file
+        location = f"{diagnostic.file}:{diagnostic.line}" if diagnostic.line else diagnostic.file
         begin = start + len(diagnostic.code) + 1
-        text.stylize("bold", begin, begin + len(place))
+        text.stylize("bold", begin, begin + len(location))
     if diagnostic.remediation:
         text.stylize("dim", len(text) - len(diagnostic.remediation))
     return text
@@ -139,7 +139,7 @@ INTERRUPTED = 130
 
 
 @contextmanager
-def stdout_kept_for_the_report() -> Iterator[None]:
+def reserve_stdout() -> Iterator[None]:
     """Redirect the block's output to stderr, whether written by Python, the JVM or another child process."""
     sys.stdout.flush()
     original = os.dup(1)

@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from rivet_dagster.cli.compiled import compile_for_command
-from rivet_dagster.cli.console import show_changes, stdout_kept_for_the_report
+from rivet_dagster.cli.console import reserve_stdout, show_changes
 from rivet_dagster.cli.difference_text import difference_markdown, difference_text
 from rivet_dagster.compiler.plan import CompiledAssembly
 from rivet_dagster.errors import RivetError, nearest
-from rivet_dagster.execution.difference.results import EnvironmentDifference, Samples, TableDifference
+from rivet_dagster.execution.difference.rows import EnvironmentDifference, Samples, TableDifference
 from rivet_dagster.execution.difference.tables import environment_difference
 from rivet_dagster.execution.environments import require_environment
 from rivet_dagster.execution.runtime import Runtime
@@ -34,7 +34,7 @@ def show_difference(
     _check_names(joints, assembly)
     base = Runtime(assembly, root)
     require_environment(base, name)
-    with stdout_kept_for_the_report():
+    with reserve_stdout():
         difference = environment_difference(Runtime(assembly, root, environment=name), base, name, joints)
     if format == "json":
         print(json.dumps(difference_json(difference), indent=2, ensure_ascii=False))
@@ -62,7 +62,7 @@ def _check_names(names: Sequence[str], assembly: CompiledAssembly) -> None:
 def difference_json(difference: EnvironmentDifference) -> dict[str, Any]:
     """Return the difference as ``diff --format json`` prints it.
 
-    >>> from rivet_dagster.execution.difference.results import RowDifference
+    >>> from rivet_dagster.execution.difference.rows import RowDifference
     >>> rows = RowDifference(added=2, changed=1, key=("id",), columns={"net": 1})
     >>> table = TableDifference("orders", "own", (), rows, (), rows_before=5, rows_after=7)
     >>> difference_json(EnvironmentDifference("try", (table,)))["tables"][0]["rows"]

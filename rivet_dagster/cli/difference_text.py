@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from rivet_dagster.compiler.diff import ADDED, DROPPED, OWN, UPSTREAM, ColumnChange
-from rivet_dagster.execution.difference.results import (
+from rivet_dagster.execution.difference.rows import (
     ChangedRow,
     EnvironmentDifference,
     Row,
@@ -25,7 +25,7 @@ SAME_LOGIC = "no logic changed"
 def matched_by(table: TableDifference) -> str:
     """Return how rows were matched.
 
-    >>> from rivet_dagster.execution.difference.results import RowDifference
+    >>> from rivet_dagster.execution.difference.rows import RowDifference
     >>> matched_by(TableDifference("orders", "own", (), RowDifference(key=("id", "day")), (), rows_before=1))
     'matched by id, day'
     """
@@ -84,7 +84,7 @@ _WIDEST = 110
 def difference_text(difference: EnvironmentDifference) -> str:
     """Return a paragraph for each table, after a line about all of them.
 
-    >>> from rivet_dagster.execution.difference.results import RowDifference
+    >>> from rivet_dagster.execution.difference.rows import RowDifference
     >>> rows = RowDifference(added=2, changed=1, key=("id",), columns={"net": 1})
     >>> table = TableDifference("orders", "own", (), rows, (), rows_before=1000, rows_after=1002)
     >>> print(difference_text(EnvironmentDifference("try", (table,))))
@@ -148,7 +148,7 @@ _LEFT_OUT = "Samples of some tables are left out, since the comment would be too
 def difference_markdown(difference: EnvironmentDifference) -> str:
     """Return a table of all tables, then a section for each one that differs, with samples where there is room.
 
-    >>> from rivet_dagster.execution.difference.results import RowDifference
+    >>> from rivet_dagster.execution.difference.rows import RowDifference
     >>> rows = RowDifference(added=2, changed=1, key=("id",), columns={"net": 1})
     >>> table = TableDifference("orders", "own", (), rows, (), rows_before=1000, rows_after=1002)
     >>> print(difference_markdown(EnvironmentDifference("try", (table,))))

@@ -32,14 +32,14 @@ def examine_all(root: Path, profile: str | None, as_json: bool) -> int:
 
     Return 0 without failures, 10 if all are configuration, else 1.
     """
-    found = []
+    examined = []
     for finding in examine(root, profile, os.environ):
-        found.append(finding)
+        examined.append(finding)
         if not as_json:
             print(render_finding(finding), flush=True)
-    failed = [finding for finding in found if finding.status == FAIL]
+    failed = [finding for finding in examined if finding.status == FAIL]
     if as_json:
-        findings = [asdict(finding) for finding in found]
+        findings = [asdict(finding) for finding in examined]
         print(json.dumps({"success": not failed, "findings": findings}, indent=2, ensure_ascii=False))
     if not failed:
         return 0

@@ -22,8 +22,8 @@ def show_lineage(root: Path, profile: str | None, name: str, downstream: bool) -
     """Print the tree of ``JOINT`` or ``JOINT.COLUMN``."""
     assembly = compile_for_command(root, profile, recall=True).raise_errors()
     joint, dot, column = name.partition(".")
-    found = column_tree(assembly, joint, column, downstream) if dot else joint_tree(assembly, joint, downstream)
-    show(_rendered(found))
+    tree = column_tree(assembly, joint, column, downstream) if dot else joint_tree(assembly, joint, downstream)
+    show(_rendered(tree))
     return 0
 
 
@@ -78,8 +78,8 @@ def column_tree(assembly: CompiledAssembly, name: str, column: str, downstream: 
     start = ColumnReference(name, _column(_joint(assembly, name), column))
 
     def before(reference: ColumnReference) -> tuple[ColumnReference, ...]:
-        found = _lineage(assembly, reference)
-        return found if found is not None else ()
+        origins = _lineage(assembly, reference)
+        return origins if origins is not None else ()
 
     def after(reference: ColumnReference) -> tuple[ColumnReference, ...]:
         return tuple(
@@ -95,8 +95,8 @@ def column_tree(assembly: CompiledAssembly, name: str, column: str, downstream: 
             return Node(label, _uncertain_readers(assembly, reference.joint))
         if assembly.joint(reference.joint).type == SOURCE:
             return Node(label, SOURCE)
-        found = _lineage(assembly, reference)
-        return Node(label, UNCERTAIN if found is None else "" if found else CONSTANT)
+        origins = _lineage(assembly, reference)
+        return Node(label, UNCERTAIN if origins is None else "" if origins else CONSTANT)
 
     return _tree(start, after if downstream else before, leaf)
 
@@ -106,11 +106,11 @@ def _tree(start: T, following: Callable[[T], Iterable[T]], leaf: Callable[[T], N
     shown: set[T] = set()
 
     def node(each: T) -> Node:
-        own, below = leaf(each), tuple(following(each))
+        entry, below = leaf(each), tuple(following(each))
         if each in shown and below:
-            return Node(own.label, AGAIN)
+            return Node(entry.label, AGAIN)
         shown.add(each)
-        return Node(own.label, own.note, tuple(node(next_) for next_ in below))
+        return Node(entry.label, entry.note, tuple(node(next_) for next_ in below))
 
     return node(start)
 
@@ -118,14 +118,14 @@ def _tree(start: T, following: Callable[[T], Iterable[T]], leaf: Callable[[T], N
 def _lineage(assembly: CompiledAssembly, reference: ColumnReference) -> tuple[ColumnReference, ...] | None:
     """Return the columns of the direct upstream of which a column is computed; None if they are not certain."""
     columns = assembly.joint(reference.joint).lineage
-    return next((found.upstream for found in columns if found.column == reference.column), None)
+    return next((origin.upstream for origin in columns if origin.column == reference.column), None)
 
 
 def _uncertain_readers(assembly: CompiledAssembly, name: str) -> str:
     """Return a note about joints that read this one and of which it is not certain what each column is made from."""
     readers = []
     for reader in map(assembly.joint, assembly.consumers(name)):
-        known = {found.column for found in reader.lineage}
+        known = {origin.column for origin in reader.lineage}
         if reader.schema is None or any(field.name not in known for field in reader.schema):
             readers.append(reader.name)
     return f"not certain: in {', '.join(readers)}" if readers else ""
@@ -140,10 +140,10 @@ def _joint(assembly: CompiledAssembly, name: str) -> CompiledJoint:
 
 def _column(joint: CompiledJoint, column: str) -> str:
     """Return the column's name as the joint has it."""
-    names = {field.name for field in joint.schema or ()} | {found.column for found in joint.lineage}
-    found = next((name for name in names if name.lower() == column.lower()), None)
-    if found is None:
+    names = {field.name for field in joint.schema or ()} | {origin.column for origin in joint.lineage}
+    origin = next((name for name in names if name.lower() == column.lower()), None)
+    if origin is None:
         why = nearest(column, names) if names else ": its columns are not known; see compile --introspect"
         message = f"the joint '{joint.name}' has no column '{column}'{why}"
         raise RivetError("RVT-306", message, joint=joint.name, remediation="Name one of its columns.")
-    return found
+    return origin

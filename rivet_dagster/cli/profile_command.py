@@ -39,16 +39,16 @@ from rivet_dagster.secrets.variables import mask_secrets
 def list_catalogs(root: Path, profile: str | None, as_json: bool) -> int:
     """Print the catalogs of a profile, and whether each can be reached."""
     project = load_project(root, profile)
-    found = [_described(spec, _findings_of(project, spec, root)) for spec in project.profile.catalogs]
-    _list("catalogs", found, as_json)
+    described = [_described(spec, _findings_of(project, spec, root)) for spec in project.profile.catalogs]
+    _list("catalogs", described, as_json)
     return 0
 
 
 def list_engines(root: Path, profile: str | None, as_json: bool) -> int:
     """Print the engines of a profile, and whether each can start; none is started."""
     declared = load_project(root, profile).profile
-    found = [_described(spec, list(examine_engine(declared, spec, root, os.environ))) for spec in declared.engines]
-    _list("engines", found, as_json)
+    described = [_described(spec, list(examine_engine(declared, spec, root, os.environ))) for spec in declared.engines]
+    _list("engines", described, as_json)
     return 0
 
 
@@ -170,7 +170,7 @@ def _list(kind: str, entries: Sequence[Mapping[str, Any]], as_json: bool) -> Non
         "name", "type", "options", "state", box=None, padding=(0, 2, 0, 0), header_style="bold", pad_edge=False
     )
     for entry in entries:
-        failed = [found for found in entry["findings"] if found["status"] == FAIL]
+        failed = [finding for finding in entry["findings"] if finding["status"] == FAIL]
         state = f"{failed[0]['code']} {failed[0]['text']}" if failed else "reachable"
         options = ", ".join(f"{key}={_text(value)}" for key, value in entry["options"].items())
         table.add_row(entry["name"], entry["type"], options, Text(state, "red" if failed else "green"))

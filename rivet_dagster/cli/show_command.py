@@ -14,7 +14,7 @@ from typing import Any
 from rich.table import Table
 
 from rivet_dagster.cli.compiled import compile_for_command
-from rivet_dagster.cli.console import show, stdout_kept_for_the_report
+from rivet_dagster.cli.console import reserve_stdout, show
 from rivet_dagster.compiler.plan import CompiledAssembly
 from rivet_dagster.errors import RivetError, nearest
 from rivet_dagster.execution.runtime import Runtime
@@ -39,7 +39,7 @@ def show_joint(
     if engine is not None:
         only = needed_joints(assembly, name)
         assembly = compile_for_command(root, profile, recall=True, engine=engine, only=only).raise_errors()
-    with stdout_kept_for_the_report():
+    with reserve_stdout():
         shown = shown_rows(Runtime(assembly, root), name, limit, where)
     {"table": _as_table, "json": _as_json, "csv": _as_csv}[format](shown)
     return 0

@@ -73,8 +73,8 @@ def start(server: ServerSpec) -> str:
     before = find_running(server.files)
     record, users = ensure_server(server)
     users.close()
-    found = before is not None and before.pid == record.pid
-    return f"the {server.kind.title} {'runs already' if found else 'has started'}, {_described(server, record)}"
+    was_running = before is not None and before.pid == record.pid
+    return f"the {server.kind.title} {'runs already' if was_running else 'has started'}, {_described(server, record)}"
 
 
 def stop(server: ServerSpec) -> str:
@@ -124,9 +124,9 @@ def _made(folder: Path, jvm: SparkJvm) -> Archive:
         if time.monotonic() > deadline:
             raise RivetError("RVT-526", f"another process has been making an archive in {folder} for too long")
         time.sleep(_POLL_SECONDS)
-    found = find_archive(folder, jvm)
-    if not isinstance(found, Archive):
-        raise RivetError("RVT-526", f"the archive was made, but will not be used: {found.reason}")
+    existing = find_archive(folder, jvm)
+    if not isinstance(existing, Archive):
+        raise RivetError("RVT-526", f"the archive was made, but will not be used: {existing.reason}")
     return archive
 
 

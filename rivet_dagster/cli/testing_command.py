@@ -12,14 +12,13 @@ from pathlib import Path
 import click
 
 from rivet_dagster.cli.compiled import command_variables, compile_for_command
-from rivet_dagster.cli.console import stdout_kept_for_the_report
+from rivet_dagster.cli.console import reserve_stdout
 from rivet_dagster.compiler.plan import CompiledAssembly
 from rivet_dagster.errors import RivetError, nearest
-from rivet_dagster.project_tests.chosen_engine import ChosenRunner
 from rivet_dagster.project_tests.declared import ERROR, FAILED, PASSED
 from rivet_dagster.project_tests.parsing import read_tests, select_tests
 from rivet_dagster.project_tests.results import TestResult, explanation
-from rivet_dagster.project_tests.running import Runner, offline_engine, run_tests
+from rivet_dagster.project_tests.running import ChosenRunner, Runner, offline_engine, run_tests
 from rivet_dagster.project_tests.watching import Watched, changes, file_stamps, interval
 
 TEST_FAILURE = 3
@@ -41,12 +40,12 @@ def run_project_tests(
     if not tests and (paths or text):
         where = f" in {', '.join(paths)}" if paths else ""
         raise RivetError("RVT-110", f"no test{where}" + (f" has a name with '{text}' in it" if text else ""))
-    with stdout_kept_for_the_report(), closing(_runner(assembly, root, profile, engine)) as runner:
+    with reserve_stdout(), closing(_runner(assembly, root, profile, engine)) as runner:
         results = run_tests(tests, assembly, root, runner)
     success = all(result.status == PASSED for result in results)
     if as_json:
-        found = {"success": success, "tests": [result.to_dict() for result in results]}
-        print(json.dumps(found, indent=2, ensure_ascii=False))
+        report = {"success": success, "tests": [result.to_dict() for result in results]}
+        print(json.dumps(report, indent=2, ensure_ascii=False))
     else:
         _show(results, time.perf_counter() - started)
     return 0 if success else TEST_FAILURE
@@ -75,7 +74,7 @@ def watch_project_tests(
                 elif isinstance(runner, ChosenRunner):
                     runner.refused = _refused(root, profile, engine)
                 tests = watched.touched(before, changed)
-                with stdout_kept_for_the_report():
+                with reserve_stdout():
                     results = run_tests(tests, watched.assembly, root, runner)
                 _show(results, time.perf_counter() - started)
             except RivetError as error:
@@ -116,7 +115,7 @@ def _below(root: Path, paths: Sequence[str]) -> list[str]:
 
     Raises RVT-110 for one that does not exist, or lies outside of the project.
     """
-    found = []
+    folders = []
     for path in paths:
         candidates = [Path(path), root / path]
         existing = next((candidate.resolve() for candidate in candidates if candidate.exists()), None)
@@ -125,8 +124,8 @@ def _below(root: Path, paths: Sequence[str]) -> list[str]:
             raise RivetError("RVT-110", f"there is no {path}{nearest(path, known)}")
         if not existing.is_relative_to(root):
             raise RivetError("RVT-110", f"{path} is not in the project {root}")
-        found.append(existing.relative_to(root).as_posix())
-    return found
+        folders.append(existing.relative_to(root).as_posix())
+    return folders
 
 
 _COLORS = {PASSED: "green", FAILED: "red", ERROR: "red"}

@@ -34,18 +34,18 @@ def upkeep_of(root: Path, profile: str | None, catalogs: Sequence[str] = (), as_
         done.append(outcome)
         if not as_json:
             print(outcome.text(), flush=True)
-    errors, kept_in_order = errors_of(done), [outcome for outcome in done if not outcome.errors]
+    errors, in_order = errors_of(done), [outcome for outcome in done if not outcome.errors]
     if as_json:
-        tables = [outcome.to_dict() for outcome in kept_in_order]
+        tables = [outcome.to_dict() for outcome in in_order]
         print(json.dumps({"success": not errors, "tables": tables, "errors": [e.to_dict() for e in errors]}, indent=2))
     else:
-        print(f"{len(kept_in_order)} table{'' if len(kept_in_order) == 1 else 's'} kept in order")
+        print(f"{len(in_order)} table{'' if len(in_order) == 1 else 's'} kept in order")
     if not errors:
         return _OK
     error = RivetError.of(errors)
     if not as_json:
         print(error, file=sys.stderr)
-    return _PARTIAL if kept_in_order else error.exit_code
+    return _PARTIAL if in_order else error.exit_code
 
 
 def _refuse_unknown(names: Sequence[str], assembly: CompiledAssembly) -> None:

@@ -116,8 +116,8 @@ def _list_json(sinks: dict[str, _Sink], runtime: Runtime) -> int:
         except RivetError as error:
             wrong += error.diagnostics
     errors = [error.to_dict() for error in wrong]
-    found = {"success": not wrong, "watermarks": listed, "errors": errors}
-    print(json.dumps(found, indent=2, ensure_ascii=False))
+    report = {"success": not wrong, "watermarks": listed, "errors": errors}
+    print(json.dumps(report, indent=2, ensure_ascii=False))
     return RivetError.of(wrong).exit_code if wrong else 0
 
 

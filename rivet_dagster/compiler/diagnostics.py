@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from rivet_dagster.errors import Diagnostic
 from rivet_dagster.model.joint import Joint
-from rivet_dagster.model.text_lines import Stretch, TextPlace, in_file, place_of
+from rivet_dagster.model.text_lines import Stretch, TextLocation, in_file, locate_line
 from rivet_dagster.sql.parsing.dialect import SqlError
 
 Lines = Sequence[Stretch]
@@ -52,8 +52,8 @@ class Diagnostics:
 
     def sql_warning(self, joint: Joint, code: str, message: str, error: SqlError, lines: Lines = ()) -> None:
         """Add a warning at a line of the joint's SQL; ``message`` says what follows from the error."""
-        place = None if error.line is None else place_of(lines, error.line)
-        self.warnings.append(_in_sql(joint, code, f"the SQL {error}; {message}", place))
+        location = None if error.line is None else locate_line(lines, error.line)
+        self.warnings.append(_in_sql(joint, code, f"the SQL {error}; {message}", location))
 
     def in_sql(
         self,
@@ -65,13 +65,13 @@ class Diagnostics:
         lines: Lines = (),
     ) -> None:
         """Add an error at a line of the joint's SQL, counted from 1; ``lines`` are those of a rendered template."""
-        self.in_template(joint, code, message, None if line is None else place_of(lines, line), remediation)
+        self.in_template(joint, code, message, None if line is None else locate_line(lines, line), remediation)
 
     def in_template(
-        self, joint: Joint, code: str, message: str, place: TextPlace | None, remediation: str | None = None
+        self, joint: Joint, code: str, message: str, location: TextLocation | None, remediation: str | None = None
     ) -> None:
-        """Add an error at a place of the joint's template."""
-        diagnostic = _in_sql(joint, code, message, place, remediation)
+        """Add an error at a location of the joint's template."""
+        diagnostic = _in_sql(joint, code, message, location, remediation)
         self.about_columns(diagnostic, self.doubtful.get(joint.name) if code in _ABOUT_COLUMNS else None)
 
     def sorted_errors(self) -> tuple[Diagnostic, ...]:
@@ -84,11 +84,11 @@ _ABOUT_COLUMNS = frozenset({"RVT-316", "RVT-322", "RVT-324", "RVT-327"})
 
 
 def _in_sql(
-    joint: Joint, code: str, message: str, place: TextPlace | None, remediation: str | None = None
+    joint: Joint, code: str, message: str, location: TextLocation | None, remediation: str | None = None
 ) -> Diagnostic:
     origin = joint.origin
-    if place is None:
+    if location is None:
         return Diagnostic(code, message, joint.name, origin.file, origin.line_of("sql"), remediation)
-    at = in_file(place, origin.file, origin.lines.get("sql"))
+    at = in_file(location, origin.file, origin.lines.get("sql"))
     line = origin.line_of("sql") if at.line is None else at.line
     return Diagnostic(code, f"{message}{at.note}", joint.name, at.file, line, remediation)

@@ -119,10 +119,10 @@ def _changed(before: dict[str, CompiledJoint], after: dict[str, CompiledJoint]) 
             continue
         gone = set(before[name].upstream) - set(after)
         through = tuple(sorted(altered.intersection(after[name].upstream) | gone))
-        own = _logic(before[name]) != _logic(after[name])
-        if own or through:
+        logic = _logic(before[name]) != _logic(after[name])
+        if logic or through:
             altered.add(name)
-            changes.append(ChangedJoint(name, OWN if own else UPSTREAM, through))
+            changes.append(ChangedJoint(name, OWN if logic else UPSTREAM, through))
     return tuple(sorted(changes, key=lambda change: change.joint))
 
 

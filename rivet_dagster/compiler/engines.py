@@ -119,14 +119,16 @@ def _refused(
     plugins: Plugins,
     catalog: CatalogSpec,
     table: str,
-    own: Mapping[str, Any],
+    joint_options: Mapping[str, Any],
     joint: Joint,
 ) -> Iterable[Wrong]:
     """Return why the engine cannot read, or write, the table of a joint."""
     if engine is None:
         return ()
-    format = None if joint.publishes else plugins.catalogs[catalog.type].file_format(catalog.options, table, own)
-    return engine.refuses_table(catalog, format, own, joint.publishes)
+    format = (
+        None if joint.publishes else plugins.catalogs[catalog.type].file_format(catalog.options, table, joint_options)
+    )
+    return engine.refuses_table(catalog, format, joint_options, joint.publishes)
 
 
 _OWN_KEYS = {
@@ -159,13 +161,13 @@ def check_declared_tables(context: DeclaredContext) -> None:
     for joint in graph.joints.values():
         spec = profile.catalog(joint.catalog) if joint.catalog is not None else None
         if spec is not None and spec.type in plugins.catalogs:
-            own = landing_options(step_options(joint.options)[1])[1]
+            joint_options = landing_options(step_options(joint.options)[1])[1]
             table = str(joint.table)
-            for error in plugins.catalogs[spec.type].check_table(spec.options, table, own, joint.publishes):
+            for error in plugins.catalogs[spec.type].check_table(spec.options, table, joint_options, joint.publishes):
                 diagnostics.error(joint, error.code, error.message, error.key, error.remediation)
             engine = profile.engine(context.engines[joint.name])
             able = plugins.engine(engine)
-            for error in _refused(able, plugins, spec, table, own, joint):
+            for error in _refused(able, plugins, spec, table, joint_options, joint):
                 message = f"the engine '{engine.name if engine else ''}' {error.message}"
                 diagnostics.error(joint, error.code, message, error.key, error.remediation)
     spec = profile.catalog(profile.workspace)

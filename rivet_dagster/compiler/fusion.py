@@ -89,14 +89,14 @@ def _boundaries(graph: Graph, engines: Mapping[str, str], max_depth: Mapping[str
                     reasons[read.name] = reason
         if joint.type == SQL:
             renderings = graph.renderings(name)
-            own = 1 + max([query.ctes for query in renderings])
+            ctes = 1 + max([query.ctes for query in renderings])
             limit = max_depth[engines[name]]
             fused = [u.name for u in upstream if u.type == SQL and u.name not in reasons]
             for inner in fused:
-                if own + depth[inner] > limit:
+                if ctes + depth[inner] > limit:
                     reasons[inner] = DEPTH
             fused = [inner for inner in fused if inner not in reasons]
-            depth[name] = own + max([depth[inner] for inner in fused], default=0)
+            depth[name] = ctes + max([depth[inner] for inner in fused], default=0)
             repeats = repeatable.issuperset(fused) and all(query.deterministic for query in renderings)
             if repeats and not any(u.limit is not None for u in upstream):
                 repeatable.add(name)

@@ -161,14 +161,14 @@ class GroupQuery:
         names: list[str] = []
         for cte in self.ctes:
             if cte.joint in chains:
-                found = _errors_of_chain(cte.joint, chains[cte.joint])
+                of_chain = _errors_of_chain(cte.joint, chains[cte.joint])
             elif any(cte.joint in (link.joint for link, _ in chain) for chain in chains.values()):
-                found = []
+                of_chain = []
             else:
                 separated = cte.errors_for(cte.joint in incremental)
                 queries = enumerate(separated.queries if separated is not None else (), 1)
-                found = [[(f"errors of {cte.joint} {number}", query)] for number, query in queries]
-            for query in found:
+                of_chain = [[(f"errors of {cte.joint} {number}", query)] for number, query in queries]
+            for query in of_chain:
                 texts += query
                 names.append(query[-1][0])
             texts.append((cte.joint, cte.good_for(cte.joint in incremental)))

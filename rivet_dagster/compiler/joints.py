@@ -11,7 +11,7 @@ from rivet_dagster.model.inputs import Landing
 from rivet_dagster.model.partitions import Partitions
 from rivet_dagster.model.schema import NONE, Field
 from rivet_dagster.model.step_options import StepOptions
-from rivet_dagster.model.text_lines import FilePlace, Stretch, in_file, place_of
+from rivet_dagster.model.text_lines import FileLocation, Stretch, in_file, locate_line
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +82,7 @@ class _Joint:
     read or a joint is published: those of its group's target for a stored joint, None for a joint that is not stored.
     ``step`` are the options of the step that runs the group; ``row_values`` is whether Dagster may show values of its
     rows. ``schema`` is None where no column is known; ``lineage`` has no entry for a column whose origin is not
-    certain. ``defaults`` are the places in rivet.yaml that give the keys which the joint's own file does not.
+    certain. ``defaults`` are the locations in rivet.yaml that give the keys which the joint's own file does not.
     """
 
     name: str
@@ -145,13 +145,13 @@ class QueryJoint(_Joint):
     lines: tuple[Stretch, ...] = ()
     lines_incremental: tuple[Stretch, ...] = ()
 
-    def place(self, line: int | None, text: str | None = None) -> FilePlace:
+    def locate(self, line: int | None, text: str | None = None) -> FileLocation:
         """Return where a line of one of its texts, by default the first run's, stands."""
         if line is None:
-            return FilePlace(self.file, self.line)
+            return FileLocation(self.file, self.line)
         lines = self.lines_incremental if text is not None and text == self.sql_incremental else self.lines
-        at = in_file(place_of(lines, line), self.file, self.sql_line)
-        return FilePlace(self.file, self.line) if at.line is None else at
+        at = in_file(locate_line(lines, line), self.file, self.sql_line)
+        return FileLocation(self.file, self.line) if at.line is None else at
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

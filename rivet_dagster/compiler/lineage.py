@@ -82,13 +82,13 @@ class _Tracer:
 
     def _through(self, upstream: tuple[ColumnReference, ...]) -> Sources | None:
         """Return the sources of several columns together."""
-        found: dict[tuple[str, str], ColumnReference] = {}
+        origins: dict[tuple[str, str], ColumnReference] = {}
         for reference in upstream:
             sources = self._of(reference)
             if sources is None:
                 return None
-            found |= {(source.joint, source.column): source for source in sources}
-        return self._listed(found)
+            origins |= {(source.joint, source.column): source for source in sources}
+        return self._listed(origins)
 
     def _of(self, reference: ColumnReference) -> Sources | None:
         joint = reference.joint
@@ -99,11 +99,11 @@ class _Tracer:
         source = self._references[joint, reference.column]
         return self._listed({(joint, reference.column): source})
 
-    def _listed(self, found: Mapping[tuple[str, str], ColumnReference]) -> Sources:
+    def _listed(self, origins: Mapping[tuple[str, str], ColumnReference]) -> Sources:
         """Return the references sorted; equal sets of columns share one tuple."""
-        key = frozenset(found)
+        key = frozenset(origins)
         if key not in self._lists:
-            self._lists[key] = tuple([found[column] for column in sorted(found)])
+            self._lists[key] = tuple([origins[column] for column in sorted(origins)])
         return self._lists[key]
 
 

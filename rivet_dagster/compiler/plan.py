@@ -104,10 +104,10 @@ class CompiledAssembly:
 
     def joint(self, name: str) -> CompiledJoint:
         """Return the joint of that name. Raise RVT-306."""
-        found = self._joints_by_name.get(name)
-        if found is None:
+        joint = self._joints_by_name.get(name)
+        if joint is None:
             raise RivetError("RVT-306", f"no joint is named '{name}'")
-        return found
+        return joint
 
     def computed(self, name: str) -> ComputedJoint:
         """Return the joint of that name, whose rows a run computes. Raise RVT-306."""
@@ -154,7 +154,7 @@ class CompiledAssembly:
         for joint in self.joints:
             for name in joint.upstream:
                 readers.setdefault(name, []).append(joint.name)
-        return {name: tuple(found) for name, found in readers.items()}
+        return {name: tuple(names) for name, names in readers.items()}
 
     def raise_errors(self) -> CompiledAssembly:
         """Return the plan itself, or raise one RivetError with all errors."""

@@ -12,7 +12,7 @@ from rivet_dagster.cache import CompileCache
 from rivet_dagster.compiler.plan_json import read
 from rivet_dagster.errors import Diagnostic
 from rivet_dagster.model.project import Project
-from rivet_dagster.model.text_lines import Stretch, TextPlace
+from rivet_dagster.model.text_lines import Stretch, TextLocation
 from rivet_dagster.project.templating.words import CONDITIONS, TemplateError, Word
 from rivet_dagster.project.yaml_text import WrittenFloat
 
@@ -115,7 +115,7 @@ def every_case(renderings: Renderings, sql: str) -> Cases:
     """Render a template in every case of its conditions, before it is known to which sink these refer."""
     words: dict[Word, None] = {}
     texts: set[str] = set()
-    errors: dict[tuple[str, TextPlace | None], TemplateError] = {}
+    errors: dict[tuple[str, TextLocation | None], TemplateError] = {}
     done: set[tuple[tuple[str, bool], ...]] = set()
     asked: list[str] = []
     while waiting := [case for case in _combinations(asked) if case not in done]:
@@ -123,14 +123,14 @@ def every_case(renderings: Renderings, sql: str) -> Cases:
             try:
                 rendering = renderings.render(sql, dict(case), "any")
             except TemplateError as error:
-                errors.setdefault((error.message, error.place), error)
+                errors.setdefault((error.message, error.location), error)
                 words |= dict.fromkeys(error.words)
             else:
                 texts.add(rendering.text)
                 words |= dict.fromkeys(rendering.words)
             done.add(case)
         asked = sorted({word.name for word in words if word.name in CONDITIONS})
-    ordered = sorted(words, key=lambda word: word.place.own_line)
+    ordered = sorted(words, key=lambda word: word.location.template_line)
     return Cases(tuple(ordered), frozenset(texts), tuple(errors.values()))
 
 

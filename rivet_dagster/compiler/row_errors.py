@@ -1,4 +1,4 @@
-"""The separation of the joints of a quarantining group into rows and errors."""
+"""Groups that quarantine row errors: the separation of their joints into rows and errors, and the rules for them."""
 
 from __future__ import annotations
 
@@ -7,11 +7,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 
 from rivet_dagster.cache import CompileCache
+from rivet_dagster.compiler.context import GroupsContext
+from rivet_dagster.compiler.diagnostics import Lines
 from rivet_dagster.compiler.graph import Graph
 from rivet_dagster.compiler.group_query import Cte, GroupQuery
 from rivet_dagster.compiler.joints import SourceJoint
+from rivet_dagster.errors import Diagnostic
 from rivet_dagster.model.joint import SOURCE, Joint
-from rivet_dagster.model.row_errors import ComparedTypes, NotSeparable, RowByRow, RowErrors
+from rivet_dagster.model.row_errors import SUFFIX, ComparedTypes, NotSeparable, RowByRow, RowErrors
+from rivet_dagster.model.text_lines import locate_line
 from rivet_dagster.sql.row_errors.error_query import QueryLocation
 from rivet_dagster.sql.row_errors.row_by_row import keys_of_input, row_by_row
 from rivet_dagster.sql.row_errors.separation import separate
@@ -19,7 +23,7 @@ from rivet_dagster.sql.source_query import projection_by_line
 from rivet_dagster.sql.target import source_view
 
 Separated = RowErrors | NotSeparable | None
-Places = Mapping[str, tuple[QueryLocation, QueryLocation]]
+Locations = Mapping[str, tuple[QueryLocation, QueryLocation]]
 """Where the texts of each joint stand: that of a first run, and the incremental one."""
 
 
@@ -28,74 +32,74 @@ def with_errors(query: GroupQuery, graph: Graph, keys: Sequence[str], cache: Com
 
     ``keys`` are the key columns of the target; errors of joints whose rows keep these columns have their row's key.
     """
-    places = {cte.joint: _places(cte.joint, graph) for cte in query.ctes}
+    locations = {cte.joint: _locations(cte.joint, graph) for cte in query.ctes}
     sources = [joint for name in query.read if (joint := graph.joints[name]).type == SOURCE]
     described = [SourceQuery.of(s, s.origin.file, s.expression_lines) for s in sources]
-    return separate_errors(query, places, keys, cache, described)
+    return separate_errors(query, locations, keys, cache, described)
 
 
 @dataclass(frozen=True)
 class SourceQuery:
-    """A source's inline transforms as a part of a group's query, and the place of its text."""
+    """A source's inline transforms as a part of a group's query, and the location of its text."""
 
     cte: Cte
-    place: QueryLocation
+    location: QueryLocation
 
     @classmethod
     def of(cls, source: Joint | SourceJoint, file: str | None, lines: Mapping[str, int]) -> SourceQuery:
         """Return that of ``source``, whose expressions are on these ``lines`` of its file."""
         view = source_view(source.name)
-        text, places = projection_by_line(view, source.columns, source.filter, source.limit, lines)
-        return cls(Cte(source.name, text, (view,)), QueryLocation(source.name, file, 1 if lines else None, places))
+        text, locations = projection_by_line(view, source.columns, source.filter, source.limit, lines)
+        return cls(Cte(source.name, text, (view,)), QueryLocation(source.name, file, 1 if lines else None, locations))
 
 
 def separate_errors(
     query: GroupQuery,
-    places: Places,
+    locations: Locations,
     keys: Sequence[str] = (),
     cache: CompileCache | None = None,
     sources: Sequence[SourceQuery] = (),
 ) -> GroupQuery:
-    """Return the query with the errors of each of its joints, which stand at ``places``.
+    """Return the query with the errors of each of its joints, which stand at ``locations``.
 
     Those of ``sources`` in which something can fail become a part of it.
     """
     cache = CompileCache() if cache is None else cache
-    places = {**places, **{source.cte.joint: (source.place, source.place) for source in sources}}
+    locations = {**locations, **{source.cte.joint: (source.location, source.location) for source in sources}}
     keys_of = dict.fromkeys(query.results, tuple(keys))
     ctes: list[Cte] = []
     of_sources = {source.cte.joint for source in sources}
     for cte in reversed((*(source.cte for source in sources), *query.ctes)):
-        own = keys_of.get(cte.joint, ())
-        place, later_place = places[cte.joint]
-        errors = _separated(cte.text, place, own, cache)
+        keys_of_joint = keys_of.get(cte.joint, ())
+        location, later_location = locations[cte.joint]
+        errors = _separated(cte.text, location, keys_of_joint, cache)
         if errors is None and cte.joint in of_sources:
             continue
-        link = _row_by_row(cte.text, place, own, cache)
+        link = _row_by_row(cte.text, location, keys_of_joint, cache)
         later = cte.incremental
         if later is not None:
-            of_later = later.text, later_place, own, cache
+            of_later = later.text, later_location, keys_of_joint, cache
             later = replace(later, errors=_separated(*of_later), row_by_row=_row_by_row(*of_later))
         ctes.append(replace(cte, errors=errors, row_by_row=link, incremental=later))
-        passed = keys_of_input(cte.text, own)
+        passed = keys_of_input(cte.text, keys_of_joint)
         if passed is not None and passed[0] not in keys_of:
             keys_of[passed[0]] = passed[1]
     return replace(query, ctes=tuple(reversed(ctes)))
 
 
-def _places(name: str, graph: Graph) -> tuple[QueryLocation, QueryLocation]:
+def _locations(name: str, graph: Graph) -> tuple[QueryLocation, QueryLocation]:
     origin = graph.joints[name].origin
     renderings = graph.renderings(name)
     first, later = (QueryLocation(name, origin.file, origin.lines.get("sql"), renderings[at].lines) for at in (0, -1))
     return first, later
 
 
-def _separated(sql: str, place: QueryLocation, keys: tuple[str, ...], cache: CompileCache) -> Separated:
-    text = json.dumps([sql, asdict(place), keys])
+def _separated(sql: str, location: QueryLocation, keys: tuple[str, ...], cache: CompileCache) -> Separated:
+    text = json.dumps([sql, asdict(location), keys])
     known = cache.get("row_errors", text)
     if known is None:
-        found = separate(sql, place, keys)
-        known = {} if found is None else asdict(found)
+        separated = separate(sql, location, keys)
+        known = {} if separated is None else asdict(separated)
         cache.put("row_errors", text, known)
     if not known:
         return None
@@ -105,14 +109,90 @@ def _separated(sql: str, place: QueryLocation, keys: tuple[str, ...], cache: Com
     return NotSeparable(construct=known["construct"], line=known["line"])
 
 
-def _row_by_row(sql: str, place: QueryLocation, keys: tuple[str, ...], cache: CompileCache) -> RowByRow | None:
-    text = json.dumps([sql, asdict(place), keys])
+def _row_by_row(sql: str, location: QueryLocation, keys: tuple[str, ...], cache: CompileCache) -> RowByRow | None:
+    text = json.dumps([sql, asdict(location), keys])
     known = cache.get("row_by_row", text)
     if known is None:
-        found = row_by_row(sql, place, keys)
-        known = {} if found is None else asdict(found)
+        link = row_by_row(sql, location, keys)
+        known = {} if link is None else asdict(link)
         cache.put("row_by_row", text, known)
     if not known:
         return None
     passed = tuple((outer, inner) for outer, inner in known["passed"])
     return RowByRow(**{**known, "failing": tuple(known["failing"]), "passed": passed})
+
+
+_CATALOG = "Use a catalog that can, or `on_error: fail`."
+
+
+def check_error_tables(context: GroupsContext) -> None:
+    """Report RVT-312 for error tables in catalogs that publish none, and names that the catalog refuses.
+
+    RVT-329 for engines that cannot separate errors from rows.
+
+    Also RVT-301 for a joint that is named as the asset of an error table.
+    """
+    graph, diagnostics = context.graph, context.diagnostics
+    profile, plugins = context.profile, context.plugins
+    for name, target in context.targets.items():
+        spec = profile.catalog(target.catalog)
+        traits = plugins.catalogs.get(spec.type) if spec is not None else None
+        if target.errors is None or spec is None or traits is None:
+            continue
+        joint, clash = graph.joints[name], graph.joints.get(name + SUFFIX)
+        if clash is not None:
+            diagnostics.error(clash, "RVT-301", f"'{clash.name}' is the asset of the row errors of '{name}'", "name")
+        engine = profile.engine(context.engines[name])
+        able = plugins.engine(engine)
+        if engine is not None and able is not None and not able.separates_errors:
+            message = f"the engine '{engine.name}' ({engine.type}) cannot separate the errors of rows from the rows"
+            remedy = "Use an engine pyspark that runs Spark, or `on_error: fail`."
+            diagnostics.error(joint, "RVT-329", message, "on_error", remedy)
+        if not traits.error_tables:
+            message = f"the catalog '{spec.name}' ({spec.type}) publishes no error tables beside its tables"
+            diagnostics.error(joint, "RVT-312", message, "on_error", _CATALOG)
+            continue
+        for error in traits.check_table(spec.options, target.errors.table, {}, True):
+            if error.key == "table":  # what is wrong with the catalog is reported of the joint's own table
+                message = f"the name of its error table: {error.message}"
+                diagnostics.error(joint, error.code, message, "on_error.errors_table", error.remediation)
+
+
+def check_quarantine(context: GroupsContext) -> None:
+    """Report RVT-330 for queries of quarantining groups whose errors cannot be separated from their rows."""
+    graph, diagnostics = context.graph, context.diagnostics
+    for group in context.groups:
+        if group.target is not None and group.target.errors is not None:
+            for cte in group.ctes:
+                for refused, lines in _not_separable(cte, graph).items():
+                    declared = graph.joints[cte.joint].on_error is not None
+                    because = "" if declared else f"; '{group.exit}' declares it for this joint, too"
+                    message = (
+                        f"{refused.construct}: rows that fail here cannot be separated from the others, "
+                        f"which `on_error: quarantine` needs{because}"
+                    )
+                    joint = graph.joints[cte.joint]
+                    if joint.type == SOURCE:
+                        at = _line_of_source(joint, refused.line)
+                        diagnostics.errors.append(Diagnostic("RVT-330", message, joint.name, joint.origin.file, at))
+                    else:
+                        diagnostics.in_sql(joint, "RVT-330", message, refused.line, lines=lines)
+
+
+def _line_of_source(source: Joint, line: int) -> int | None:
+    """Return the line in the source's file of a line of its query."""
+    lines = source.expression_lines
+    _, locations = projection_by_line("", source.columns, source.filter, source.limit, lines)
+    return locate_line(locations, line).template_line if locations else source.origin.line
+
+
+def _not_separable(cte: Cte, graph: Graph) -> dict[NotSeparable, Lines]:
+    """Return what cannot be separated in each text of a joint, with the lines of the first text that has it."""
+    later = graph.incremental.get(cte.joint)
+    texts = [(cte.errors, graph.queries.get(cte.joint))]
+    texts += [(cte.incremental.errors, later)] if cte.incremental is not None else []
+    refused: dict[NotSeparable, Lines] = {}
+    for errors, query in texts:
+        if isinstance(errors, NotSeparable):
+            refused.setdefault(errors, query.lines if query is not None else ())
+    return refused

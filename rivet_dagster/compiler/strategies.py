@@ -89,8 +89,8 @@ def check_parameters(context: DeclaredContext) -> None:
         if "partition_" in query.text and (":partition_" in query.text or query.dialect is not None):
             joint = graph.joints[name]
             allowed = joint.partitions.parameters if joint.partitions is not None else ()
-            found = parameters(query.text) if query.dialect is None else other_parameters(query.text)
-            for parameter, line in found.items():
+            used = parameters(query.text) if query.dialect is None else other_parameters(query.text)
+            for parameter, line in used.items():
                 if parameter in PARTITION_PARAMETERS and parameter not in allowed:
                     diagnostics.sql_error(joint, "RVT-323", SqlError(_why(joint, parameter), line), query.lines)
     for joint in graph.joints.values():

@@ -77,7 +77,7 @@ class Tables:
         return self._locations[key]
 
     def _found(self, catalog: str, table: str, is_read: bool) -> dict[Location, None]:
-        found: dict[Location, None] = {(_NAMED, catalog, _literal(table.rstrip("/").lower())): None}
+        locations: dict[Location, None] = {(_NAMED, catalog, _literal(table.rstrip("/").lower())): None}
         spec = self.profile.catalog(catalog)
         traits = self.plugins.catalogs.get(spec.type) if spec else None
         known: Iterable[Location] = self.resolved.get((catalog, table), ())
@@ -86,8 +86,8 @@ class Tables:
             known = (*where(spec.options, table), *known)
         # Names that differ only in case are treated as equal, as some file systems and databases do.
         for location in known:
-            found[tuple([part.lower() for part in location])] = None
-        return found
+            locations[tuple([part.lower() for part in location])] = None
+        return locations
 
 
 def _literal(name: str) -> str:

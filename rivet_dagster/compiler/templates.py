@@ -11,7 +11,7 @@ from rivet_dagster.compiler.graph import TemplateNeeds, invert
 from rivet_dagster.compiler.renderings import Cases, Rendering, Renderings, every_case
 from rivet_dagster.model.joint import PYTHON, SINK, SOURCE, SQL, Joint
 from rivet_dagster.model.project import Project
-from rivet_dagster.model.text_lines import Stretch, TextPlace, place_of
+from rivet_dagster.model.text_lines import Stretch, TextLocation, locate_line
 from rivet_dagster.near_names import NearNames
 from rivet_dagster.project.templating import is_template
 from rivet_dagster.project.templating.words import (
@@ -115,7 +115,7 @@ class _Renderer:
             if error.unknown and broken_macros:
                 self._failed = True
                 continue
-            self._error("RVT-212", f"the template {error.message}", error.place)
+            self._error("RVT-212", f"the template {error.message}", error.location)
         for word in self._cases.words:
             if word.name in OF_A_JOINT and word.argument not in broken:
                 self._check_joint(word, near)
@@ -124,7 +124,7 @@ class _Renderer:
         if len(named) > 1:
             message = f"the template speaks of several tables, {', '.join(sorted(named))}; a joint can follow one"
             self._error(
-                "RVT-320", message, sink_words[0].place, "Ask of one table alone; make another joint for the other."
+                "RVT-320", message, sink_words[0].location, "Ask of one table alone; make another joint for the other."
             )
         elif named:
             self._sink = self._joints[named.pop()]
@@ -155,8 +155,8 @@ class _Renderer:
             line = line_in_quotes(rendered.text, marker)
             if line is not None:
                 message = f"the template puts a value within quotes, which would make the text '{marker}' of it"
-                place = place_of(rendered.lines, line)
-                self._error("RVT-212", message, place, "Leave the quotes out: a value is bound with its own type.")
+                location = locate_line(rendered.lines, line)
+                self._error("RVT-212", message, location, "Leave the quotes out: a value is bound with its own type.")
 
     def _render(self, sql: str, incremental: bool) -> Rendering:
         keeps_history = self._sink is not None and self._sink.write_strategy.keeps_history
@@ -176,25 +176,25 @@ class _Renderer:
         strategy, name = self._sink.write_strategy, self._sink.name
         if strategy.replaces_all:
             message = f"the template uses {word}, but every run writes '{name}' anew ({strategy.mode})"
-            self._error("RVT-320", message, word.place, f"{_GUARD[:-1]}, or give it another `write_strategy`.")
+            self._error("RVT-320", message, word.location, f"{_GUARD[:-1]}, or give it another `write_strategy`.")
         elif not incremental:
             message = f"the template uses {word} also for the first run, when '{name}' holds nothing"
-            self._error("RVT-320", message, word.place, _GUARD)
+            self._error("RVT-320", message, word.location, _GUARD)
         elif word.name == WATERMARK and "watermark_column" not in strategy.options:
             message = f"the template uses {word}, but '{name}' has no watermark"
-            self._error("RVT-320", message, word.place, "Give its `write_strategy` a `watermark_column`.")
+            self._error("RVT-320", message, word.location, "Give its `write_strategy` a `watermark_column`.")
 
     def _check_joint(self, word: Word, near: NearNames) -> None:
         joint = self._joints.get(word.argument or "")
         if joint is None:
             hint = near.hint(word.argument or "", but=self._joint.name)
-            self._error("RVT-302", f"{word} names no joint{hint}", word.place)
+            self._error("RVT-302", f"{word} names no joint{hint}", word.location)
         elif joint is self._joint:
             remedy = "Read what the table holds already as {{ this }}."
-            self._error("RVT-302", f"{word} names the joint itself", word.place, remedy)
+            self._error("RVT-302", f"{word} names the joint itself", word.location, remedy)
         elif word.name == LANDING_ZONE and (joint.type != SOURCE or joint.options.get("landing") is not True):
             kind = "a source without `landing: true`" if joint.type == SOURCE else f"of type {joint.type}"
-            self._error("RVT-319", f"{word} needs a landing source, '{joint.name}' is {kind}", word.place)
+            self._error("RVT-319", f"{word} needs a landing source, '{joint.name}' is {kind}", word.location)
 
     def _sink_of(self, word: Word, sure: bool) -> str | None:
         """Return the published joint that ``word`` refers to; report RVT-320 where that is not clear."""
@@ -211,13 +211,13 @@ class _Renderer:
         else:
             message, remedy = f"the template asks for {word.name}, but {several}", _NO_TABLE
         if all_ or sure:
-            self._error("RVT-320", message, word.place, remedy)
+            self._error("RVT-320", message, word.location, remedy)
         self._failed = True
         return None
 
-    def _error(self, code: str, message: str, place: TextPlace | None, remediation: str | None = None) -> None:
+    def _error(self, code: str, message: str, location: TextLocation | None, remediation: str | None = None) -> None:
         self._failed = True
-        self._diagnostics.in_template(self._joint, code, message, place, remediation)
+        self._diagnostics.in_template(self._joint, code, message, location, remediation)
 
 
 def _possible(
@@ -283,11 +283,11 @@ def _reached(
     name: str, consumers: Mapping[str, tuple[str, ...]], joints: Mapping[str, Joint], beyond: bool
 ) -> tuple[str, ...]:
     """Return the published joints among the joint and those downstream, also ``beyond`` published ones."""
-    found, waiting = {name}, [name]
+    reached, waiting = {name}, [name]
     while waiting:
         each = waiting.pop()
         if beyond or not joints[each].publishes:
-            new = set(consumers[each]) - found
-            found |= new
+            new = set(consumers[each]) - reached
+            reached |= new
             waiting += new
-    return tuple(sorted(each for each in found if joints[each].publishes))
+    return tuple(sorted(each for each in reached if joints[each].publishes))

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from rivet_dagster.compiler.plan import CompiledAssembly
 from rivet_dagster.dbt.reading.project import read_dbt_project
-from rivet_dagster.dbt.report import Refused, Report, Translation
+from rivet_dagster.dbt.report import Refused, Report, TranslatedProject
 from rivet_dagster.dbt.translation.project import translate
 from rivet_dagster.errors import Diagnostic, RivetError
 from rivet_dagster.loading import compile_directory
@@ -40,10 +40,10 @@ def import_dbt_project(directory: Path, target: Path) -> Report:
             with _made(target):
                 _write(translation, directory, staged)
             assembly = _compiled(staged, translation)
-            found = _refused(refused, translation, assembly)
-            if found is None:
+            refusals = _refused(refused, translation, assembly)
+            if refusals is None:
                 break
-            refused = found
+            refused = refusals
             shutil.rmtree(staged)
             staged.mkdir()
         with _made(target):
@@ -96,7 +96,7 @@ def _umask() -> int:
     return mask
 
 
-def _write(translation: Translation, directory: Path, staged: Path) -> None:
+def _write(translation: TranslatedProject, directory: Path, staged: Path) -> None:
     for folder in translation.folders:
         (staged / folder).mkdir(parents=True, exist_ok=True)
     for path, text in translation.files.items():
@@ -109,7 +109,7 @@ def _write(translation: Translation, directory: Path, staged: Path) -> None:
         shutil.copyfile(directory / source, file)
 
 
-def _compiled(staged: Path, translation: Translation) -> CompiledAssembly:
+def _compiled(staged: Path, translation: TranslatedProject) -> CompiledAssembly:
     """Return the plan of what was written; variables of the environment have any value."""
     environ = {**dict.fromkeys(variables_in(list(translation.variables)), "0"), **os.environ}
     assembly = compile_directory(staged, "default", environ=environ)
@@ -117,7 +117,7 @@ def _compiled(staged: Path, translation: Translation) -> CompiledAssembly:
     return assembly
 
 
-def _refused(refused: Refused, translation: Translation, assembly: CompiledAssembly) -> Refused | None:
+def _refused(refused: Refused, translation: TranslatedProject, assembly: CompiledAssembly) -> Refused | None:
     """Return what was refused before and what the compiler refuses now; None if that is nothing."""
     joints = {name: list(reasons) for name, reasons in refused.joints.items()}
     checks, macros = dict(refused.checks), dict(refused.macros)
@@ -145,7 +145,7 @@ def _refused(refused: Refused, translation: Translation, assembly: CompiledAssem
             return None
         for joint, reasons in unsaid.items():
             joints.setdefault(joint, []).extend(reasons)
-    found = Refused(joints, checks, macros)
-    if found == refused:
+    refusals = Refused(joints, checks, macros)
+    if refusals == refused:
         raise RivetError.of(unplaced or assembly.errors)
-    return found
+    return refusals

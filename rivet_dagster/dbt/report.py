@@ -78,7 +78,7 @@ class Refused:
 
 
 @dataclass(frozen=True)
-class Translation:
+class TranslatedProject:
     """The files of the new project by path, those that are copied from the old one, and the report.
 
     ``joint_files`` are the joints by their files, ``check_lines`` the checks by file and line, or line 0 for all of a

@@ -43,10 +43,10 @@ class _Native(str):
 
 def _concat(values: Iterable[Any]) -> Any:
     """Return the value of a template's one expression, or the text of several; as in dbt a text remains one."""
-    found = list(values)
-    if len(found) != 1:
-        return "".join(str(value) for value in found)
-    value = found[0]
+    items = list(values)
+    if len(items) != 1:
+        return "".join(str(value) for value in items)
+    value = items[0]
     if isinstance(value, Undefined):
         str(value)  # raises, since it is a strict one
     if not isinstance(value, _Native):

@@ -20,12 +20,12 @@ from rivet_dagster.definitions.runs.event_log import staged_in_run, staged_of
 from rivet_dagster.definitions.runs.failure import failure, refuse_after_failure, rivet_failures
 from rivet_dagster.definitions.runs.identity import environment_of, mark_run, step_name
 from rivet_dagster.definitions.runs.staged_heartbeats import keep_staged
-from rivet_dagster.definitions.specs.error_metadata import bounded, check_metadata, samples_table
 from rivet_dagster.definitions.specs.materialization_metadata import sql_markdown
+from rivet_dagster.definitions.specs.samples_and_errors import bounded, check_metadata, samples_table
 from rivet_dagster.definitions.specs.selection import LAST_STEP
 from rivet_dagster.errors import Conflict, RivetError, StagedRowsGone
 from rivet_dagster.execution.quality.judging import check_source
-from rivet_dagster.execution.results import CheckResult, StagedTable, is_published
+from rivet_dagster.execution.results import CheckResult, StagedResult, is_published
 from rivet_dagster.execution.runtime import Runtime
 from rivet_dagster.execution.writing.publish_run import RunPublication, publish_run
 from rivet_dagster.model.external_assets import is_external
@@ -193,7 +193,7 @@ def _how(project: RivetProject) -> str:
     return ONE_COMMIT if len(catalogs) == 1 else ONE_EACH
 
 
-def _refused(key: dg.AssetCheckKey, table: StagedTable, error: RivetError) -> dg.AssetCheckResult:
+def _refused(key: dg.AssetCheckKey, table: StagedResult, error: RivetError) -> dg.AssetCheckResult:
     return dg.AssetCheckResult(
         asset_key=key.asset_key,
         check_name=key.name,
@@ -204,7 +204,9 @@ def _refused(key: dg.AssetCheckKey, table: StagedTable, error: RivetError) -> dg
     )
 
 
-def _published(table: StagedTable, key: dg.AssetCheckKey, publication: RunPublication, how: str) -> dg.AssetCheckResult:
+def _published(
+    table: StagedResult, key: dg.AssetCheckKey, publication: RunPublication, how: str
+) -> dg.AssetCheckResult:
     tables, version = len(publication.published), publication.published[table.joint].version
     one_commit = publication.one_commit
     if one_commit or how == ONE_COMMIT:  # but for what an earlier run of a re-execution has published

@@ -27,8 +27,7 @@ from rivet_dagster.definitions.schedules import (
     upkeep_schedule,
 )
 from rivet_dagster.definitions.sensors.after_success import build_after_success_sensor
-from rivet_dagster.definitions.sensors.files import build_files_sensor
-from rivet_dagster.definitions.sensors.source_changed import build_source_changed_sensor
+from rivet_dagster.definitions.sensors.sources import build_files_sensor, build_source_changed_sensor
 from rivet_dagster.definitions.sensors.sweep import build_sweep_sensors
 from rivet_dagster.definitions.specs.translator import DagsterRivetTranslator
 from rivet_dagster.errors import RivetError
@@ -113,7 +112,7 @@ Job: TypeAlias = "dg.JobDefinition | dg.UnresolvedAssetJobDefinition"
 
 
 @dataclass(frozen=True)
-class Entry:
+class DeclaredEntry:
     """An entry of the block: ``name`` is its name in messages, ``make`` builds what it declares. Raises RivetError."""
 
     name: str
@@ -162,32 +161,34 @@ def refuse_problems(project: RivetProject) -> None:
 
 def _entries(
     project: RivetProject, sweeps: Sequence[dg.JobDefinition], upkeeps: Sequence[dg.JobDefinition]
-) -> list[Entry]:
+) -> list[DeclaredEntry]:
     """Return the entries of the block; for a part of a project, those that make or observe something of that part."""
     settings = project.assembly.dagster
     return [
         *(
-            Entry(f"schedule '{declared.name}'", declared.origin, partial(_schedule, project, declared))
+            DeclaredEntry(f"schedule '{declared.name}'", declared.origin, partial(_schedule, project, declared))
             for declared in settings.schedules
             if _is_here(project, declared.target)
         ),
         *(
-            Entry(f"observation '{declared.name}'", declared.origin, partial(_observe, project, declared, sources))
+            DeclaredEntry(
+                f"observation '{declared.name}'", declared.origin, partial(_observe, project, declared, sources)
+            )
             for declared in settings.observe
             if (sources := _sources_here(project, declared.sources)) or not declared.sources
         ),
         *(
-            Entry(f"schedule '{declared.name}'", declared.origin, partial(_sweep, declared, job))
+            DeclaredEntry(f"schedule '{declared.name}'", declared.origin, partial(_sweep, declared, job))
             for job in sweeps
             for declared in settings.sweeps
         ),
         *(
-            Entry(f"schedule '{declared.name}'", declared.origin, partial(_upkeep, declared, job))
+            DeclaredEntry(f"schedule '{declared.name}'", declared.origin, partial(_upkeep, declared, job))
             for job in upkeeps
             for declared in settings.upkeeps
         ),
         *(
-            Entry(f"sensor '{declared.name}'", declared.origin, partial(declared_sensor, project, declared))
+            DeclaredEntry(f"sensor '{declared.name}'", declared.origin, partial(declared_sensor, project, declared))
             for declared in settings.sensors
             if not isinstance(declared, TargetSensor) or _is_here(project, declared.target)
         ),
@@ -250,7 +251,7 @@ def _jobs(trigger: Trigger) -> Sequence[Job]:
     return trigger.jobs if trigger.has_jobs else []
 
 
-def _clash(problems: Problems, entry: Entry, message: str) -> None:
+def _clash(problems: Problems, entry: DeclaredEntry, message: str) -> None:
     problems.add(entry.name, entry.origin, "RVT-104", message, remediation="Rename one of them.")
 
 

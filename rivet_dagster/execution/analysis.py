@@ -58,18 +58,18 @@ def analyze_plan(assembly: CompiledAssembly, runtime: Runtime) -> CompiledAssemb
     A query that cannot be judged for want of the columns of what it reads is a warning. Raises what
     ``Engine.session`` does.
     """
-    found = _Found()
+    findings = _Found()
     with ExitStack() as sessions:
         opened: dict[str, EngineSession] = {}
         for joint in _in_order(assembly):
             if joint.engine not in opened:
                 opened[joint.engine] = sessions.enter_context(runtime.engine(joint.engine).session())
-            _Judge(assembly, runtime, joint.engine, opened[joint.engine], found).judge(joint)
-    warnings = (*assembly.warnings, *found.warnings)
-    if found.errors:
-        return CompiledAssembly(profile=assembly.profile, errors=_sorted(found.errors), warnings=warnings)
+            _Judge(assembly, runtime, joint.engine, opened[joint.engine], findings).judge(joint)
+    warnings = (*assembly.warnings, *findings.warnings)
+    if findings.errors:
+        return CompiledAssembly(profile=assembly.profile, errors=_sorted(findings.errors), warnings=warnings)
     typed = (
-        _with_types(joint, found.columns[joint.name]) if joint.name in found.judged else joint
+        _with_types(joint, findings.columns[joint.name]) if joint.name in findings.judged else joint
         for joint in assembly.joints
     )
     return replace(assembly, joints=tuple(typed), warnings=warnings)
@@ -98,13 +98,13 @@ class _Judge:
     """Judges the joints of one engine, in a session."""
 
     def __init__(
-        self, assembly: CompiledAssembly, runtime: Runtime, engine: str, session: EngineSession, found: _Found
+        self, assembly: CompiledAssembly, runtime: Runtime, engine: str, session: EngineSession, findings: _Found
     ) -> None:
         self._assembly = assembly
         self._runtime = runtime
         self._engine = engine
         self._session = session
-        self._found = found
+        self._found = findings
 
     def judge(self, joint: CompiledJoint) -> None:
         """Judge the queries of a joint and of its checks, and remember its columns."""
@@ -277,7 +277,7 @@ class _Judge:
 def _at_text(error: RivetError, joint: QueryJoint, text: str) -> RivetError:
     """Return an error at the line of the joint's file that the engine's line of its text is."""
     first = error.diagnostics[0]
-    at = joint.place(first.line, text)
+    at = joint.locate(first.line, text)
     return RivetError(first.code, f"{first.message}{at.note}", joint=joint.name, file=at.file, line=at.line)
 
 

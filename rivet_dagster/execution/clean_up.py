@@ -188,10 +188,10 @@ def upkeep(runtime: Runtime, tables: Iterable[ProjectTable]) -> Iterator[UpkeptT
             yield from (UpkeptTable(table, None, error.diagnostics) for table in of_engine)
             continue
         with closing(session):
-            yield from (_kept(runtime, table, session) for table in of_engine)
+            yield from (_upkeep_table(runtime, table, session) for table in of_engine)
 
 
-def _kept(runtime: Runtime, table: ProjectTable, session: EngineSession) -> UpkeptTable:
+def _upkeep_table(runtime: Runtime, table: ProjectTable, session: EngineSession) -> UpkeptTable:
     runtime.check_interrupt()
     try:
         catalog = capable(runtime.catalog(table.catalog), HasUpkeep)
@@ -202,7 +202,7 @@ def _kept(runtime: Runtime, table: ProjectTable, session: EngineSession) -> Upke
 
 def errors_of(tables: Iterable[UpkeptTable]) -> tuple[Diagnostic, ...]:
     """Return the errors of tables; one that several have, such as an engine's, is there once."""
-    return tuple(dict.fromkeys(error for kept in tables for error in kept.errors))
+    return tuple(dict.fromkeys(error for table in tables for error in table.errors))
 
 
 def _wants_upkeep(catalog: type, options: Any) -> bool:

@@ -66,11 +66,11 @@ def use_environment(runtime: Runtime) -> None:
 
 def environments(runtime: Runtime) -> tuple[ProjectEnvironment, ...]:
     """Return the environments of the project, in order of their names."""
-    found: dict[str, list[tuple[str, Environment]]] = {}
+    by_name: dict[str, list[tuple[str, Environment]]] = {}
     for catalog in _having(runtime):
         for environment in catalog.environments():
-            found.setdefault(environment.name, []).append((catalog.name, environment))
-    return tuple(_together(name, parts) for name, parts in sorted(found.items()))
+            by_name.setdefault(environment.name, []).append((catalog.name, environment))
+    return tuple(_together(name, parts) for name, parts in sorted(by_name.items()))
 
 
 def require_environment(runtime: Runtime, name: str) -> None:

@@ -70,28 +70,28 @@ def _accumulates(catalog: HasTargets, target: Target) -> bool:
 
 def _storing_new_rows(assembly: CompiledAssembly) -> set[str]:
     """Return the groups that store only the rows of their last run: new rows, or what was computed from such."""
-    found: set[str] = set()
+    names: set[str] = set()
     for name in assembly.execution_order:
         group = assembly.group(name)
         if group.target is None or not isinstance(group.target.write, ReplaceAll):
             continue
         is_incremental = any(cte.incremental is not None for cte in group.ctes)
-        if is_incremental or landing_sources(assembly, group) or found & _read_by(assembly, group):
-            found.add(name)
-    return found
+        if is_incremental or landing_sources(assembly, group) or names & _read_by(assembly, group):
+            names.add(name)
+    return names
 
 
 def _supplying(assembly: CompiledAssembly, group: FusedGroup, new_rows: set[str]) -> list[FusedGroup]:
     """Return the groups in ``new_rows`` from which the rows of ``group`` come."""
-    found: list[FusedGroup] = []
+    groups: list[FusedGroup] = []
     names = {group.name}
     waiting = [group]
     while waiting:
         for name in sorted(_read_by(assembly, waiting.pop()) & new_rows - names):
             names.add(name)
-            found.append(assembly.group(name))
+            groups.append(assembly.group(name))
             waiting.append(assembly.group(name))
-    return found
+    return groups
 
 
 def _read_by(assembly: CompiledAssembly, group: FusedGroup) -> set[str]:

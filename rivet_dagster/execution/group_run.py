@@ -14,11 +14,10 @@ from rivet_dagster.execution.clean_up import archive_read_files
 from rivet_dagster.execution.progress import BRANCH, CLEAN_UP, PhaseClock
 from rivet_dagster.execution.quality.judging import check_source, judge_source
 from rivet_dagster.execution.reading.refs import MaterializedRef
-from rivet_dagster.execution.reading.snapshots import Snapshots
 from rivet_dagster.execution.results import CheckResult, GroupResult
 from rivet_dagster.execution.row_error import locating_errors
 from rivet_dagster.execution.runtime import Runtime
-from rivet_dagster.execution.this_run import OneSession, ThisRun
+from rivet_dagster.execution.this_run import OneSession, Snapshots, ThisRun
 from rivet_dagster.execution.writing.joint import write_joint
 from rivet_dagster.execution.writing.publish import publish_exit
 from rivet_dagster.model.partitions import Window

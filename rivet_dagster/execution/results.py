@@ -131,7 +131,7 @@ class GroupResult:
 
 
 @dataclass(frozen=True)
-class StagedTable:
+class StagedResult:
     """The table of a ``joint``, of which a run has staged a ``version`` under ``identity``."""
 
     joint: str
@@ -141,11 +141,11 @@ class StagedTable:
     identity: str
 
 
-StagedBy = Callable[[str], StagedTable | None]
+StagedBy = Callable[[str], StagedResult | None]
 """Returns what a run has staged for a joint; None if the run has not materialized it."""
 
 
-def version_of(catalog: Catalog, staged: StagedTable) -> Published | None:
+def version_of(catalog: Catalog, staged: StagedResult) -> Published | None:
     """Return the version that a run has staged; if it has been published meanwhile, the current one.
 
     Raises RVT-418 if it has been swept.
@@ -159,12 +159,12 @@ def version_of(catalog: Catalog, staged: StagedTable) -> Published | None:
     return version
 
 
-def is_published(catalog: Catalog, staged: StagedTable) -> bool:
+def is_published(catalog: Catalog, staged: StagedResult) -> bool:
     """Return whether what a run has staged has been published, even if later versions followed."""
     return capable(catalog, StagesForRuns).published_by(staged.table, staged.identity) is not None
 
 
-def swept(staged: StagedTable) -> RivetError:
+def swept(staged: StagedResult) -> RivetError:
     """Return RVT-418 for a table whose staged version does not exist any more."""
     message = f"the rows that its run staged for {staged.catalog}.{staged.table} ({staged.version}) have been swept"
     return RivetError("RVT-418", message, joint=staged.joint)

@@ -135,7 +135,7 @@ def locate_in_query(error: RivetError, query: FusedQuery, assembly: CompiledAsse
     joint = assembly.joint(name)
     if location is None or not isinstance(joint, QueryJoint):
         return locate_at_joint(error, joint)
-    at = joint.place(line_of_text, dict(query.ctes)[name])
+    at = joint.locate(line_of_text, dict(query.ctes)[name])
     message = f"{first.message}{at.note}"
     return RivetError(first.code, message, joint=name, file=at.file, line=at.line, remediation=first.remediation)
 

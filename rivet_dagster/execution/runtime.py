@@ -1,7 +1,12 @@
-"""Runtime: a plan's catalogs and engines, each opened in this process with its first use."""
+"""Runtime: a plan's catalogs and engines, each opened in this process with its first use.
+
+The code that versions were made by is compared with that of the plan.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cached_property
@@ -16,17 +21,67 @@ from rivet_dagster.catalogs.environments.catalog import HasEnvironments
 from rivet_dagster.catalogs.external_assets import ExternalAssets
 from rivet_dagster.catalogs.registry import open_catalog
 from rivet_dagster.compiler.fusion import ARROW_PASSTHROUGH
-from rivet_dagster.compiler.plan import CompiledAssembly
+from rivet_dagster.compiler.plan import CompiledAssembly, FusedGroup
 from rivet_dagster.engines.contract import Engine, EngineSession, Progress, Typed
 from rivet_dagster.engines.registry import open_engine
 from rivet_dagster.entry_points import expand_variables
 from rivet_dagster.errors import RivetError
-from rivet_dagster.execution.code_versions import CodeVersions
 from rivet_dagster.execution.progress import ProgressListener
 from rivet_dagster.execution.results import StagedBy, version_of
+from rivet_dagster.model.joint import SOURCE
 from rivet_dagster.model.profile import EngineSpec
 from rivet_dagster.model.storage import Published
 from rivet_dagster.sql.target import variable_of
+
+
+class CodeVersions:
+    """The code versions of a plan's joints, each alone and together with all that is upstream.
+
+    A version records those of its group's joints and of the sources that these read, by name. Of a stored joint that
+    they read it records the code version of that joint's rows as a whole, which includes all that is upstream.
+    """
+
+    def __init__(self, assembly: CompiledAssembly) -> None:
+        self._assembly = assembly
+        self._whole: dict[str, str] = {}
+        for group in assembly.execution_order:
+            for name in assembly.group(group).joints:
+                joint = assembly.joint(name)
+                upstream = {before: self._whole[before] for before in joint.upstream}
+                self._whole[name] = _hash((joint.code_version, upstream))
+
+    def of_run(self, group: FusedGroup, read: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
+        """Return what a version of the group's exit records; ``read`` are the records of the stored joints it read."""
+        assembly = self._assembly
+        versions = {name: assembly.joint(name).code_version for name in group.joints}
+        for name in _read_by(assembly, group):
+            if assembly.joint(name).type == SOURCE:
+                versions[name] = assembly.joint(name).code_version
+            else:
+                versions[name] = self._whole[name] if self.match(name, read.get(name, {})) else _hash(read.get(name))
+        return versions
+
+    def match(self, joint: str, recorded: Mapping[str, str]) -> bool:
+        """Return whether a version with this record has the rows that the plan's code would compute for ``joint``.
+
+        It does not depend on how joints were fused when the version was made.
+        """
+        declared = self._assembly.joint(joint)
+        if recorded.get(joint) == self._whole[joint]:
+            return True
+        return recorded.get(joint) == declared.code_version and all(
+            self.match(name, recorded) for name in declared.upstream
+        )
+
+
+def _read_by(assembly: CompiledAssembly, group: FusedGroup) -> list[str]:
+    """Return the joints outside of the group that its joints read."""
+    read = {name for joint in group.joints for name in assembly.joint(joint).upstream}
+    return sorted(read - set(group.joints))
+
+
+def _hash(value: object) -> str:
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:16]
 
 
 class Runtime:

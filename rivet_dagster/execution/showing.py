@@ -21,8 +21,8 @@ from rivet_dagster.engines.contract import EngineSession, Frame, Typed
 from rivet_dagster.errors import RivetError
 from rivet_dagster.execution.quality.judging import held_source_frame
 from rivet_dagster.execution.reading.inputs import partition_values
-from rivet_dagster.execution.reading.queries import run_query
 from rivet_dagster.execution.reading.refs import MaterializedRef
+from rivet_dagster.execution.reading.rendering import run_query
 from rivet_dagster.execution.reading.sources import source_frame
 from rivet_dagster.execution.row_error import locate_in_query, locating_errors
 from rivet_dagster.execution.runtime import Runtime
@@ -33,7 +33,7 @@ from rivet_dagster.sql.fusion import limited_rows
 from rivet_dagster.sql.target import RUN_STARTED_AT
 from rivet_dagster.sql.write_strategies import scd2
 from rivet_dagster.sql.write_strategies.alignment import projection, without_rows
-from rivet_dagster.sql.write_strategies.incoming import decided_rows
+from rivet_dagster.sql.write_strategies.merge import decided_rows
 from rivet_dagster.sql.write_strategies.trees import BATCH, TARGET
 
 _SHOWN = "rivet_shown"
@@ -152,7 +152,7 @@ class _Computing:
 
         Those before a joint whose table has other rows than it computes are left out, with that joint.
         """
-        found: dict[str, Cte] = {}
+        ctes: dict[str, Cte] = {}
         visited: set[str] = set()
         waiting = [(name, False)]
         while waiting:
@@ -162,14 +162,14 @@ class _Computing:
                 group = self._assembly.group(joint.group)
                 cte = next(cte for cte in group.ctes if cte.joint == each)
                 text = cte.good_for(False) if self.quarantines(each) else cte.text
-                found[each] = replace(cte, text=text, incremental=None, errors=None)
+                ctes[each] = replace(cte, text=text, incremental=None, errors=None)
             elif each in visited or joint.type != "sql" or joint.engine != engine:
                 continue
             elif each == name or differing_plan(self._assembly, each) is None:
                 visited.add(each)
                 waiting.append((each, True))
                 waiting += [(upstream, False) for upstream in joint.upstream]
-        return tuple(found.values())
+        return tuple(ctes.values())
 
 
 _CHANGES = "rivet_changes"

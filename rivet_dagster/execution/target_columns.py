@@ -34,16 +34,16 @@ def check_targets(assembly: CompiledAssembly, runtime: Runtime) -> CompiledAssem
         try:
             _check(runtime, joint, target)
         except RivetError as error:
-            told = replace(error.diagnostics[0], joint=joint.name, file=joint.file, line=joint.line)
-            if told.code in _REFUSALS:
-                errors.append(told)
+            diagnostic = replace(error.diagnostics[0], joint=joint.name, file=joint.file, line=joint.line)
+            if diagnostic.code in _REFUSALS:
+                errors.append(diagnostic)
             else:
-                text = f"the columns of its table are unknown: {told.message}"
-                warnings[target.catalog] = replace(told, code=_UNKNOWN, message=text, remediation=_HOLDS)
-    found = (*assembly.warnings, *warnings.values())
+                text = f"the columns of its table are unknown: {diagnostic.message}"
+                warnings[target.catalog] = replace(diagnostic, code=_UNKNOWN, message=text, remediation=_HOLDS)
+    all_warnings = (*assembly.warnings, *warnings.values())
     if errors:
-        return CompiledAssembly(profile=assembly.profile, errors=tuple(errors), warnings=found)
-    return replace(assembly, warnings=found)
+        return CompiledAssembly(profile=assembly.profile, errors=tuple(errors), warnings=all_warnings)
+    return replace(assembly, warnings=all_warnings)
 
 
 def _published(assembly: CompiledAssembly) -> Iterator[tuple[CompiledJoint, Target]]:

@@ -158,12 +158,12 @@ def seconds(value: Any) -> float:
     900.0
     """
     match = DURATION.fullmatch(value) if isinstance(value, str) else None
-    found = float(match[1]) * SECONDS[match[2]] if match else 0.0
-    if found == 0:
+    number = float(match[1]) * SECONDS[match[2]] if match else 0.0
+    if number == 0:
         raise ValueError(f"must be a duration like 30s, 15m, 24h or 7d, not {show(value)}")
-    if found > LONGEST:
+    if number > LONGEST:
         raise ValueError(f"must be at most a hundred years, not {show(value)}")
-    return found
+    return number
 
 
 def days(value: Any) -> int:

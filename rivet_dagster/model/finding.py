@@ -46,6 +46,12 @@ def broken(subject: str, error: RivetError) -> tuple[Finding, ...]:
     "profiles.yaml: no profile 'prod'"
     """
     return tuple(
-        Finding(FAIL, subject, str(told).partition("\n    ")[0].partition(" ")[2], told.remediation, told.code)
-        for told in error.diagnostics
+        Finding(
+            FAIL,
+            subject,
+            str(diagnostic).partition("\n    ")[0].partition(" ")[2],
+            diagnostic.remediation,
+            diagnostic.code,
+        )
+        for diagnostic in error.diagnostics
     )

@@ -67,15 +67,17 @@ def _no_files(_: Mapping[str, Any], table: str) -> str | None:
     return "its type of catalog has no files to list"
 
 
-def _no_rules(_: Mapping[str, Any], table: str, own: Mapping[str, Any], is_written: bool) -> Iterable[Wrong]:
+def _no_rules(_: Mapping[str, Any], table: str, joint_options: Mapping[str, Any], is_written: bool) -> Iterable[Wrong]:
     return ()
 
 
-def _no_format(_: Mapping[str, Any], table: str, own: Mapping[str, Any]) -> str | None:
+def _no_format(_: Mapping[str, Any], table: str, joint_options: Mapping[str, Any]) -> str | None:
     return None
 
 
-def _takes_all(_: CatalogSpec, format: str | None, own: Mapping[str, Any], is_written: bool) -> Iterable[Wrong]:
+def _takes_all(
+    _: CatalogSpec, format: str | None, joint_options: Mapping[str, Any], is_written: bool
+) -> Iterable[Wrong]:
     return ()
 
 
@@ -87,7 +89,7 @@ def _of_spark(_: EngineSpec) -> str | None:
     return None
 
 
-def _no_columns(own: Mapping[str, Any]) -> Iterable[tuple[str, str]]:
+def _no_columns(joint_options: Mapping[str, Any]) -> Iterable[tuple[str, str]]:
     return ()
 
 

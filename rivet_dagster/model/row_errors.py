@@ -245,8 +245,8 @@ class RowByRow:
         """
         if self.passes_all and columns is None:
             return None
-        own = [inner for outer, inner in self.passed if columns is None or outer in columns]
-        return frozenset([*own, *(columns if self.passes_all and columns is not None else ())])
+        inner_columns = [inner for outer, inner in self.passed if columns is None or outer in columns]
+        return frozenset([*inner_columns, *(columns if self.passes_all and columns is not None else ())])
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -153,11 +153,11 @@ def _field(text: str) -> tuple[str, str]:
     >>> _field("`a:``b`:array<int>")
     ('a:`b', 'array<int>')
     """
-    found = _FIELD.fullmatch(text)
-    if found is None:
+    match = _FIELD.fullmatch(text)
+    if match is None:
         raise ValueError(f"values of the type struct<{text}> cannot be written in a test")
-    name = found[1]
-    return (name[1:-1].replace("``", "`") if name.startswith("`") else name), found[2]
+    name = match[1]
+    return (name[1:-1].replace("``", "`") if name.startswith("`") else name), match[2]
 
 
 def _split(text: str) -> list[str]:

@@ -25,7 +25,7 @@ class MacroCall:
 
 
 @dataclass(frozen=True, slots=True)
-class TextPlace:
+class TextLocation:
     """A line of a template, counted from 1 in its own text, or of the ``file`` of a macro, counted in that file.
 
     ``calls`` are the calls that led there, the innermost first; a line of the template itself has none.
@@ -36,7 +36,7 @@ class TextPlace:
     calls: tuple[MacroCall, ...] = ()
 
     @property
-    def own_line(self) -> int:
+    def template_line(self) -> int:
         """The line of the template itself: the one that calls the macro."""
         return self.calls[-1].line if self.calls else self.line
 
@@ -46,25 +46,25 @@ class Stretch:
     """Lines of a rendered text, from line ``first`` on, which come from ``place`` and the lines below it."""
 
     first: int
-    place: TextPlace
+    place: TextLocation
 
 
-def place_of(lines: Sequence[Stretch], line: int) -> TextPlace:
-    """Return the place from which a line of the rendered text came; without ``lines`` the text is no rendered one.
+def locate_line(lines: Sequence[Stretch], line: int) -> TextLocation:
+    """Return the location from which a line of the rendered text came; without ``lines`` the text is no rendered one.
 
-    >>> lines = (Stretch(1, TextPlace(1)), Stretch(3, TextPlace(8)))
-    >>> [place_of(lines, line).line for line in (1, 2, 3, 4)], place_of((), 4).line
+    >>> lines = (Stretch(1, TextLocation(1)), Stretch(3, TextLocation(8)))
+    >>> [locate_line(lines, line).line for line in (1, 2, 3, 4)], locate_line((), 4).line
     ([1, 2, 8, 9], 4)
     """
     index = bisect_right(lines, line, key=lambda stretch: stretch.first) - 1
     if index < 0:
-        return TextPlace(line)
+        return TextLocation(line)
     stretch = lines[index]
     return replace(stretch.place, line=stretch.place.line + line - stretch.first)
 
 
 @dataclass(frozen=True, slots=True)
-class FilePlace:
+class FileLocation:
     """A line of a file, None where it is not known, and the end of a message that tells the macro there, if any."""
 
     file: str | None
@@ -72,15 +72,15 @@ class FilePlace:
     note: str = ""
 
 
-def in_file(place: TextPlace, file: str | None, first: int | None) -> FilePlace:
-    """Return where a place is, for a template whose text begins on line ``first`` of ``file``.
+def in_file(location: TextLocation, file: str | None, first: int | None) -> FileLocation:
+    """Return where a location is, for a template whose text begins on line ``first`` of ``file``.
 
-    >>> in_file(TextPlace(2), "joints/a.sql", 3)
-    FilePlace(file='joints/a.sql', line=4, note='')
-    >>> in_file(TextPlace(7, "macros/m.sql", (MacroCall("cents", 2),)), "joints/a.sql", 3)
-    FilePlace(file='macros/m.sql', line=7, note=" (in the macro 'cents', called at joints/a.sql:4)")
+    >>> in_file(TextLocation(2), "joints/a.sql", 3)
+    FileLocation(file='joints/a.sql', line=4, note='')
+    >>> in_file(TextLocation(7, "macros/m.sql", (MacroCall("cents", 2),)), "joints/a.sql", 3)
+    FileLocation(file='macros/m.sql', line=7, note=" (in the macro 'cents', called at joints/a.sql:4)")
     """
-    return FilePlace(*_position(place.file, place.line, file, first), _note(place.calls, file, first))
+    return FileLocation(*_position(location.file, location.line, file, first), _note(location.calls, file, first))
 
 
 def _position(at: str | None, line: int, file: str | None, first: int | None) -> tuple[str | None, int | None]:

@@ -47,9 +47,16 @@ from rivet_dagster.catalogs.rewriting.error_retention import loaded_errors, reta
 from rivet_dagster.catalogs.rewriting.intervals import Affected
 from rivet_dagster.catalogs.rewriting.rewrite import Rewritten, WrittenRows, rewritten
 from rivet_dagster.catalogs.rewriting.version import Remaining, RewritableVersion
-from rivet_dagster.catalogs.versions.facts import describe_published, describe_version, record_of, told_anew
-from rivet_dagster.catalogs.versions.heartbeat import DEAD_AFTER, Heartbeat
-from rivet_dagster.catalogs.versions.inputs_json import inputs_from_json, landed_as_json, positions_as_json
+from rivet_dagster.catalogs.versions.facts import describe_published, describe_version, record_of, update_provenance
+from rivet_dagster.catalogs.versions.heartbeat import (
+    DEAD_AFTER,
+    Heartbeat,
+    Leftover,
+    find_dead,
+    sweep_dead,
+    telling_failures,
+)
+from rivet_dagster.catalogs.versions.manifest import inputs_from_json, landed_as_json, positions_as_json
 from rivet_dagster.catalogs.versions.marks import (
     MarkedVersion,
     find_staged,
@@ -59,7 +66,6 @@ from rivet_dagster.catalogs.versions.marks import (
     require_withheld,
 )
 from rivet_dagster.catalogs.versions.refusals import no_staged_version, overtaken, unknown_version
-from rivet_dagster.catalogs.versions.sweeping import Leftover, find_dead, sweep_dead, telling_failures
 from rivet_dagster.engines.contract import EngineSession, Frame
 from rivet_dagster.entry_points import refuse_wrong_options
 from rivet_dagster.errors import RivetError
@@ -224,7 +230,7 @@ __all__ = [
     "rewritten",
     "sweep_dead",
     "telling_failures",
-    "told_anew",
     "unknown_version",
     "update_or_insert",
+    "update_provenance",
 ]

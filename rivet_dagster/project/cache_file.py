@@ -15,7 +15,7 @@ from pathlib import Path
 
 from rivet_dagster.cache import CompileCache
 from rivet_dagster.file_replacement import replace_file
-from rivet_dagster.project.rivet_folder import make_rivet_folder
+from rivet_dagster.paths import make_rivet_folder
 
 FILE = ".rivet/cache/compile.json"
 """One part, and those that later compilations append; of two values of a key the later one holds.

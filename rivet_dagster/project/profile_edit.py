@@ -44,10 +44,10 @@ def with_entry(text: str, file: str, profile: str, section: str, name: str, entr
     expected = {**before, profile: {**before[profile], section: _added(existing, item)}}
     new = _inserted(text, profile, section, item, listed)
     try:
-        found = plain(read_yaml(new))
+        values = plain(read_yaml(new))
     except YamlError:
-        found = None
-    if found != expected:
+        values = None
+    if values != expected:
         message = f"`{section}` of the profile '{profile}' is written so that no entry can be added to it"
         raise RivetError("RVT-104", message, file=file, remediation=_BY_HAND)
     return new
@@ -61,15 +61,15 @@ def _added(existing: Any, item: dict[str, Any]) -> Any:
 
 def _inserted(text: str, profile: str, section: str, item: dict[str, Any], listed: bool) -> str:
     whole = yaml.compose(text, Loader=yaml.SafeLoader)
-    own = _value(whole, profile)
-    value = _value(own, section)
+    mapping = _value(whole, profile)
+    value = _value(mapping, section)
     line = _flow(item) if listed else _flow(item)[1:-1]
     empty = value is not None and isinstance(value, yaml.ScalarNode)
     if value is None:
         entry = f"{section}: [{line}]" if listed else f"{section}: {{{line}}}"
-        if own.flow_style or not own.value:
-            return _in_flow(text, own, entry)
-        return _below(text, _end(own), own.start_mark.column, entry)
+        if mapping.flow_style or not mapping.value:
+            return _in_flow(text, mapping, entry)
+        return _below(text, _end(mapping), mapping.start_mark.column, entry)
     if empty:
         entry = f" [{line}]" if listed else f" {{{line}}}"
         at = value.end_mark.index
@@ -88,8 +88,8 @@ def _in_flow(text: str, node: Any, entry: str) -> str:
     at = node.end_mark.index - 1
     inner = text[node.start_mark.index + 1 : at]
     comma = ", " if inner.strip() and not inner.rstrip().endswith(",") else ""
-    kept = text[:at].rstrip() if not inner.rstrip(" ").endswith("\n") else text[:at]
-    return f"{kept}{comma}{entry}{text[at:]}"
+    head = text[:at].rstrip() if not inner.rstrip(" ").endswith("\n") else text[:at]
+    return f"{head}{comma}{entry}{text[at:]}"
 
 
 def _below(text: str, end: int, indent: int, entry: str) -> str:

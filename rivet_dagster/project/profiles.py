@@ -155,14 +155,14 @@ def _engine(name: str | None, section: SettingsSection, catalogs: tuple[str, ...
             message = f"`catalogs` names no catalog of this profile: '{catalog}'{nearest(catalog, catalogs)}"
             section.wrong("RVT-104", message, "catalogs")
     limit = section.get("concurrency_limit", _limit, "RVT-501")
-    own = ("name", "type", "catalogs", "concurrency_limit")
-    options = _options(section, (*own, "options"))
+    keys = ("name", "type", "catalogs", "concurrency_limit")
+    options = _options(section, (*keys, "options"))
     for key, value in (section.get("options", located_mapping) or {}).items():
-        if key in options or key in own:
+        if key in options or key in keys:
             section.wrong(
                 "RVT-104",
                 f"`{key}` must not stand in `options` but beside it"
-                if key in own
+                if key in keys
                 else f"`{key}` stands both in `options` and beside it",
                 "options",
             )

@@ -54,8 +54,8 @@ def compute_batches(session: EngineSession, queries: Sequence[SmallQuery]) -> li
     given_up = threading.Event()
     pool = ThreadPoolExecutor(_AT_ONCE, initializer=_begin, initargs=(given_up,))
     try:
-        found = pool.map(lambda batch: _computed(session, batch), batches(queries))
-        return [rows for results in found for rows in results]
+        computed = pool.map(lambda batch: _computed(session, batch), batches(queries))
+        return [rows for results in computed for rows in results]
     except BaseException:
         given_up.set()
         raise
@@ -115,9 +115,9 @@ def _in_one_query(session: EngineSession, batch: Sequence[SmallQuery]) -> list[T
     columns = columns_of([query.shape for query in batch])
     results: list[Table | RivetError] = []
     for number, query in enumerate(batch):
-        own = rows.filter(pc.equal(rows[NUMBER], number))[columns[query.shape]].combine_chunks().flatten()
-        fields = [own.type.field(index) for index in range(own.type.num_fields)]
-        results.append(table_of(fields, own.flatten(), len(own)))
+        values = rows.filter(pc.equal(rows[NUMBER], number))[columns[query.shape]].combine_chunks().flatten()
+        fields = [values.type.field(index) for index in range(values.type.num_fields)]
+        results.append(table_of(fields, values.flatten(), len(values)))
     return results
 
 
@@ -242,9 +242,9 @@ def at_location(
     first = error.diagnostics[0]
     if first.joint is not None:
         return error
-    own = {name for name, _ in query.ctes if name in prepared.texts} if query is not None else set()
+    joints = {name for name, _ in query.ctes if name in prepared.texts} if query is not None else set()
     located = locate(query.ctes, first.line) if query is not None and first.line is not None else None
-    if query is not None and located is not None and located[0] in own:
+    if query is not None and located is not None and located[0] in joints:
         return locate_in_query(error, query, assembly)
     return locate_at_joint(error, assembly.joint(prepared.target))
 

@@ -1,10 +1,13 @@
-"""Running tests: all in one engine, in a session for each set of settings."""
+"""Running tests: all in one engine, in a session for each set of settings.
+
+An engine that was chosen for them runs those that it computes as the project's own engine does.
+"""
 
 from __future__ import annotations
 
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from datetime import tzinfo
@@ -90,9 +93,9 @@ class Runner:
         if together:
             session = next(iter(together.values())).session
             started = time.perf_counter()
-            found = compute_batches(session, [self._small_query(computation) for computation in together.values()])
+            computed = compute_batches(session, [self._small_query(computation) for computation in together.values()])
             share = (time.perf_counter() - started) / len(together)
-            for (n, computation), rows in zip(together.items(), found, strict=True):
+            for (n, computation), rows in zip(together.items(), computed, strict=True):
                 results[n] = self._result(computation, rows, share)
         for n, computation in computations.items():
             if n not in results:
@@ -220,3 +223,37 @@ def _mismatch(result: CheckResult, expected: Mapping[str, str]) -> str | None:
         return None
     why = f": {result.error}" if result.error else f", violations: {result.violations}" if result.violations else ""
     return f"the check '{result.check.name}' {verdict}, and was expected to have {wanted}{why}"
+
+
+class ChosenRunner:
+    """Runs tests on the engine of ``chosen``; on that of ``other``, which starts with the first, what that refuses.
+
+    ``refused`` are the joints that the chosen engine would compute otherwise.
+    """
+
+    def __init__(self, chosen: Runner, other: Callable[[], Runner], refused: frozenset[str]) -> None:
+        self._chosen = chosen
+        self._make_other = other
+        self._other: Runner | None = None
+        self.refused = refused
+
+    def run(self, tests: Sequence[Prepared], assembly: CompiledAssembly) -> list[TestResult]:
+        """Return the result of each test, in order. Raises what ``Runner.run`` does."""
+        there = [number for number, test in enumerate(tests) if self._is_computed(test)]
+        results = dict(zip(there, self._chosen.run([tests[n] for n in there], assembly), strict=True))
+        others = [number for number in range(len(tests)) if number not in results]
+        if others:
+            if self._other is None:
+                self._other = self._make_other()
+            results |= dict(zip(others, self._other.run([tests[n] for n in others], assembly), strict=True))
+        return [results[number] for number in range(len(tests))]
+
+    def close(self) -> None:
+        """End the sessions."""
+        self._chosen.close()
+        if self._other is not None:
+            self._other.close()
+
+    def _is_computed(self, test: Prepared) -> bool:
+        """Return whether the chosen engine computes what the test compares; it separates no errors from rows."""
+        return not (test.separates or test.errors is not None or self.refused & {*test.computed})

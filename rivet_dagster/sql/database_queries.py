@@ -42,9 +42,9 @@ def unmatched_rows(target: Name, source: Name, names: Sequence[str], on: Matchin
     """Return the query of the rows of the source that match no row of the target."""
     parts: list[exp.Query] = []
     for with_null in on.parts():
-        found = exp.select(exp.Literal.number(1)).from_(table(target, TARGET)).where(match_rows(on, with_null))
+        matching = exp.select(exp.Literal.number(1)).from_(table(target, TARGET)).where(match_rows(on, with_null))
         rows = rows_of_part(source_rows(source, names), on, with_null)
-        parts.append(rows.where(exp.not_(exp.Exists(this=found))))
+        parts.append(rows.where(exp.not_(exp.Exists(this=matching))))
     return _union(parts)
 
 
@@ -74,8 +74,8 @@ def remaining_rows(
         assert on.inside is not None
         return rows.where(exp.not_(exp.Coalesce(this=of_target(on.inside), expressions=[exp.false()])))
     for with_null in on.parts():
-        found = exp.select(exp.Literal.number(1)).from_(table(source, SOURCE)).where(match_rows(on, with_null))
-        rows = rows.where(exp.not_(exp.Exists(this=rows_of_part(found, on, with_null))))
+        matching = exp.select(exp.Literal.number(1)).from_(table(source, SOURCE)).where(match_rows(on, with_null))
+        rows = rows.where(exp.not_(exp.Exists(this=rows_of_part(matching, on, with_null))))
     return rows
 
 

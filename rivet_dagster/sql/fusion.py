@@ -89,9 +89,10 @@ def together(queries: Sequence[tuple[Hashable, str]]) -> str:
     """
     shapes = list(dict.fromkeys(shape for shape, _ in queries))
 
-    def columns(own: Hashable) -> str:
+    def columns(columns_of_query: Hashable) -> str:
         return ", ".join(
-            f"{'array(struct(*))' if shape == own else 'NULL'} AS {_name(shapes, shape)}" for shape in shapes
+            f"{'array(struct(*))' if shape == columns_of_query else 'NULL'} AS {_name(shapes, shape)}"
+            for shape in shapes
         )
 
     union = "\nUNION ALL\n".join(

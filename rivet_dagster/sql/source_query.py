@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from sqlglot import exp
 
 from rivet_dagster.cache import CompileCache
-from rivet_dagster.model.text_lines import Stretch, TextPlace
+from rivet_dagster.model.text_lines import Stretch, TextLocation
 from rivet_dagster.sql.parsing.dialect import SqlError, parse_expression, quote_name, translate_parser_errors
 from rivet_dagster.sql.parsing.embedding import in_parentheses
 from rivet_dagster.sql.parsing.known_query import NON_DETERMINISTIC
@@ -36,26 +36,26 @@ def projection_by_line(
 
     ``lines`` are the lines of the keys ``filter`` and ``columns.`` with an alias.
 
-    >>> text, places = projection_by_line("raw", [("id", None), ("n", "a / b")], None, None, {"columns.n": 7})
+    >>> text, locations = projection_by_line("raw", [("id", None), ("n", "a / b")], None, None, {"columns.n": 7})
     >>> print(text)
     SELECT
     id,
     a / b AS n
     FROM raw
-    >>> places
-    (Stretch(first=3, place=TextPlace(line=7, file=None, calls=())),)
+    >>> locations
+    (Stretch(first=3, place=TextLocation(line=7, file=None, calls=())),)
     """
     items = [(f"columns.{alias}", _item(alias, text)) for alias, text in columns] or [("", "*")]
     separated = [(key, f"{item},") for key, item in items[:-1]]
-    places, line = [], 1
+    locations, line = [], 1
     pieces = [("", "SELECT"), *separated, items[-1], *_clauses(name, filter, limit)]
     for key, piece in pieces:
         if key in lines:
             # An expression in parentheses begins on the line below the first one.
             first = line + (piece.partition("\n")[0] in ("(", "WHERE ("))
-            places.append(Stretch(first, TextPlace(lines[key])))
+            locations.append(Stretch(first, TextLocation(lines[key])))
         line += piece.count("\n") + 1
-    return "\n".join(piece for _, piece in pieces), tuple(places)
+    return "\n".join(piece for _, piece in pieces), tuple(locations)
 
 
 def underscored_columns(columns: Sequence[tuple[str, str | None]], filter: str | None) -> list[str]:
@@ -65,12 +65,12 @@ def underscored_columns(columns: Sequence[tuple[str, str | None]], filter: str |
     ['_metadata']
     """
     texts = [text for _, text in columns] + [filter]
-    found: dict[str, None] = {}
+    underscored: dict[str, None] = {}
     for tree in [parse_expression(text) for text in texts if text is not None and "_" in text]:
-        own = {name.name for inner in tree.find_all(exp.Lambda) for name in inner.expressions}
+        parameters = {name.name for inner in tree.find_all(exp.Lambda) for name in inner.expressions}
         names = [column.parts[0].name for column in tree.find_all(exp.Column)]
-        found |= dict.fromkeys([name for name in names if name.startswith("_") and name not in own])
-    return list(found)
+        underscored |= dict.fromkeys([name for name in names if name.startswith("_") and name not in parameters])
+    return list(underscored)
 
 
 def used_columns(columns: Sequence[tuple[str, str | None]], filter: str | None) -> list[str]:
@@ -79,11 +79,11 @@ def used_columns(columns: Sequence[tuple[str, str | None]], filter: str | None) 
     >>> used_columns([("id", None), ("total", "Net + t.tax")], "id > 0")
     ['id', 'net', 't', 'tax']
     """
-    found = {alias.lower(): None for alias, text in columns if text is None}
+    names = {alias.lower(): None for alias, text in columns if text is None}
     texts = [text for _, text in columns if text is not None] + ([] if filter is None else [filter])
     for tree in map(parse_expression, texts):
-        found |= {part.name.lower(): None for column in tree.find_all(exp.Column) for part in column.parts}
-    return list(found)
+        names |= {part.name.lower(): None for column in tree.find_all(exp.Column) for part in column.parts}
+    return list(names)
 
 
 def check_source_expression(sql: str, cache: CompileCache) -> None:

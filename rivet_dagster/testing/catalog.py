@@ -38,7 +38,7 @@ from rivet_dagster.model.write_plan import (
 )
 from rivet_dagster.testing.environments import EnvironmentConformance
 from rivet_dagster.testing.error_tables import ErrorTableConformance
-from rivet_dagster.testing.plan_cases import CASES, HISTORIES, REFUSALS, PlanCase, Refusal
+from rivet_dagster.testing.plan_cases import CASES, HISTORIES, REFUSALS, PlanCase, RefusalCase
 from rivet_dagster.testing.plan_cases.case import COLUMNS, STARTED, Rows, fields
 from rivet_dagster.testing.plan_cases.runs import Histories, started_at
 from rivet_dagster.testing.staging import StagingConformance
@@ -235,19 +235,19 @@ class CatalogConformance(ErrorTableConformance, EnvironmentConformance, StagingC
             assert (caught.value.code, catalog.current(TABLE)) == (code, before)
             return
         published = write(catalog, session, case.plan, case.batch, "run", columns=case.batch_columns or case.columns)
-        found = session.to_arrow(session.load(catalog.read(published)))
+        rows = session.to_arrow(session.load(catalog.read(published)))
         columns = case.columns_after or case.columns
         if not self.columns_keep_order:
-            assert len(found.schema) == len(fields(columns))
-            found = found.select([name for name, _ in fields(columns)])
-        assert in_order(found) == sort(case.after)
-        assert columns_of(found) == columns
+            assert len(rows.schema) == len(fields(columns))
+            rows = rows.select([name for name, _ in fields(columns)])
+        assert in_order(rows) == sort(case.after)
+        assert columns_of(rows) == columns
         assert (published.record.inserted, published.record.updated, published.record.deleted) == case.counts
         assert published.statistics.rows == len(case.after)
 
     @pytest.mark.parametrize("case", REFUSALS, ids=lambda case: case.name)
     def test_a_batch_that_does_not_fit_is_refused(
-        self, catalog: HasTargets, session: EngineSession, case: Refusal
+        self, catalog: HasTargets, session: EngineSession, case: RefusalCase
     ) -> None:
         """The table stays as it was."""
         skip_unless_written(catalog, case.plan)
@@ -350,5 +350,5 @@ class CatalogConformance(ErrorTableConformance, EnvironmentConformance, StagingC
             published = taken_up.commit("by hand")
         assert rows_of(catalog, session) == [(1, "a", 1)]
         assert (published.inputs, published.code_versions) == (inputs, {"orders": "9c41"})
-        found = [catalog.published_by(TABLE, identity) for identity in ("by hand", "one")]
-        assert [version and version.version for version in found] == [published.version] * 2
+        versions = [catalog.published_by(TABLE, identity) for identity in ("by hand", "one")]
+        assert [version and version.version for version in versions] == [published.version] * 2

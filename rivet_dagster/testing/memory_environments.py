@@ -22,7 +22,7 @@ from rivet_dagster.catalogs.environments.state import (
 )
 from rivet_dagster.catalogs.environments.tables_over_base import EnvironmentTables
 from rivet_dagster.model.storage import Published
-from rivet_dagster.testing.memory_store import Store, StoredEnvironmentTables, StoredTable
+from rivet_dagster.testing.memory_store import MemoryStore, StoredEnvironmentTables, StoredTable
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class MemoryState(StateOfEnvironment[EnvironmentState]):
 class MemoryTables(EnvironmentTables):
     """The tables of an environment, which are copies of those of the base until they are built there."""
 
-    base: Store
+    base: MemoryStore
     environment: MemoryState
     catalog: HasTargets
 
@@ -105,8 +105,8 @@ class MemoryTables(EnvironmentTables):
 
     def published_by(self, table: str, identity: str) -> Published | None:
         """Return a version that a run in the environment published."""
-        found, base = self.catalog.published_by(table, identity), self.stored.bases.get(table)
-        return None if found is None or (base is not None and found.version == base.version) else found
+        published, base = self.catalog.published_by(table, identity), self.stored.bases.get(table)
+        return None if published is None or (base is not None and published.version == base.version) else published
 
     def evict(self, published: Published) -> None:
         """Remove the table of the environment."""
@@ -181,7 +181,7 @@ class MemoryEnvironment(StoredEnvironment):
 class MemoryEnvironments(EnvironmentStorage):
     """The environments in ``store``; ``tables_in`` returns the catalog of the tables of one of them."""
 
-    store: Store
+    store: MemoryStore
     tables_in: Callable[[str], HasTargets]
 
     def stored(self, name: str) -> MemoryEnvironment:

@@ -72,7 +72,7 @@ class StoredEnvironmentTables:
 
 
 @dataclass
-class Store:
+class MemoryStore:
     """The tables of the base, and those of environments by name."""
 
     tables: dict[str, StoredTable] = field(default_factory=dict)
@@ -83,12 +83,12 @@ class Store:
         return self.environments.setdefault(name, StoredEnvironmentTables())
 
 
-_STORES: dict[str, Store] = {}
+_STORES: dict[str, MemoryStore] = {}
 
 
-def store_of(catalog: str) -> Store:
+def store_of(catalog: str) -> MemoryStore:
     """Return what this process stores for the catalogs of that name."""
-    return _STORES.setdefault(catalog, Store())
+    return _STORES.setdefault(catalog, MemoryStore())
 
 
 Columns = tuple[tuple[str, str], ...]

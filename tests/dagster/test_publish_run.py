@@ -22,7 +22,7 @@ from support.sensors import Ticker, sensor_of
 from support.torture import at_length, examples
 
 from rivet_dagster import RivetProject, load_definitions, rivet_assets, rivet_resources
-from rivet_dagster.catalogs.filesystem.versions import heartbeat
+from rivet_dagster.catalogs.filesystem.versions import records
 from rivet_dagster.catalogs.filesystem.writes.transaction import FilesystemTransaction
 from rivet_dagster.cli.main import main
 from rivet_dagster.definitions.resources.rivet_executor import one_process_executor
@@ -341,7 +341,7 @@ def test_a_re_execution_whose_rows_were_swept_says_so(shop, tmp_path, reconstruc
     with dg.instance_for_test(temp_dir=str(tmp_path)) as instance:
         failed = dg.execute_job(reconstructable(), instance)
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(heartbeat, "now", lambda table: time.time() + 4000)
+            patch.setattr(records, "now", lambda table: time.time() + 4000)
             assert len(shop.runtime.catalog("lake").sweep()) == 1
         shop.write({"joints/totals.sql": TOTALS.replace("100", "1000")})
         again = reexecute(reconstructable(), instance, failed.run_id)
@@ -394,7 +394,7 @@ def test_heartbeats_go_on_until_the_run_has_ended(shop, instance, monkeypatch):
     while result.run_id in staged_heartbeats._HEARTBEATS and time.monotonic() < deadline:
         time.sleep(0.05)
     assert result.run_id not in staged_heartbeats._HEARTBEATS
-    monkeypatch.setattr(heartbeat, "now", lambda table: time.time() + 61)
+    monkeypatch.setattr(records, "now", lambda table: time.time() + 61)
     assert [name.split("/")[0] for name in shop.runtime.catalog("lake").sweep()] == ["orders"]
 
 

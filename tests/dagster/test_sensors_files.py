@@ -15,7 +15,7 @@ from support.sensors import Ticker, sensor_of
 from support.torture import some
 
 from rivet_dagster import RivetError, RivetProject, build_files_sensor, load_definitions
-from rivet_dagster.definitions.sensors import files as files_sensor
+from rivet_dagster.definitions.sensors import sources as files_sensor
 from rivet_dagster.model.inputs import LandedFile
 
 SENSOR = {"type": "files", "source": "orders", "target": '+key:"out"', "minimum_interval_seconds": 45}

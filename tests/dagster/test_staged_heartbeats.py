@@ -10,7 +10,7 @@ from rivet_dagster.catalogs.capabilities.staging import StagesForRuns
 from rivet_dagster.catalogs.versions.heartbeat import DEAD_AFTER
 from rivet_dagster.definitions.runs import staged_heartbeats
 from rivet_dagster.errors import RivetError
-from rivet_dagster.execution.results import StagedTable
+from rivet_dagster.execution.results import StagedResult
 
 ERRORS = (OSError("timeout"), RivetError("RVT-404", "no"), KeyError("of a client"))
 
@@ -20,7 +20,7 @@ ERRORS = (OSError("timeout"), RivetError("RVT-404", "no"), KeyError("of a client
 def test_heartbeats_go_on_after_an_error_of_storage_until_the_run_has_ended(tmp_path, monkeypatch, error):
     lake = catalog(tmp_path, "lake")
     version = fill(lake.begin("orders"), [1]).stage("run/orders").version
-    staged = StagedTable("orders", "lake", "orders", version, "run/orders")
+    staged = StagedResult("orders", "lake", "orders", version, "run/orders")
     keep_alive, errors, sent = lake.keep_alive, iter([error, error]), []
 
     def fails_twice(*arguments):
@@ -74,7 +74,7 @@ def beat(monkeypatch, lake, tables):
     )
     heartbeats, next_round = staged_heartbeats._Heartbeats(context), 10.0
     for number in range(tables):
-        staged = StagedTable(f"t{number}", "lake", f"t{number}", "1", "run")
+        staged = StagedResult(f"t{number}", "lake", f"t{number}", "1", "run")
         heartbeats.add(SimpleNamespace(catalog=lambda name: lake), [staged])
         now[0] += 1.0
         if now[0] >= next_round:
@@ -120,7 +120,7 @@ def test_steps_that_are_processes_do_not_renew_all_earlier_rows_each(monkeypatch
     monkeypatch.setattr(lake, "keep_alive", lambda table, *more: sent.append(table) or keep_alive(table, *more))
     for number in range(200):
         staged_heartbeats.keep_earlier(context, runtime, lambda n=number: looked.append(n) or list(staged))
-        staged.append(StagedTable(f"t{number}", "lake", f"t{number}", "1", "run"))
+        staged.append(StagedResult(f"t{number}", "lake", f"t{number}", "1", "run"))
         staged_heartbeats.keep_staged(context, runtime, staged[-1:])
         staged_heartbeats._HEARTBEATS.pop("run-3")._wakes.set()  # the next step is in another process
         now[0] += 100
@@ -138,7 +138,7 @@ def test_a_long_step_renews_earlier_rows_while_it_runs(monkeypatch):
     executor = SimpleNamespace(executor_def=SimpleNamespace(name="multiprocess"))
     monkeypatch.setattr(staged_heartbeats, "SECONDS", 0.01)
     monkeypatch.setattr(staged_heartbeats, "ROUND_SECONDS", 0.1)
-    earlier = [StagedTable("t", "lake", "t", "1", "run")]
+    earlier = [StagedResult("t", "lake", "t", "1", "run")]
     monkeypatch.setattr(staged_heartbeats.time, "time", lambda: now[0] - 1)
     context = SimpleNamespace(run_id="run-4", instance=instance, job_def=executor)
     staged_heartbeats.keep_earlier(context, SimpleNamespace(catalog=lambda name: lake), lambda: earlier)
@@ -175,7 +175,7 @@ def test_a_catalog_that_renews_all_at_once_is_asked_once_a_round(monkeypatch):
     monkeypatch.setattr(staged_heartbeats, "SECONDS", 1e6)
     context = SimpleNamespace(run_id="run-4", instance=instance, job_def=executor)
     heartbeats = staged_heartbeats._Heartbeats(context)
-    tables = [StagedTable(f"t{number}", "lake", f"t{number}", str(number), "run") for number in range(4)]
+    tables = [StagedResult(f"t{number}", "lake", f"t{number}", str(number), "run") for number in range(4)]
     heartbeats.add(SimpleNamespace(catalog=lambda name: lake), tables)
     for _ in range(4):
         heartbeats._beat(heartbeats._tables)

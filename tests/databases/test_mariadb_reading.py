@@ -17,7 +17,7 @@ from support.mariadb import MariaSchema, reading
 from rivet_dagster import compile_directory
 from rivet_dagster.catalogs.jdbc import JdbcCatalog
 from rivet_dagster.errors import RivetError
-from rivet_dagster.execution.reading import snapshots
+from rivet_dagster.execution import this_run
 from rivet_dagster.model.profile import CatalogSpec
 
 
@@ -248,7 +248,7 @@ def test_tables_that_change_are_read_at_one_moment(moving, project):
 def test_a_lock_that_is_lost_fails_the_group(moving, project, monkeypatch):
     """It says why, and publishes nothing."""
     folder = project(reading(moving, BOTH, {name: source(name) for name in ("one", "other")}))
-    relation = snapshots.Snapshots._snapshot
+    relation = this_run.Snapshots._snapshot
 
     def killed(self, catalog):
         found = relation(self, catalog)
@@ -260,7 +260,7 @@ def test_a_lock_that_is_lost_fails_the_group(moving, project, monkeypatch):
                 moving.execute(f"KILL {number}")
         return found
 
-    monkeypatch.setattr(snapshots.Snapshots, "_snapshot", killed)
+    monkeypatch.setattr(this_run.Snapshots, "_snapshot", killed)
     with pytest.raises(RivetError) as caught:
         folder.run("read")
     assert caught.value.code == "RVT-510"

@@ -19,7 +19,7 @@ from support.torture import examples
 from rivet_dagster.catalogs.jdbc import JdbcCatalog
 from rivet_dagster.catalogs.jdbc.postgres import reading as postgres_reading
 from rivet_dagster.errors import RivetError
-from rivet_dagster.execution.reading import snapshots
+from rivet_dagster.execution import this_run
 from rivet_dagster.model.partitions import Window
 from rivet_dagster.model.profile import CatalogSpec
 
@@ -199,7 +199,7 @@ def test_columns_conditions_and_a_limit_are_left_to_the_database(database, proje
 
 def test_a_snapshot_whose_connection_ends_fails_the_group_and_says_why(database, project, monkeypatch):
     folder = project(reading(database, BOTH, {name: source(name, options=SHARED) for name in ("one", "other")}))
-    relation = snapshots.Snapshots._ref
+    relation = this_run.Snapshots._ref
 
     def ended(self, given):
         ref = relation(self, given)
@@ -212,7 +212,7 @@ def test_a_snapshot_whose_connection_ends_fails_the_group_and_says_why(database,
             )
         return ref
 
-    monkeypatch.setattr(snapshots.Snapshots, "_ref", ended)
+    monkeypatch.setattr(this_run.Snapshots, "_ref", ended)
     with pytest.raises(RivetError) as caught:
         folder.run("read")
     assert caught.value.code == "RVT-510"

@@ -15,7 +15,7 @@ from rivet_dagster.catalogs.capabilities.transaction import WriteContext
 from rivet_dagster.catalogs.iceberg.names import table_name
 from rivet_dagster.catalogs.iceberg.opened import OpenedTable
 from rivet_dagster.catalogs.iceberg.writes.native import overwritable_by
-from rivet_dagster.catalogs.iceberg.writes.staged_table import place_of
+from rivet_dagster.catalogs.iceberg.writes.staged_table import locate_version
 from rivet_dagster.engines.contract import EngineSession
 from rivet_dagster.model.partitions import Partitions, Window
 from rivet_dagster.model.write_plan import Append, DeleteInsert, ReplaceAll, ReplacePartitions, WritePlan
@@ -28,7 +28,7 @@ def test_partitions_are_overwritten_only_where_all_live_files_have_the_spec_of_t
     rows = pa.table({"day": pa.array([1, 2], pa.int32()), "net": pa.array([1, 2], pa.int32())})
 
     def by() -> tuple[str, ...]:
-        place = place_of(opened)
+        place = locate_version(opened)
         assert place.existing is not None
         return overwritable_by(place, place.existing.metadata.current_snapshot_id)
 

@@ -11,10 +11,10 @@ from support.folders import ProjectFolder
 from rivet_dagster.catalogs.iceberg import IcebergCatalog
 from rivet_dagster.catalogs.iceberg.commits.snapshots import new_snapshot_id
 from rivet_dagster.catalogs.iceberg.heartbeat import ObjectHeartbeat
-from rivet_dagster.catalogs.iceberg.metadata.summary import Publication
+from rivet_dagster.catalogs.iceberg.metadata.summary import PublicationFacts
 from rivet_dagster.catalogs.iceberg.writes.publishing import Release
 from rivet_dagster.catalogs.iceberg.writes.staged_branch import begin_branch
-from rivet_dagster.catalogs.iceberg.writes.staged_table import StagingTable, place_of
+from rivet_dagster.catalogs.iceberg.writes.staged_table import StagingTable, locate_version
 from rivet_dagster.catalogs.iceberg.writes.withheld import Judged, withhold
 from rivet_dagster.cli.main import main
 from rivet_dagster.model.inputs import SnapshotPosition
@@ -41,14 +41,14 @@ class Shop:
 
     def publish(self, *ids: int, run: str) -> str:
         """Have a run replace all rows, and return its version."""
-        place = place_of(self.orders)
-        upon = place.existing.metadata.current_snapshot_id if place.existing is not None else None
-        heartbeat = ObjectHeartbeat(place.io, place.location, f"rivet_{run}_out")
+        location = locate_version(self.orders)
+        upon = location.existing.metadata.current_snapshot_id if location.existing is not None else None
+        heartbeat = ObjectHeartbeat(location.io, location.root, f"rivet_{run}_out")
         heartbeat.begin()
         staged = self.staging_table(heartbeat.key, heartbeat, *ids)
         before = len(self.ids()) if upon is not None else 0
         inputs = {"raw": SnapshotPosition("x", "y", 7)}
-        publication = Publication(f"{run}/out", "", len(ids), before, Record(len(ids), 0, before), inputs)
+        publication = PublicationFacts(f"{run}/out", "", len(ids), before, Record(len(ids), 0, before), inputs)
         if upon is not None:
             staged.fence = begin_branch(self.orders, heartbeat.key, upon)
         release = Release(self.orders, upon, new_snapshot_id(), publication.properties())
@@ -59,7 +59,7 @@ class Shop:
 
     def staging_table(self, key: str, heartbeat: ObjectHeartbeat, *ids: int) -> StagingTable:
         """Have a run stage rows in a table of their own."""
-        staged = StagingTable(self.orders.staged(key), place_of(self.orders), heartbeat, None)
+        staged = StagingTable(self.orders.staged(key), locate_version(self.orders), heartbeat, None)
         staged.make(COLUMNS)
         staged.table.load().append(rows(*ids))
         return staged
@@ -102,7 +102,7 @@ def call(shop, capsys) -> Callable[..., tuple[int, str, str]]:
 
 def withheld(shop: Shop, key: str, *ids: int) -> str:
     shop.stage(key, *ids)
-    publication = Publication(f"{key}/out", "", len(ids), 2, Record(len(ids)))
+    publication = PublicationFacts(f"{key}/out", "", len(ids), 2, Record(len(ids)))
     head = shop.orders.load().metadata.refs[key].snapshot_id
     withhold(shop.orders, key, f"77{len(ids)}", publication, None, Judged(head))
     return f"77{len(ids)}"

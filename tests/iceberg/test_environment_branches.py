@@ -28,7 +28,7 @@ from support.tables import refused
 
 from rivet_dagster.catalogs.iceberg.environments.table_branches import removing
 from rivet_dagster.catalogs.iceberg.hadoop.hadoop_catalog import HadoopCatalog
-from rivet_dagster.catalogs.iceberg.metadata import manifests
+from rivet_dagster.catalogs.iceberg.metadata import snapshot_rows
 from rivet_dagster.catalogs.iceberg.metadata.history import EXPIRED
 from rivet_dagster.catalogs.iceberg.metadata.last_publication import LAST
 from rivet_dagster.errors import RivetError
@@ -422,8 +422,8 @@ def test_a_drop_waits_for_a_merge_and_a_name_must_be_one(place, monkeypatch):
 
 def test_a_drop_reads_no_snapshots_that_are_older_than_the_environment(place, monkeypatch):
     read: list[str] = []
-    manifests_of = manifests.manifests_of
-    for module in (manifests, removing):
+    manifests_of = snapshot_rows.manifests_of
+    for module in (snapshot_rows, removing):
         monkeypatch.setattr(
             module,
             "manifests_of",

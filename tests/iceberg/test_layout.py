@@ -26,11 +26,11 @@ from support.iceberg_folders import profiles
 from rivet_dagster import compile_directory
 from rivet_dagster.catalogs.iceberg.metadata.declared_layout import PartitionText, SortText, partition_text, sort_text
 from rivet_dagster.catalogs.iceberg.metadata.layout import (
-    Layout,
-    kept_layout,
+    IcebergLayout,
     layout_updates,
     order_of,
     parse_layout,
+    retain_layout,
     spec_of,
     table_properties,
     wrong_layout,
@@ -47,7 +47,9 @@ SCHEMA = Schema(
 )
 
 
-def layout(partitioned_by: list[str] | None = None, sort_order: list[str] | None = None, **properties: Any) -> Layout:
+def layout(
+    partitioned_by: list[str] | None = None, sort_order: list[str] | None = None, **properties: Any
+) -> IcebergLayout:
     options = {"partitioned_by": partitioned_by, "sort_order": sort_order, "properties": properties}
     return parse_layout({key: value for key, value in options.items() if value is not None})
 
@@ -133,8 +135,8 @@ def test_what_is_not_expanded_is_not_judged() -> None:
     assert not list(wrong_layout(options))
     good = {"partitioned_by": [], "sort_order": [], "properties": {"write.data.path": "x", "a": True, "b": 1.5, "c": 2}}
     assert not list(wrong_layout(good))
-    assert parse_layout(good) == Layout((), (), {"write.data.path": "x", "a": "true", "b": "1.5", "c": "2"})
-    assert parse_layout({}) == Layout(properties={})
+    assert parse_layout(good) == IcebergLayout((), (), {"write.data.path": "x", "a": "true", "b": "1.5", "c": "2"})
+    assert parse_layout({}) == IcebergLayout(properties={})
 
 
 @pytest.mark.parametrize(
@@ -223,7 +225,7 @@ def table(tmp_path: Path) -> Iterator[Table]:
     catalog.close()
 
 
-def apply(table: Table, wanted: Layout) -> list[str]:
+def apply(table: Table, wanted: IcebergLayout) -> list[str]:
     """Give a table a layout, and return the actions that it took."""
     updates = layout_updates(wanted, table.metadata)
     table.catalog.commit_table(table, (), updates)
@@ -253,14 +255,14 @@ def test_partitions_of_columns_that_go_are_of_those_with_their_names_if_these_fi
     texts = ["bucket(4, id)", "truncate(2, place.city)"], ["bucket(8, id) DESC"]
     apply(table, layout(*texts))
     place = NestedField(32, "place", StructType(NestedField(33, "city", LongType())))
-    found = kept_layout(Layout(), Schema(NestedField(31, "id", StringType()), place), table.metadata)
+    found = retain_layout(IcebergLayout(), Schema(NestedField(31, "id", StringType()), place), table.metadata)
     assert found == replace(layout(*texts), properties=None)
     for columns, why in (
         ([NestedField(31, "ID", BooleanType())], "would be of the type boolean"),
         ([place], "it would not have"),
     ):
         with pytest.raises(RivetError) as caught:
-            kept_layout(Layout(), Schema(*columns), table.metadata)
+            retain_layout(IcebergLayout(), Schema(*columns), table.metadata)
         assert f"RVT-514 the table is partitioned by 'bucket(4, id)', which {why}" in str(caught.value)
 
 

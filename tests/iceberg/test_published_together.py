@@ -30,7 +30,7 @@ from rivet_dagster.catalogs.iceberg import opened
 from rivet_dagster.catalogs.iceberg.commits import committing
 from rivet_dagster.catalogs.iceberg.nessie.server import NessieServer
 from rivet_dagster.errors import RivetError
-from rivet_dagster.execution.results import StagedTable
+from rivet_dagster.execution.results import StagedResult
 
 RUNS = examples(3, 50)
 OLD, NEW = {"orders": 1, "totals": 1}, {"orders": 2, "totals": 2}
@@ -422,7 +422,7 @@ def test_a_last_step_that_is_tried_again_after_the_merge_of_its_environment_says
         identity = f"run/{table}"
         with written(run.catalog("lake"), Work([1], 1, table=table, identity=identity), tmp_path) as transaction:
             version = transaction.stage(identity)
-        staged.append(StagedTable(table, "lake", table, version.version, identity))
+        staged.append(StagedResult(table, "lake", table, version.version, identity))
     assert publish(run, staged).published.keys() == {*TABLES}
     assert publish(run, staged).published.keys() == {*TABLES}
     base.merge("pr-7")

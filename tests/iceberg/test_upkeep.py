@@ -18,8 +18,8 @@ from support.spark import MASTER
 
 from rivet_dagster.catalogs.iceberg import IcebergCatalog
 from rivet_dagster.catalogs.iceberg.metadata.history import EXPIRED
-from rivet_dagster.catalogs.iceberg.metadata.same_rows import only_rewrites
-from rivet_dagster.catalogs.iceberg.metadata.summary import Publication, publication_of
+from rivet_dagster.catalogs.iceberg.metadata.snapshot_rows import only_rewrites
+from rivet_dagster.catalogs.iceberg.metadata.summary import PublicationFacts, publication_of
 from rivet_dagster.catalogs.iceberg.upkeep import expiring, table_upkeep
 from rivet_dagster.cli.main import main
 from rivet_dagster.engines.pyspark.session import PySparkSession
@@ -363,7 +363,9 @@ def test_what_is_remembered_of_expired_versions_stays_within_the_limit_of_a_prop
     """AWS Glue takes table properties of up to 512,000 bytes; 8,640 versions are 30 days of one each 5 minutes."""
     inputs = {"rates": SnapshotPosition("lake", "shop.rates", 1)}
     entries = {
-        str(number): Publication(f"run{number}/orders", "", 1, 0, Record(1), inputs, {"orders": "c" * 64}).properties()
+        str(number): PublicationFacts(
+            f"run{number}/orders", "", 1, 0, Record(1), inputs, {"orders": "c" * 64}
+        ).properties()
         for number in range(8640)
     }
     kept = expiring._newest(entries)

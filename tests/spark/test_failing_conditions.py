@@ -12,9 +12,9 @@ from support.joint_by_joint import QUICK
 
 from rivet_dagster.engines.pyspark import PySparkEngine
 from rivet_dagster.engines.pyspark.session import PySparkSession
-from rivet_dagster.sql.row_errors.expression_text import ExpressionText
 from rivet_dagster.sql.row_errors.fallible import fallible
 from rivet_dagster.sql.row_errors.raising import raises
+from rivet_dagster.sql.row_errors.token_ranges import ExpressionText
 
 VALUES = {
     "TINYINT": ["-128", "0", "127", "7"],

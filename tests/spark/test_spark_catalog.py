@@ -19,7 +19,7 @@ from support.hive import HiveSpark, database_of, publish, publish_in_a_killed_pr
 from support.torture import some
 
 from rivet_dagster.catalogs.spark import SparkCatalog
-from rivet_dagster.catalogs.versions.inputs_json import positions_as_json
+from rivet_dagster.catalogs.versions.manifest import positions_as_json
 from rivet_dagster.cli.main import main
 from rivet_dagster.definitions.partitions import window
 from rivet_dagster.engines.pyspark.session import PySparkSession

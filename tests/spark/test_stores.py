@@ -9,8 +9,7 @@ import pytest
 from support import object_store_runs
 from support.torture import at_length
 
-from rivet_dagster.catalogs.filesystem.stores.options import spark_needs
-from rivet_dagster.catalogs.filesystem.stores.store import StoreUri
+from rivet_dagster.catalogs.filesystem.stores.store import StoreUri, spark_needs
 
 BUNDLE = ".m2/repository/software/amazon/awssdk/bundle"
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from rivet_dagster.dbt.reading.project import read_dbt_project
-from rivet_dagster.dbt.report import ReportEntry, Translation
+from rivet_dagster.dbt.report import ReportEntry, TranslatedProject
 from rivet_dagster.dbt.translation.project import translate
 
 PROJECT = "name: shop\nversion: '1'\nprofile: shop\n"
@@ -19,17 +19,17 @@ def write_dbt(folder: Path, files: Mapping[str, str], project: str = PROJECT) ->
     return folder
 
 
-def translated(folder: Path, files: Mapping[str, str], project: str = PROJECT) -> Translation:
+def translated(folder: Path, files: Mapping[str, str], project: str = PROJECT) -> TranslatedProject:
     """Return the translation of a project of these files."""
     root = write_dbt(folder, files, project)
     return translate(read_dbt_project(root), root)
 
 
-def model(result: Translation, name: str) -> ReportEntry:
+def model(result: TranslatedProject, name: str) -> ReportEntry:
     """Return what became of a model."""
     return next(entry for entry in result.report.models if entry.name == name)
 
 
-def notes(result: Translation, kind: str) -> list[ReportEntry]:
+def notes(result: TranslatedProject, kind: str) -> list[ReportEntry]:
     """Return what is told of other things of one kind."""
     return [entry for entry in result.report.others if entry.kind == kind]

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from rivet_dagster.catalogs.iceberg.settings.spark_settings import EXTENSIONS, packages, spark_needs
+from rivet_dagster.catalogs.iceberg.settings.connection import EXTENSIONS, packages, spark_needs
 from rivet_dagster.engines.pyspark import PySparkEngine
 from rivet_dagster.engines.pyspark.jars import has_runtime
 from rivet_dagster.engines.pyspark.session import PySparkSession

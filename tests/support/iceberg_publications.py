@@ -19,7 +19,7 @@ from rivet_dagster.catalogs.iceberg import IcebergCatalog
 from rivet_dagster.catalogs.iceberg.settings.connection import connect_catalog
 from rivet_dagster.catalogs.registry import traits_of
 from rivet_dagster.compiler.compilation import compile_project
-from rivet_dagster.execution.results import StagedTable
+from rivet_dagster.execution.results import StagedResult
 from rivet_dagster.execution.runtime import Runtime
 from rivet_dagster.execution.writing.publish_run import RunPublication, publish_run
 from rivet_dagster.model.plugins import EngineTraits, Plugins
@@ -62,7 +62,7 @@ def stage(
     plan: WritePlan | None = None,
     errors: bool = False,
     adds: bool = False,
-) -> StagedTable:
+) -> StagedResult:
     """Stage a version of a table whose rows have this number; with ``adds`` they have one column more."""
     catalog = run.catalog("lake")
     assert isinstance(catalog, IcebergCatalog)
@@ -76,10 +76,10 @@ def stage(
             bad = [dict.fromkeys(ERROR_SCHEMA.names, "x") | {"line": 7, "message": str(number), "found_at": None}]
             transaction.write_errors(ERRORS, engine.from_value(pa.Table.from_pylist(bad, ERROR_SCHEMA)))
         version = transaction.stage(name)
-    return StagedTable(table, "lake", table, version.version, version.identity)
+    return StagedResult(table, "lake", table, version.version, version.identity)
 
 
-def stage_all(run: Runtime, number: int, identity: str = "run") -> list[StagedTable]:
+def stage_all(run: Runtime, number: int, identity: str = "run") -> list[StagedResult]:
     """Stage both tables: the first with errors, on branches if it exists, the second in a staging table."""
     return [
         stage(run, "orders", number, identity, Upsert(keys=("id",)), errors=True),
@@ -111,7 +111,7 @@ def _tables(options: Mapping[str, Any], root: Path) -> dict[str, Any]:
 
 
 def publish_killed_before_a_step(
-    test: Connection, options: Mapping[str, Any], root: Path, tables: list[StagedTable], at: int
+    test: Connection, options: Mapping[str, Any], root: Path, tables: list[StagedResult], at: int
 ) -> None:
     """Publish what a run has staged, send the name of each step before it is taken, and die just before number ``at``.
 
@@ -132,7 +132,7 @@ def publish_killed_before_a_step(
     publish(runtime(options, root), tables)
 
 
-def publish(run: Runtime, tables: list[StagedTable]) -> RunPublication:
+def publish(run: Runtime, tables: list[StagedResult]) -> RunPublication:
     """Carry out the last step of a run."""
     return publish_run(run, tables)
 

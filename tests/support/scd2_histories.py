@@ -8,7 +8,7 @@ from itertools import pairwise
 from random import Random
 from typing import Any
 
-from rivet_dagster.sql.write_strategies.incoming import SHOWN
+from rivet_dagster.sql.write_strategies.merge import SHOWN
 from support.scd2_model import ZONE, Conflict, Key, Row, Scd2, instant
 from support.scd2_runs import DuckDb, Runs, Spark
 

@@ -26,8 +26,8 @@ class ListsFiles(Catalog):
         return None
 
     @classmethod
-    def file_format(cls, options: Mapping[str, Any], table: str, own: Mapping[str, Any]) -> str | None:
-        """Return the format of the files of a source with ``own`` options; None where only the files tell it."""
+    def file_format(cls, options: Mapping[str, Any], table: str, joint_options: Mapping[str, Any]) -> str | None:
+        """Return the format of the files of a source with ``joint_options``; None where only the files tell it."""
         return None
 
     @abstractmethod

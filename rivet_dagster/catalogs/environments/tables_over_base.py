@@ -224,11 +224,11 @@ class TablesOverBase(
         Versions that runs in the base have staged or withheld are not those of the environment.
         """
         is_built = self.environment.is_built(table)
-        own = self._versions(self.environment.catalog, table) if is_built or self.environment.exists() else ()
+        inner = self._versions(self.environment.catalog, table) if is_built or self.environment.exists() else ()
         if is_built:
-            return own
+            return inner
         of_base = [version for version in self._versions(self.base, table) if version.state not in (STAGED, WITHHELD)]
-        return (*of_base, *(version for version in own if version.state in (STAGED, WITHHELD)))
+        return (*of_base, *(version for version in inner if version.state in (STAGED, WITHHELD)))
 
     def tables(self, prefix: str) -> tuple[str, ...]:
         """Return the tables of the environment and of the base."""

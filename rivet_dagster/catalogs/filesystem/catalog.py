@@ -27,8 +27,7 @@ from rivet_dagster.catalogs.filesystem.sources.file_tree import FileTree, LocalT
 from rivet_dagster.catalogs.filesystem.sources.landing import FilesystemLandingZone, source_files
 from rivet_dagster.catalogs.filesystem.sources.source_schema import parquet_in, source_columns, with_schema
 from rivet_dagster.catalogs.filesystem.sources.table_files import TableFiles
-from rivet_dagster.catalogs.filesystem.stores.options import spark_needs
-from rivet_dagster.catalogs.filesystem.stores.store import Store, StoreUri, elsewhere
+from rivet_dagster.catalogs.filesystem.stores.store import Store, StoreUri, elsewhere, spark_needs
 from rivet_dagster.catalogs.filesystem.stores.store_tree import StoreTree
 from rivet_dagster.catalogs.filesystem.traits import FilesystemTraits
 from rivet_dagster.catalogs.filesystem.version_folders import VersionFolders
@@ -36,8 +35,8 @@ from rivet_dagster.catalogs.filesystem.versions import lifecycle
 from rivet_dagster.catalogs.filesystem.versions.layout import HOMES, TableLayout, is_table_name
 from rivet_dagster.catalogs.filesystem.versions.links import errors_folder, list_others
 from rivet_dagster.catalogs.filesystem.versions.sweep import list_building, sweep
+from rivet_dagster.catalogs.versions.heartbeat import telling_failures
 from rivet_dagster.catalogs.versions.manifest import Manifest
-from rivet_dagster.catalogs.versions.sweeping import telling_failures
 from rivet_dagster.engines.contract import EngineSession
 from rivet_dagster.entry_points import refuse_wrong_options
 from rivet_dagster.errors import RivetError
@@ -52,7 +51,7 @@ from rivet_dagster.paths import is_remote
 from rivet_dagster.secrets.redaction import redacted
 
 if TYPE_CHECKING:
-    from rivet_dagster.catalogs.filesystem.environments.storage import EnvironmentFolders
+    from rivet_dagster.catalogs.filesystem.environments import EnvironmentFolders
     from rivet_dagster.catalogs.filesystem.writes.transaction import FilesystemTransaction
 
 
@@ -139,7 +138,7 @@ class FilesystemCatalog(
         """The folders of environments; None in a store, where nothing is published, and in an environment."""
         if self._store is not None or self._environment is not None:
             return None
-        from rivet_dagster.catalogs.filesystem.environments.storage import EnvironmentFolders
+        from rivet_dagster.catalogs.filesystem.environments import EnvironmentFolders
 
         return EnvironmentFolders(self, self.location.folder, self.mount_guard, self.in_folder)
 

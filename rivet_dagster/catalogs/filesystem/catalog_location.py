@@ -21,12 +21,12 @@ class MountGuard:
     """
 
     def __init__(self, location: CatalogLocation) -> None:
-        own = location.root / ".rivet"
+        folder = location.root / ".rivet"
         self._location = location
         self._homes = location.folder / HOMES
-        self._records = own / "published"
+        self._records = folder / "published"
         self._record = self._records / hashlib.sha256(str(location.folder).encode()).hexdigest()[:16]
-        self._recorded = location.folder.is_relative_to(own.resolve())
+        self._recorded = location.folder.is_relative_to(folder.resolve())
         self._seen = False
 
     def check(self) -> None:

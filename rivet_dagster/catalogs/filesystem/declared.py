@@ -86,9 +86,9 @@ def wrong_source(catalog: Mapping[str, Any], table: str, options: Mapping[str, A
 
 def wrong_writer_options(options: Mapping[str, Any]) -> Iterator[Wrong]:
     """Yield the options of a table to be published that are none of Spark's Parquet writer."""
-    own = {name.lower() for name in (*WRITER_OPTIONS, "format")}
+    spark = {name.lower() for name in (*WRITER_OPTIONS, "format")}
     for key in options:
-        if key.lower() not in own and key.partition("#")[0] not in PARQUET_OPTIONS:
+        if key.lower() not in spark and key.partition("#")[0] not in PARQUET_OPTIONS:
             known = (*WRITER_OPTIONS, *PARQUET_OPTIONS, *STEP_OPTIONS)
             hint = nearest(key, known, listed=False) or f"; known: {', '.join(WRITER_OPTIONS)}, parquet.*"
             yield Wrong("RVT-203", f"options.{key}", f"unknown option '{key}'{hint}")

@@ -26,7 +26,7 @@ from rivet_dagster.catalogs.filesystem.versions.sweep import leftovers_of
 from rivet_dagster.errors import RivetError
 from rivet_dagster.machine import amount, free_space, little_space
 from rivet_dagster.model.finding import Finding, broken, doubtful, in_order
-from rivet_dagster.project.rivet_folder import keep_out_of_git
+from rivet_dagster.paths import keep_out_of_git
 
 _NAMES = 5
 """The number of leftovers that a finding names."""

@@ -13,8 +13,7 @@ from rivet_dagster.catalogs.capabilities.staging import wrong_publish
 from rivet_dagster.catalogs.capabilities.targets import PlanType
 from rivet_dagster.catalogs.filesystem.declared import wrong_sink, wrong_source
 from rivet_dagster.catalogs.filesystem.sources.table_files import FORMATS, format_of, is_glob, without_braces
-from rivet_dagster.catalogs.filesystem.stores.options import wrong_store
-from rivet_dagster.catalogs.filesystem.stores.store import StoreUri
+from rivet_dagster.catalogs.filesystem.stores.store import StoreUri, wrong_store
 from rivet_dagster.entry_points import is_unexpanded
 from rivet_dagster.errors import RivetError, nearest
 from rivet_dagster.model.convert import show
@@ -50,15 +49,15 @@ class FilesystemTraits:
 
     @classmethod
     def check_table(
-        cls, options: Mapping[str, Any], table: str, own: Mapping[str, Any], is_written: bool
+        cls, options: Mapping[str, Any], table: str, joint_options: Mapping[str, Any], is_written: bool
     ) -> Iterable[Wrong]:
         """Check the name of a sink and its Parquet writer options, or the name and reader options of a source."""
-        return wrong_sink(options, table, own) if is_written else wrong_source(options, table, own)
+        return wrong_sink(options, table, joint_options) if is_written else wrong_source(options, table, joint_options)
 
     @classmethod
-    def file_format(cls, options: Mapping[str, Any], table: str, own: Mapping[str, Any]) -> str | None:
+    def file_format(cls, options: Mapping[str, Any], table: str, joint_options: Mapping[str, Any]) -> str | None:
         """Return the format of a source's files by its options, its name and the catalog, in this order."""
-        return str(own.get("format") or format_of(table) or options.get("format", "parquet"))
+        return str(joint_options.get("format") or format_of(table) or options.get("format", "parquet"))
 
     @classmethod
     def resolved(cls, options: Mapping[str, Any], root: Path) -> Mapping[str, Any]:

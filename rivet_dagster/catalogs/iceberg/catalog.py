@@ -15,7 +15,7 @@ from rivet_dagster.catalogs.environments.catalog import EnvironmentStorage, HasE
 from rivet_dagster.catalogs.iceberg import examining
 from rivet_dagster.catalogs.iceberg.access import NessieAccess, TableAccess, access_to
 from rivet_dagster.catalogs.iceberg.examining import try_to_commit
-from rivet_dagster.catalogs.iceberg.published_tables import PublishedTables, set_override
+from rivet_dagster.catalogs.iceberg.published_tables import PublishedIcebergTables, set_override
 from rivet_dagster.catalogs.iceberg.settings.options import refuse_nessie
 from rivet_dagster.catalogs.iceberg.settings.upkeep_options import parse_upkeep
 from rivet_dagster.catalogs.iceberg.traits import IcebergTraits
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 class IcebergCatalog(
     IcebergTraits,
-    PublishedTables,
+    PublishedIcebergTables,
     HasVersions,
     StagesForRuns,
     PublishesTogether,
@@ -107,9 +107,11 @@ class IcebergCatalog(
         from rivet_dagster.catalogs.iceberg.writes.withheld import list_marked
 
         opened = self.access.open(table)
-        found = opened.load_if_any()
+        iceberg_table = opened.load_if_any()
         with self.access.reaching(table):
-            return list_versions(published_versions(found) if found is not None else (), list_marked(opened))
+            return list_versions(
+                published_versions(iceberg_table) if iceberg_table is not None else (), list_marked(opened)
+            )
 
     def take_up(self, table: str, version: str) -> IcebergTransaction:
         """Reopen a withheld version, by the id of its snapshot or the name of its branch."""
@@ -176,7 +178,7 @@ class IcebergCatalog(
         A table that an environment has a branch of, or files among its files, stays as it is.
         """
         from rivet_dagster.catalogs.iceberg.metadata.last_publication import error_tables
-        from rivet_dagster.catalogs.iceberg.metadata.same_rows import current_version, facts_of
+        from rivet_dagster.catalogs.iceberg.metadata.snapshot_rows import current_version, facts_of
         from rivet_dagster.catalogs.iceberg.metadata.summary import DATA_SNAPSHOT
         from rivet_dagster.catalogs.iceberg.writes.sweeping import remove_versions
 
@@ -184,12 +186,12 @@ class IcebergCatalog(
         storage = self.environment_storage
         if storage is not None and storage.needs(published.table):
             return
-        found = opened.load_if_any()
-        current = found.current_snapshot() if found is not None else None
-        if found is None or current is None or str(current_version(found)) != published.version:
+        iceberg_table = opened.load_if_any()
+        current = iceberg_table.current_snapshot() if iceberg_table is not None else None
+        if iceberg_table is None or current is None or str(current_version(iceberg_table)) != published.version:
             return
-        names = error_tables(found)
-        versions = {str(snapshot.snapshot_id) for snapshot in found.metadata.snapshots}
+        names = error_tables(iceberg_table)
+        versions = {str(snapshot.snapshot_id) for snapshot in iceberg_table.metadata.snapshots}
         with self.access.reaching(published.table, "RVT-404"):
             if not remove_versions(opened, current.snapshot_id):
                 return  # another version has been published since
@@ -229,8 +231,12 @@ class IcebergCatalog(
 
     def examine_table(self, table: str) -> Iterable[Finding]:
         """Return findings of what the table's metadata has gathered, by its current snapshot and its properties."""
-        found = self.access.open(table).load_if_any()
-        return () if found is None else examining.examine_table(f"table {table}", found, self.access.options)
+        iceberg_table = self.access.open(table).load_if_any()
+        return (
+            ()
+            if iceberg_table is None
+            else examining.examine_table(f"table {table}", iceberg_table, self.access.options)
+        )
 
     def _reached(self) -> tuple[str, ...]:
         """Ask the catalog for its namespaces, and return nothing. Raises RVT-403."""

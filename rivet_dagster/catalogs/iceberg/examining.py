@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from rivet_dagster.catalogs.capabilities.upkeep import small_files
 from rivet_dagster.catalogs.iceberg.commits.committing import REMOVES_METADATA
-from rivet_dagster.catalogs.iceberg.metadata.same_rows import facts_of
+from rivet_dagster.catalogs.iceberg.metadata.snapshot_rows import facts_of
 from rivet_dagster.catalogs.iceberg.settings.options import HIVE, JDBC, NESSIE, REST, SQLITE, warehouse
 from rivet_dagster.catalogs.iceberg.settings.upkeep_options import parse_upkeep
 from rivet_dagster.errors import RivetError
@@ -154,8 +154,8 @@ def stores_of(options: Mapping[str, Any]) -> tuple[Server, ...]:
 
 def local_warehouse(options: Mapping[str, Any], root: Path) -> Path | None:
     """Return the folder of all tables if it is on this machine."""
-    place = warehouse(options, root)
-    return None if place is None or scheme(place) != "file" else Path(place.removeprefix("file://"))
+    path = warehouse(options, root)
+    return None if path is None or scheme(path) != "file" else Path(path.removeprefix("file://"))
 
 
 def try_to_commit(catalog: Catalog) -> None:

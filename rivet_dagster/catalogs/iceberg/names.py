@@ -139,8 +139,8 @@ def staging_of(name: str) -> str | None:
     >>> staging_of("orders__rivet_1f_orders"), staging_of("orders")
     ('rivet_1f_orders', None)
     """
-    _, found, rest = name.partition(_STAGED)
-    return f"{BRANCH}{rest}" if found else None
+    _, separator, rest = name.partition(_STAGED)
+    return f"{BRANCH}{rest}" if separator else None
 
 
 def environment_branch(name: str) -> str:
@@ -177,5 +177,5 @@ def environment_of(key: str) -> str | None:
     >>> environment_of("rivet_environment-pr-7-1d0c52e9_7aa01b3c_batch"), environment_of("rivet_1f-2a_orders_7aa01b3c")
     ('pr-7', None)
     """
-    found = _OF_ENVIRONMENT.fullmatch(key)
-    return found[1] if found else None
+    match = _OF_ENVIRONMENT.fullmatch(key)
+    return match[1] if match else None

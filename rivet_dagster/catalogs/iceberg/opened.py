@@ -107,12 +107,12 @@ def look_recently(of: object, what: Hashable, list_: Callable[[], T]) -> T:
     That is enough to find what dead runs have left: who has made something since does not count as dead yet.
     """
     seen = _SEEN.setdefault(of, {})
-    then, found = seen.get(what, (-inf, None))
+    then, value = seen.get(what, (-inf, None))
     now = monotonic()
     if now - then > RECENT:
-        found = list_()
-        seen[what] = now, found
-    return cast(T, found)
+        value = list_()
+        seen[what] = now, value
+    return cast(T, value)
 
 
 class Look(Protocol):
@@ -126,7 +126,7 @@ def has_table_of_environment(table: OpenedTable) -> bool:
     """Return whether an environment has a table that will be ``table``, among whose files its own files lie."""
     wanted = json.dumps(table.name.identifier)
     for identifier in tables_in(table.catalog, (ENVIRONMENTS,)):
-        found = table.beside(replace(table.name, namespace=(ENVIRONMENTS,), name=identifier[-1])).load_if_any()
-        if found is not None and found.metadata.properties.get(ENVIRONMENT_OF) == wanted:
+        iceberg_table = table.beside(replace(table.name, namespace=(ENVIRONMENTS,), name=identifier[-1])).load_if_any()
+        if iceberg_table is not None and iceberg_table.metadata.properties.get(ENVIRONMENT_OF) == wanted:
             return True
     return False

@@ -12,11 +12,11 @@ from rivet_dagster.catalogs.iceberg.access import TableAccess
 from rivet_dagster.catalogs.iceberg.commits.committing import Changes, commit
 from rivet_dagster.catalogs.iceberg.commits.updates import MAIN, branch_is_at, set_properties
 from rivet_dagster.catalogs.iceberg.metadata.last_publication import last_publication
-from rivet_dagster.catalogs.iceberg.metadata.same_rows import current_version, snapshot_of
+from rivet_dagster.catalogs.iceberg.metadata.snapshot_rows import current_version, snapshot_of
 from rivet_dagster.catalogs.iceberg.metadata.summary import ERRORS, ERRORS_OF, OVERRIDE
 from rivet_dagster.catalogs.iceberg.names import staging_of
 from rivet_dagster.catalogs.iceberg.opened import OpenedTable, Opener, tables_in
-from rivet_dagster.catalogs.iceberg.settings.spark_settings import spark_needs
+from rivet_dagster.catalogs.iceberg.settings.connection import spark_needs
 from rivet_dagster.catalogs.iceberg.traits import snapshot_read
 from rivet_dagster.catalogs.iceberg.writes.errors import errors_of_rows
 from rivet_dagster.catalogs.parquet_rows import greatest
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from pyiceberg.table import Table
 
 
-class PublishedTables:
+class PublishedIcebergTables:
     """Tables of Apache Iceberg, as PyIceberg finds them in the metadata; a version is a snapshot, named by its id."""
 
     name: str
@@ -52,24 +52,27 @@ class PublishedTables:
 
     def relation(self, table: str, options: Mapping[str, Any]) -> CatalogTable:
         """Return the snapshot that is current, or that ``options`` name; of an error table that of the current rows."""
-        found = self.access.load(table)
-        snapshot = self._snapshot(table, found, options)
+        iceberg_table = self.access.load(table)
+        snapshot = self._snapshot(table, iceberg_table, options)
         return CatalogTable(self.access.table_name(table).parts, snapshot=snapshot)
 
     def columns(self, table: str, options: Mapping[str, Any]) -> Schema | None:
         """Return the columns of that snapshot."""
         from rivet_dagster.catalogs.iceberg.metadata.types import schema_of, sql_columns
 
-        found = self.access.load(table)
-        return tuple(Field(*column) for column in sql_columns(schema_of(found, self._snapshot(table, found, options))))
+        iceberg_table = self.access.load(table)
+        return tuple(
+            Field(*column)
+            for column in sql_columns(schema_of(iceberg_table, self._snapshot(table, iceberg_table, options)))
+        )
 
     def data_version(self, table: str, options: Mapping[str, Any]) -> str:
         """Return the version of that snapshot, which stays when files are rewritten; without one the word ``empty``."""
-        from rivet_dagster.catalogs.iceberg.metadata.same_rows import version_of
+        from rivet_dagster.catalogs.iceberg.metadata.snapshot_rows import version_of
 
-        found = self.access.load(table)
-        snapshot = found.snapshot_by_id(self._snapshot(table, found, options) or 0)
-        return "empty" if snapshot is None else str(version_of(found, snapshot))
+        iceberg_table = self.access.load(table)
+        snapshot = iceberg_table.snapshot_by_id(self._snapshot(table, iceberg_table, options) or 0)
+        return "empty" if snapshot is None else str(version_of(iceberg_table, snapshot))
 
     def uri(self, table: str) -> str:
         """Return the name of the table in the catalog, whose location only the catalog knows."""
@@ -83,15 +86,15 @@ class PublishedTables:
         """Return the snapshot with that identity, or what is remembered of it after it has expired."""
         from rivet_dagster.catalogs.iceberg.metadata import history
 
-        found = self.access.open(table).load_if_any()
-        current = self._current(table, found)
-        if found is None or current is None:
+        iceberg_table = self.access.open(table).load_if_any()
+        current = self._current(table, iceberg_table)
+        if iceberg_table is None or current is None:
             return None
         with self.access.reaching(table):
-            snapshot = history.published_by(found, identity)
+            snapshot = history.published_by(iceberg_table, identity)
             if snapshot is not None:
-                return self._described(history.published_version(found, snapshot, self.name, table))
-        return history.expired_version(found, identity, current)
+                return self._described(history.published_version(iceberg_table, snapshot, self.name, table))
+        return history.expired_version(iceberg_table, identity, current)
 
     def read(self, published: Published) -> CatalogTable:
         """Return the newest snapshot with the rows of that version, or that of a staged version."""
@@ -104,9 +107,9 @@ class PublishedTables:
         from rivet_dagster.catalogs.iceberg.metadata.types import schema_of
 
         table, snapshot = self._stored(published)
-        found = table.load()
+        iceberg_table = table.load()
         with self.access.reaching(published.table):
-            return statistics_of(found, snapshot, schema_of(found, snapshot))
+            return statistics_of(iceberg_table, snapshot, schema_of(iceberg_table, snapshot))
 
     def errors_of(self, published: Published) -> CatalogTable | None:
         """Return the snapshot of the error table that names that of the rows, or was staged with them."""
@@ -161,18 +164,22 @@ class PublishedTables:
 
         return snapshot_of_version(self.access.open, published)
 
-    def _snapshot(self, table: str, found: Table, options: Mapping[str, Any]) -> int | None:
+    def _snapshot(self, table: str, iceberg_table: Table, options: Mapping[str, Any]) -> int | None:
 
-        return current_snapshot(self.access.open, table, found, options)
+        return current_snapshot(self.access.open, table, iceberg_table, options)
 
-    def _current(self, table: str, found: Table | None) -> Published | None:
+    def _current(self, table: str, iceberg_table: Table | None) -> Published | None:
         from rivet_dagster.catalogs.iceberg.metadata.history import published_version
 
-        snapshot = found.current_snapshot() if found is not None and not is_error_table(found) else None
-        if found is None or snapshot is None:
+        snapshot = (
+            iceberg_table.current_snapshot()
+            if iceberg_table is not None and not is_error_table(iceberg_table)
+            else None
+        )
+        if iceberg_table is None or snapshot is None:
             return None
         with self.access.reaching(table):
-            return self._described(published_version(found, snapshot, self.name, table))
+            return self._described(published_version(iceberg_table, snapshot, self.name, table))
 
     def _described(self, published: Published) -> Published:
         return replace(published, environment=self.access.environment)
@@ -180,27 +187,27 @@ class PublishedTables:
 
 def snapshot_of_version(open: Opener, published: Published) -> int:
     """Return the id of a version's snapshot. Raises RVT-401 if it has expired."""
-    found = open(published.table).load_if_any()
-    snapshot = snapshot_of(found, int(published.version)) if found is not None else None
+    iceberg_table = open(published.table).load_if_any()
+    snapshot = snapshot_of(iceberg_table, int(published.version)) if iceberg_table is not None else None
     if snapshot is None:
         message = f"the snapshot {published.version} of '{published.table}' has expired, or the table is gone"
         raise RivetError("RVT-401", message)
     return int(snapshot.snapshot_id)
 
 
-def current_snapshot(open: Opener, table: str, found: Table, options: Mapping[str, Any]) -> int | None:
+def current_snapshot(open: Opener, table: str, iceberg_table: Table, options: Mapping[str, Any]) -> int | None:
     """Return the snapshot that a source with ``options`` reads now; None for a table without snapshots.
 
     Raises RVT-403 if there is none, also for an error table that the current rows do not have.
     """
-    of = found.metadata.properties.get(ERRORS_OF)
+    of = iceberg_table.metadata.properties.get(ERRORS_OF)
     if of is None or options:
-        return snapshot_read(found, options)
+        return snapshot_read(iceberg_table, options)
     rows = open(of).load_if_any()
     current = rows.current_snapshot() if rows is not None else None
     last = last_publication(rows, current) if rows is not None and current is not None else None
     has_errors = last is not None and ERRORS in last.facts
-    errors = errors_of_rows(found, last.version) if last is not None and has_errors else None
+    errors = errors_of_rows(iceberg_table, last.version) if last is not None and has_errors else None
     if errors is None:
         raise RivetError("RVT-403", f"the current rows of {of} were published without the error table {table}")
     return errors
@@ -212,9 +219,9 @@ def errors_of_version(open: Opener, published: Published) -> tuple[str, int] | N
     Raises RVT-420 if that is not known any more.
     """
     snapshot = snapshot_of_version(open, published)
-    found = open(published.table).load()
-    rows = found.snapshot_by_id(snapshot)
-    last = last_publication(found, rows) if rows is not None else None
+    iceberg_table = open(published.table).load()
+    rows = iceberg_table.snapshot_by_id(snapshot)
+    last = last_publication(iceberg_table, rows) if rows is not None else None
     if last is not None and last.lost is not None:
         raise forgotten(published)
     name = last.facts.get(ERRORS) if last is not None else None
@@ -225,9 +232,9 @@ def errors_of_version(open: Opener, published: Published) -> tuple[str, int] | N
     return None if of_rows is None else (name, of_rows)
 
 
-def is_error_table(found: Table) -> bool:
+def is_error_table(iceberg_table: Table) -> bool:
     """Return whether a table holds the errors of another one."""
-    return ERRORS_OF in found.metadata.properties
+    return ERRORS_OF in iceberg_table.metadata.properties
 
 
 def read_max(table: Table, snapshot: int, column: str) -> Any:
@@ -255,11 +262,13 @@ def override_of(table: Table, version: str) -> Override | None:
 def set_override(table: OpenedTable, version: str, override: Override) -> None:
     """Set the override, unless another version has been published by now. Raises RVT-405."""
 
-    def changes(found: Table) -> Changes:
-        now = current_version(found)
+    def changes(iceberg_table: Table) -> Changes:
+        now = current_version(iceberg_table)
         if str(now) != version:
             raise moved_watermark(str(table.name), None if now is None else str(now), version)
         value = json.dumps({"version": version, "value": override.value})
-        return Changes(set_properties({OVERRIDE: value}), (branch_is_at(MAIN, found.metadata.current_snapshot_id),))
+        return Changes(
+            set_properties({OVERRIDE: value}), (branch_is_at(MAIN, iceberg_table.metadata.current_snapshot_id),)
+        )
 
     commit(table.load, changes, str(table.name))

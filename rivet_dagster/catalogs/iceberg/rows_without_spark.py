@@ -52,13 +52,13 @@ def _snapshot(table: Table, relation: CatalogTable) -> int | None:
     """Return the id of the state that is meant; None for a table that has none yet."""
     if relation.snapshot is not None:
         return relation.snapshot
-    found: Any = table.current_snapshot()
+    snapshot: Any = table.current_snapshot()
     if relation.branch is not None:
-        found = table.snapshot_by_name(relation.branch)
+        snapshot = table.snapshot_by_name(relation.branch)
     elif relation.timestamp is not None:
         moment = datetime.fromisoformat(relation.timestamp)
-        found = table.snapshot_as_of_timestamp(int(moment.timestamp() * 1000))
-    return None if found is None else int(found.snapshot_id)
+        snapshot = table.snapshot_as_of_timestamp(int(moment.timestamp() * 1000))
+    return None if snapshot is None else int(snapshot.snapshot_id)
 
 
 def _has_one_schema(table: Table) -> bool:

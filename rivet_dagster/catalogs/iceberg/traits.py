@@ -41,15 +41,15 @@ class IcebergTraits:
 
     @classmethod
     def check_table(
-        cls, options: Mapping[str, Any], table: str, own: Mapping[str, Any], is_written: bool
+        cls, options: Mapping[str, Any], table: str, joint_options: Mapping[str, Any], is_written: bool
     ) -> Iterable[Wrong]:
         """Check the name of a table, and the layout of a sink or the state that a source names."""
-        return _wrong_table(options, table, own, is_written)
+        return _wrong_table(options, table, joint_options, is_written)
 
     @classmethod
-    def columns_named(cls, own: Mapping[str, Any]) -> Iterable[tuple[str, str]]:
+    def columns_named(cls, joint_options: Mapping[str, Any]) -> Iterable[tuple[str, str]]:
         """Return the columns of the partitions and of the sort order."""
-        return columns_named(own)
+        return columns_named(joint_options)
 
     @classmethod
     def in_one_commit(cls, options: Mapping[str, Any]) -> bool:
@@ -65,7 +65,7 @@ class IcebergTraits:
     def resolved(cls, options: Mapping[str, Any], root: Path) -> Mapping[str, Any]:
         """Return the options with absolute paths."""
         places = {"warehouse": warehouse(options, root), "uri": uri(options, root)}
-        return {**options, **{key: place for key, place in places.items() if place is not None}}
+        return {**options, **{key: location for key, location in places.items() if location is not None}}
 
     @classmethod
     def written_locations(cls, options: Mapping[str, Any], table: str) -> Iterable[Location]:
@@ -78,14 +78,16 @@ class IcebergTraits:
         return _locations(options, table)
 
 
-def _wrong_table(options: Mapping[str, Any], table: str, own: Mapping[str, Any], is_written: bool) -> Iterator[Wrong]:
+def _wrong_table(
+    options: Mapping[str, Any], table: str, joint_options: Mapping[str, Any], is_written: bool
+) -> Iterator[Wrong]:
     namespace = options.get("default-namespace")
     why = None if is_unexpanded(table) else wrong_name(table, None if namespace is None else str(namespace))
     if why is not None:
         yield Wrong(
             "RVT-204", "table", why, "Write it as `namespace.table`, or give the catalog a `default-namespace`."
         )
-    yield from wrong_layout(own) if is_written else wrong_source(own)
+    yield from wrong_layout(joint_options) if is_written else wrong_source(joint_options)
 
 
 def _locations(options: Mapping[str, Any], table: str) -> Iterator[Location]:
@@ -140,10 +142,10 @@ def _known_snapshot(table: Table, snapshot: int) -> int:
 
 
 def _snapshot_at(table: Table, moment: datetime) -> int:
-    found = table.snapshot_as_of_timestamp(round(moment.timestamp() * 1000))
-    if found is None or table.snapshot_by_id(found.snapshot_id) is None:
+    snapshot = table.snapshot_as_of_timestamp(round(moment.timestamp() * 1000))
+    if snapshot is None or table.snapshot_by_id(snapshot.snapshot_id) is None:
         raise _missing(table, f"has no snapshot of {moment.isoformat()}, or it has expired")
-    return int(found.snapshot_id)
+    return int(snapshot.snapshot_id)
 
 
 def _ref(table: Table, kind: str, name: str) -> int:

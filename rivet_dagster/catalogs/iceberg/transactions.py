@@ -14,7 +14,7 @@ from rivet_dagster.errors import RivetError
 from rivet_dagster.model.storage import Published
 
 if TYPE_CHECKING:
-    from rivet_dagster.catalogs.iceberg.metadata.layout import Layout
+    from rivet_dagster.catalogs.iceberg.metadata.layout import IcebergLayout
     from rivet_dagster.catalogs.iceberg.nessie.run_catalog import RunCatalog
     from rivet_dagster.catalogs.iceberg.writes.run_transaction import NessieTransaction
     from rivet_dagster.catalogs.iceberg.writes.transaction import IcebergTransaction
@@ -33,7 +33,7 @@ class Transactions:
         """Return a transaction upon the current version; the branch is made by its first write."""
         return self._begin(table, session, options, self.access.open)
 
-    def take_up(self, table: str, version: Withheld, layout: Layout | None = None) -> IcebergTransaction:
+    def take_up(self, table: str, version: Withheld, layout: IcebergLayout | None = None) -> IcebergTransaction:
         """Return a transaction upon a version that was withheld or staged."""
         from rivet_dagster.catalogs.iceberg.writes.beginning import take_up_version
 
@@ -62,7 +62,7 @@ class Transactions:
         target = self.access.open(table)
         with self.access.reaching(table, "RVT-404"):
             begin = begin_upon_current(open(table), table, parse_layout(options), self.access.name, open)
-            remove_leftovers(target, begin.place.io, begin.place.location)
+            remove_leftovers(target, begin.location.io, begin.location.root)
         return IcebergTransaction(begin, new_snapshot_id(), session)
 
 
@@ -81,7 +81,7 @@ class NessieTransactions(Transactions):
             run = self._new_run()
         return self._of_run(self._begin(table, session, options, self._opener(run)), run)
 
-    def take_up(self, table: str, version: Withheld, layout: Layout | None = None) -> IcebergTransaction:
+    def take_up(self, table: str, version: Withheld, layout: IcebergLayout | None = None) -> IcebergTransaction:
         """Return a transaction upon a version that was withheld or staged, on the branch of its run if it has one."""
         from rivet_dagster.catalogs.iceberg.nessie.run_catalog import RunCatalog
         from rivet_dagster.catalogs.iceberg.writes.beginning import take_up_version

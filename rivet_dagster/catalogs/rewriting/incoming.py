@@ -16,7 +16,7 @@ from rivet_dagster.model.storage import Base
 from rivet_dagster.model.write_plan import AppendNewer, History, Upsert
 from rivet_dagster.sql.write_strategies import scd2
 from rivet_dagster.sql.write_strategies.alignment import plain_columns, projection, without_rows
-from rivet_dagster.sql.write_strategies.incoming import ambiguous_rows, changed_rows, decided_rows, newer, repeats
+from rivet_dagster.sql.write_strategies.merge import ambiguous_rows, changed_rows, decided_rows, newer, repeats
 from rivet_dagster.sql.write_strategies.scd2 import VERSION_COLUMNS
 from rivet_dagster.sql.write_strategies.trees import BATCH, TARGET, Columns, without_value
 
@@ -26,8 +26,8 @@ _TIMES = ("date", "timestamp", "timestamp_ntz")
 
 def own_columns(plan: History, batch: Columns) -> Columns:
     """Return the columns that the plan adds to those of the batch. Raises RVT-513."""
-    own = tuple((getattr(plan, field), kind) for field, kind in VERSION_COLUMNS.items())
-    taken = {name.lower() for name, _ in own} & {name.lower() for name, _ in batch}
+    added = tuple((getattr(plan, field), kind) for field, kind in VERSION_COLUMNS.items())
+    taken = {name.lower() for name, _ in added} & {name.lower() for name, _ in batch}
     if taken:
         message = f"the batch has the columns {', '.join(sorted(taken))}, which scd2 adds itself"
         remedy = "Leave them out, or give scd2's own other names with `valid_from`, `valid_to` and `is_current`."
@@ -36,7 +36,7 @@ def own_columns(plan: History, batch: Columns) -> Columns:
     kind = next((kind for name, kind in batch if at is not None and name.lower() == at.lower()), None)
     if kind is not None and kind not in _TIMES:
         raise RivetError("RVT-513", f"`effective_at` names {at}, which is {kind} and no date or timestamp")
-    return own
+    return added
 
 
 def versions(plan: History, session: EngineSession, columns: Columns, started: datetime, shows_values: bool) -> Frame:
@@ -89,16 +89,16 @@ def incoming_rows(
     """
     frame = session.load(batch)
     given = session.columns(frame)
-    own = own_columns(plan, given) if isinstance(plan, History) else ()
+    added = own_columns(plan, given) if isinstance(plan, History) else ()
     if base is None:
-        columns: Columns = plain_columns((*given, *own))
+        columns: Columns = plain_columns((*given, *added))
         session.register(TARGET, session.query(without_rows(columns)))
     else:
-        columns = table_columns(plan, base.columns, (*given, *own))
+        columns = table_columns(plan, base.columns, (*given, *added))
         before = session.load(base.relation)
         session.register(_BASE, before)
         session.register(TARGET, within(session, session.query(projection(columns, session.columns(before), _BASE))))
-    names = {name.lower() for name, _ in own}
+    names = {name.lower() for name, _ in added}
     values = [(name, kind) for name, kind in columns if name.lower() not in names]
     register_batch(session, frame, values)
     if isinstance(plan, Upsert):

@@ -149,8 +149,8 @@ class Affected:
         return [interval_of(statistics, column) for column in self.columns]
 
 
-def _point_of(range_: Range, place: int) -> Any:
-    interval = range_[place]
+def _point_of(range_: Range, index: int) -> Any:
+    interval = range_[index]
     return interval.min if interval is not None else None
 
 

@@ -19,7 +19,7 @@ from rivet_dagster.model.relations import Relation
 from rivet_dagster.model.storage import Base, Record, StoredRows
 from rivet_dagster.model.write_plan import History, Refresh, ReplaceAll, Upsert, WritePlan
 from rivet_dagster.sql.write_strategies.alignment import PART, part_rows, projection
-from rivet_dagster.sql.write_strategies.incoming import survivors
+from rivet_dagster.sql.write_strategies.merge import survivors
 from rivet_dagster.sql.write_strategies.trees import INCOMING, REST, Columns, distinct_values
 
 _BASE = "rivet_base"

@@ -59,7 +59,7 @@ class SparkCatalog(VersionFolders, NeedsEngine, HasVersions, StagesForRuns, HasW
 
     @classmethod
     def check_table(
-        cls, options: Mapping[str, Any], table: str, own: Mapping[str, Any], is_written: bool
+        cls, options: Mapping[str, Any], table: str, joint_options: Mapping[str, Any], is_written: bool
     ) -> Iterable[Wrong]:
         """Check the table's name, and the Parquet writer options of a sink; a source has no options."""
         try:
@@ -71,9 +71,9 @@ class SparkCatalog(VersionFolders, NeedsEngine, HasVersions, StagesForRuns, HasW
             message = "the catalog is not Hive's, and only Hive's tables are published by a switch of their location"
             yield Wrong("RVT-402", "catalog", message, "Use a catalog of another type for what is written.")
         if is_written:
-            yield from wrong_writer_options(own)
+            yield from wrong_writer_options(joint_options)
         else:
-            for key in own:
+            for key in joint_options:
                 yield Wrong("RVT-203", f"options.{key}", f"unknown option '{key}': the table says how it is read")
 
     @classmethod
@@ -237,9 +237,9 @@ def examine(subject: str, options: Mapping[str, Any], root: Path, publishes: boo
     if metastore is not None and scheme(metastore) == "thrift":
         yield from any_server(subject, "metastore of Hive", servers_in(metastore, _PORT), "RVT-403", _START)
     for key in ("metastore", "warehouse"):
-        place = options.get(key)
-        if publishes and place is not None and scheme(place) is None:
-            yield from _folder(subject, key, Path(place), root)
+        path = options.get(key)
+        if publishes and path is not None and scheme(path) is None:
+            yield from _folder(subject, key, Path(path), root)
 
 
 def _folder(subject: str, key: str, folder: Path, root: Path) -> Iterator[Finding]:

@@ -16,8 +16,7 @@ from pathlib import Path
 from threading import Event, Lock, Thread
 from typing import Any
 
-from rivet_dagster.catalogs.spark.hive_columns import columns_ddl, redefine
-from rivet_dagster.catalogs.spark.names import OWN, SparkTableName
+from rivet_dagster.catalogs.spark.names import OWN, SparkTableName, columns_ddl, redefine
 from rivet_dagster.engines.contract import EngineSession
 from rivet_dagster.engines.pyspark.messages import spark_error
 from rivet_dagster.engines.pyspark.waiting import THREAD_PREFIX, wait_for

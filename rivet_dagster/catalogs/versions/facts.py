@@ -80,7 +80,7 @@ def record_of(record: Record | None, statistics: Statistics, rows_before: int) -
     return record or Record(statistics.rows, 0, rows_before, statistics.bytes)
 
 
-def told_anew(known: Provenance, made: Provenance | None) -> Provenance:
+def update_provenance(known: Provenance, made: Provenance | None) -> Provenance:
     """Return what is ``known`` of a version with the inputs and the code that a transaction was told, if it was."""
     return known if made is None else replace(known, inputs=made.inputs, code_versions=made.code_versions)
 

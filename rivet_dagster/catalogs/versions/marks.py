@@ -47,10 +47,10 @@ def find_staged(marked: Iterable[M], name: str) -> M | None:
 
 def require_staged(marked: Iterable[M], table: str, name: str) -> M:
     """Return the staged version of that name. Raises RVT-418."""
-    found = find_staged(marked, name)
-    if found is None:
+    version = find_staged(marked, name)
+    if version is None:
         raise no_staged_version(table, name)
-    return found
+    return version
 
 
 def withheld_of(marked: Iterable[M]) -> list[M]:
@@ -61,10 +61,10 @@ def withheld_of(marked: Iterable[M]) -> list[M]:
 def require_withheld(marked: Iterable[M], table: str, name: str) -> M:
     """Return the withheld version of that name. Raises RVT-408, which names those that there are."""
     withheld = withheld_of(marked)
-    found = next((version for version in withheld if version.name == name), None)
-    if found is None:
+    required = next((version for version in withheld if version.name == name), None)
+    if required is None:
         raise unknown_version(table, name, WITHHELD, [version.name for version in withheld])
-    return found
+    return required
 
 
 def list_versions(published: Iterable[Version], marked: Iterable[MarkedVersion]) -> tuple[Version, ...]:

@@ -20,9 +20,9 @@ _FIRST_CALL, _EACH_CALL = "== loadautofunc ]]", "== (loadautofunc|shfunc) ]]"
 
 def completion_script(program: click.Command, shell: str) -> str:
     """Return the script that registers completion in a shell: bash, zsh or fish."""
-    found = get_completion_class(shell)
-    assert found is not None, "the command's argument is one of the known shells"
-    completion = found(program, {}, PROGRAM, _ASKED)
+    class_ = get_completion_class(shell)
+    assert class_ is not None, "the command's argument is one of the known shells"
+    completion = class_(program, {}, PROGRAM, _ASKED)
     # `source()` of bash would start the bash of this machine, which need not be that of the reader.
     script = completion.source_template % completion.source_vars()
     return script.replace(_FIRST_CALL, _EACH_CALL) if shell == "zsh" else script

@@ -137,9 +137,9 @@ def joint_names(ctx: click.Context, param: click.Parameter, incomplete: str) -> 
 
 def _project(ctx: click.Context) -> tuple[Path, str | None]:
     """Return the project's directory and the name of the profile, given behind the command's name or before it."""
-    own, before = ctx.params, ctx.find_root().params
-    profile = own.get("profile") or before.get("profile")
-    return Path(str(own.get("project") or before.get("project") or ".")), profile
+    given, before = ctx.params, ctx.find_root().params
+    profile = given.get("profile") or before.get("profile")
+    return Path(str(given.get("project") or before.get("project") or ".")), profile
 
 
 def _directories(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[Any]:

@@ -66,7 +66,7 @@ def run(
 
     request = RunRequest(joints, select, partition, partition_range, changed, no_fail_fast, environment, full_refresh)
     if dry_run:
-        from rivet_dagster.cli.run.dry_run import show_dry_run
+        from rivet_dagster.cli.run.command import show_dry_run
 
         return show_dry_run(root, profile, request, as_json=format == "json")
     # SIGTERM is handled like SIGINT, so that a run asked to end discards what it staged.

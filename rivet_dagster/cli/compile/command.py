@@ -14,10 +14,10 @@ from rivet_dagster.cli.compiled import compile_for_command
 from rivet_dagster.cli.console import (
     has_colors,
     print_plain,
+    reserve_stdout,
     show,
     show_changes,
     show_diagnostics,
-    stdout_kept_for_the_report,
     terminal_width,
 )
 from rivet_dagster.compiler.diff import OWN, REMOVED, BrokenColumn, ChangedJoint, PlanDiff
@@ -48,7 +48,7 @@ def compiled_plan(
     if analyze:
         from rivet_dagster.execution.analysis import analyze_plan
 
-        with stdout_kept_for_the_report():
+        with reserve_stdout():
             assembly = analyze_plan(assembly, runtime)
     return check_targets(assembly, runtime) if assembly.success else assembly
 

@@ -11,8 +11,8 @@ import dagster as dg
 from rivet_dagster.compiler.plan import CompiledAssembly
 from rivet_dagster.definitions.runs.failure import was_not_started
 from rivet_dagster.definitions.runs.identity import step_name
-from rivet_dagster.definitions.specs.error_metadata import DIAGNOSTICS
 from rivet_dagster.definitions.specs.materialization_metadata import ROW_COUNT
+from rivet_dagster.definitions.specs.samples_and_errors import DIAGNOSTICS
 from rivet_dagster.definitions.specs.selection import LAST_STEP, published_with_run
 from rivet_dagster.errors import Diagnostic, RivetError
 from rivet_dagster.execution.row_error import SiteDiagnostic

@@ -12,9 +12,9 @@ from typing import Any
 from jinja2 import nodes
 
 from rivet_dagster.dbt.declared import Config, DbtLocation, Other
+from rivet_dagster.dbt.files import line_of, read_file
 from rivet_dagster.dbt.template import DbtTemplate
 from rivet_dagster.dbt.values import UnknownValueError, evaluate_statements, render_value
-from rivet_dagster.dbt.yaml_file import line_of, read_file
 from rivet_dagster.project.text_file import TextError
 from rivet_dagster.project.yaml_text import Located
 

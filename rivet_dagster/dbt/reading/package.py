@@ -20,6 +20,14 @@ from rivet_dagster.dbt.declared import (
     Package,
     Properties,
 )
+from rivet_dagster.dbt.files import (
+    IGNORE_FILE,
+    PackageFiles,
+    ignore_matching,
+    read_ignored,
+    read_yaml_file,
+    template_of,
+)
 from rivet_dagster.dbt.reading.config import (
     file_config,
     folder_configs,
@@ -29,13 +37,11 @@ from rivet_dagster.dbt.reading.config import (
     python_config,
     rendered_config,
 )
-from rivet_dagster.dbt.reading.files import IGNORE_FILE, PackageFiles, ignore_matching, read_ignored, template_of
 from rivet_dagster.dbt.reading.project_file import ProjectFile
 from rivet_dagster.dbt.reading.properties import FileProperties, PropertiesReader
 from rivet_dagster.dbt.reading.versions import files_of_versions
 from rivet_dagster.dbt.template import DOCS, MATERIALIZATION, DbtTemplate
 from rivet_dagster.dbt.values import UnknownValueError, project_file_context
-from rivet_dagster.dbt.yaml_file import read_yaml_file
 from rivet_dagster.project.text_file import TextError
 
 _YAML = (".yml", ".yaml")

@@ -16,6 +16,7 @@ from typing import Any
 from rivet_dagster.catalogs.jdbc.options import POSTGRES as URL
 from rivet_dagster.catalogs.jdbc.options import wrong_options
 from rivet_dagster.dbt.declared import POSTGRES, DbtDatabase, DbtLocation, DbtTarget, Other
+from rivet_dagster.dbt.files import line_of, read_file, read_yaml_file
 from rivet_dagster.dbt.values import (
     UnknownValueError,
     convert_setting,
@@ -25,7 +26,6 @@ from rivet_dagster.dbt.values import (
     render_value,
     value_context,
 )
-from rivet_dagster.dbt.yaml_file import line_of, read_file, read_yaml_file
 from rivet_dagster.errors import nearest
 from rivet_dagster.project.text_file import TextError
 

@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from rivet_dagster.dbt.declared import DbtLocation, DbtProject, DbtTarget, Other
+from rivet_dagster.dbt.files import line_of, read_yaml_file
 from rivet_dagster.dbt.reading.package import PackageReader
 from rivet_dagster.dbt.reading.profile import read_profile
 from rivet_dagster.dbt.reading.project_file import PROJECT_FILE, ProjectFile, read_project_file
 from rivet_dagster.dbt.values import value_context
-from rivet_dagster.dbt.yaml_file import line_of, read_yaml_file
 from rivet_dagster.errors import RivetError
 from rivet_dagster.project.text_file import TextError
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from rivet_dagster.dbt.yaml_file import line_of, read_yaml_file
+from rivet_dagster.dbt.files import line_of, read_yaml_file
 from rivet_dagster.errors import RivetError, nearest
 from rivet_dagster.project.text_file import TextError
 from rivet_dagster.project.yaml_text import Located

@@ -21,11 +21,11 @@ from rivet_dagster.dbt.declared import (
     Properties,
     SourceTable,
 )
+from rivet_dagster.dbt.files import line_of
 from rivet_dagster.dbt.reading.config import config_of, folder_configs, located_config, merge_configs, rendered_config
 from rivet_dagster.dbt.reading.project_file import notes_of
 from rivet_dagster.dbt.reading.versions import whole_version, wrong_rules
 from rivet_dagster.dbt.values import UnknownValueError, convert_setting, project_file_context, render_value
-from rivet_dagster.dbt.yaml_file import line_of
 from rivet_dagster.project.yaml_text import Located
 
 PATCHED = {"models": "model", "seeds": "seed", "snapshots": "snapshot", "analyses": "analysis", "macros": "macro"}

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from rivet_dagster.dbt.declared import MODEL, ModelVersion, Properties
-from rivet_dagster.dbt.yaml_file import line_of
+from rivet_dagster.dbt.files import line_of
 from rivet_dagster.project.yaml_text import Located
 
 

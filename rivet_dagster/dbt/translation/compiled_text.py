@@ -14,9 +14,9 @@ from typing import Any
 
 from rivet_dagster.cache import CompileCache
 from rivet_dagster.dbt.declared import DbtNode, DbtProject
+from rivet_dagster.dbt.files import read_file
 from rivet_dagster.dbt.translation.names import Names
 from rivet_dagster.dbt.values import UnknownValueError
-from rivet_dagster.dbt.yaml_file import read_file
 from rivet_dagster.project.text_file import TextError
 from rivet_dagster.sql.error import SqlError
 from rivet_dagster.sql.parsing.known_query import know_query

@@ -9,6 +9,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from rivet_dagster.dbt.declared import Config, DbtNode, DbtProject, DeclaredColumn, Owner, SourceTable
+from rivet_dagster.dbt.files import read_file
 from rivet_dagster.dbt.template import apply_edits, lines_of
 from rivet_dagster.dbt.translation.annotations import SEEDS, SESSION, WAREHOUSE, JointDraft
 from rivet_dagster.dbt.translation.compiled_text import CompiledTexts
@@ -18,7 +19,6 @@ from rivet_dagster.dbt.translation.seeds import SeedFile, read_seed
 from rivet_dagster.dbt.translation.strategy import LeftOutError, Strategy, history_of, strategy_of, unknown_keys
 from rivet_dagster.dbt.translation.template_text import TemplateProblem
 from rivet_dagster.dbt.translation.translator import Translator
-from rivet_dagster.dbt.yaml_file import read_file
 from rivet_dagster.model.joint import OWNER, TAG_KEY
 from rivet_dagster.project.text_file import TextError
 

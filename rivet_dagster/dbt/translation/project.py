@@ -15,7 +15,7 @@ from rivet_dagster.dbt.report import (
     Refused,
     Report,
     ReportEntry,
-    Translation,
+    TranslatedProject,
     disabled_entry,
 )
 from rivet_dagster.dbt.template import TEST as TEST_BLOCK
@@ -41,7 +41,7 @@ from rivet_dagster.dbt.translation.variables import DbtVariables, is_bound
 from rivet_dagster.dbt.values import UnknownValueError
 
 
-def translate(project: DbtProject, root: Path, refused: Refused | None = None) -> Translation:
+def translate(project: DbtProject, root: Path, refused: Refused | None = None) -> TranslatedProject:
     """Return the project of joints that a dbt project becomes; ``root`` is its directory, which is only read."""
     return _Assembly(project, root, refused or Refused()).translation()
 
@@ -62,7 +62,7 @@ class _Assembly:
         self._left_out: list[JointDraft] = []
         self._others: list[ReportEntry] = []
 
-    def translation(self) -> Translation:
+    def translation(self) -> TranslatedProject:
         self._translate_nodes()
         self._leave_out_other_sql()
         self._with_dbts_columns()
@@ -98,7 +98,7 @@ class _Assembly:
             for draft in self._drafts.values()
             if draft.copied is not None and draft.copied[1] is not None
         }
-        return Translation(
+        return TranslatedProject(
             files=files,
             copies=copies,
             report=self._report(tests),

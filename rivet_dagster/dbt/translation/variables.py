@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from rivet_dagster.dbt.declared import DbtLocation, DbtProject, Package
+from rivet_dagster.dbt.files import line_of
 from rivet_dagster.dbt.reading.project import target_values
 from rivet_dagster.dbt.reading.project_file import PROJECT_FILE
 from rivet_dagster.dbt.report import CHANGED, LEFT_OUT, ReportEntry
@@ -20,7 +21,6 @@ from rivet_dagster.dbt.values import (
     render_value,
     value_context,
 )
-from rivet_dagster.dbt.yaml_file import line_of
 from rivet_dagster.secrets.variables import references
 
 _CALLED = re.compile(r"\bvar\(\s*(?:'([^']*)'|\"([^\"]*)\"|(\S))")

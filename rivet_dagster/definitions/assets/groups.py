@@ -40,7 +40,6 @@ from rivet_dagster.definitions.runs.identity import (
     step_name,
 )
 from rivet_dagster.definitions.runs.staged_heartbeats import keep_earlier, keep_staged
-from rivet_dagster.definitions.specs.error_metadata import error_table_metadata, table_metadata
 from rivet_dagster.definitions.specs.materialization_metadata import (
     MOST_COUNTED,
     PARTITION_ROW_COUNT,
@@ -50,6 +49,7 @@ from rivet_dagster.definitions.specs.materialization_metadata import (
     inner_metadata,
     partition_counts,
 )
+from rivet_dagster.definitions.specs.samples_and_errors import error_table_metadata, table_metadata
 from rivet_dagster.errors import RivetError
 from rivet_dagster.execution.clean_up import evict
 from rivet_dagster.execution.group_run import run_group
@@ -59,7 +59,7 @@ from rivet_dagster.execution.quality.row_errors import published_errors
 from rivet_dagster.execution.reading.inputs import reference
 from rivet_dagster.execution.reading.refs import MaterializedRef
 from rivet_dagster.execution.reading.sources import errors_reference
-from rivet_dagster.execution.results import CheckResult, GroupResult, RowErrorCounts, StagedTable
+from rivet_dagster.execution.results import CheckResult, GroupResult, RowErrorCounts, StagedResult
 from rivet_dagster.execution.runtime import Runtime
 from rivet_dagster.model.joint import SOURCE
 from rivet_dagster.model.partitions import Window
@@ -100,7 +100,7 @@ class RivetGroupRun:
         limit = TimeLimit(project.assembly.joint(group.exit))
         listeners: list[ProgressListener] = [ProgressLines(context.log.info), *self.listeners]
 
-        def staged(joint: str) -> StagedTable | None:
+        def staged(joint: str) -> StagedResult | None:
             if joint not in project.with_run:
                 return None
             return staged_by_run(context.run, context.instance, project.key(joint), project.joints)

@@ -23,7 +23,7 @@ from rivet_dagster.execution.environments import use_environment
 from rivet_dagster.execution.reading.inputs import reference
 from rivet_dagster.execution.reading.refs import MaterializedRef
 from rivet_dagster.execution.reading.sources import errors_reference
-from rivet_dagster.execution.results import StagedTable
+from rivet_dagster.execution.results import StagedResult
 from rivet_dagster.execution.runtime import Runtime
 from rivet_dagster.execution.writing.external_assets import external_reference, store_external_asset
 from rivet_dagster.model.external_assets import Part, external_table
@@ -111,7 +111,7 @@ def io_manager_definition(project: RivetProject) -> dg.IOManagerDefinition:
 
         run, instance = context.run, context.instance
 
-        def staged(joint: str) -> StagedTable | None:
+        def staged(joint: str) -> StagedResult | None:
             if run is None or instance is None or joint not in project.with_run:
                 return None
             return staged_by_run(run, instance, project.key(joint), project.joints)

@@ -10,7 +10,7 @@ import dagster as dg
 
 from rivet_dagster.definitions.project import RivetProject
 from rivet_dagster.definitions.runs.identity import continued_run
-from rivet_dagster.execution.results import GroupResult, StagedTable
+from rivet_dagster.execution.results import GroupResult, StagedResult
 from rivet_dagster.execution.runtime import Runtime
 from rivet_dagster.model.partitions import Window
 from rivet_dagster.model.target import Target
@@ -89,23 +89,23 @@ def staged_metadata(joint: str, result: GroupResult) -> dict[str, Any]:
     return {STAGED: dg.MetadataValue.json(asdict(staged))} if staged is not None else {}
 
 
-def staged_table(joint: str, result: GroupResult) -> StagedTable | None:
+def staged_table(joint: str, result: GroupResult) -> StagedResult | None:
     """Return the table of a group's exit that its run has staged; None if it has not."""
     published = result.published
     if published is None or not result.staged:
         return None
-    return StagedTable(joint, published.catalog, published.table, published.version, published.identity)
+    return StagedResult(joint, published.catalog, published.table, published.version, published.identity)
 
 
 def staged_in_run(
     run: dg.DagsterRun, instance: dg.DagsterInstance, joints: Mapping[dg.AssetKey, str]
-) -> dict[str, StagedTable]:
+) -> dict[str, StagedResult]:
     """Return what a run has staged, by joint; ``joints`` are the names of joints by asset key.
 
     A run that continues another one, as a re-execution from failure does, has also staged what that one has, except for
     what it has materialized itself.
     """
-    staged: dict[str, StagedTable | None] = {}
+    staged: dict[str, StagedResult | None] = {}
     for run_id in reversed(_continued(run, instance)):
         for entry in instance.all_logs(run_id, of_type=dg.DagsterEventType.ASSET_MATERIALIZATION):
             event = entry.dagster_event
@@ -117,7 +117,7 @@ def staged_in_run(
 
 def staged_by_run(
     run: dg.DagsterRun, instance: dg.DagsterInstance, key: dg.AssetKey, joints: Mapping[dg.AssetKey, str]
-) -> StagedTable | None:
+) -> StagedResult | None:
     """Return what ``staged_in_run`` does of the joint of one asset, without reading what the run has made of others."""
     runs = _continued(run, instance)
     newest = instance.fetch_materializations(key, limit=_NEWEST).records
@@ -136,8 +136,8 @@ def _continued(run: dg.DagsterRun, instance: dg.DagsterInstance) -> list[str]:
     return [each.run_id for each in runs]
 
 
-def staged_of(materialization: dg.AssetMaterialization) -> StagedTable | None:
+def staged_of(materialization: dg.AssetMaterialization) -> StagedResult | None:
     """Return the table that was staged with a materialization; None if its rows were published at once."""
     metadata = materialization.metadata.get(STAGED)
     facts: Any = metadata.value if metadata is not None else None
-    return StagedTable(**facts) if facts is not None else None
+    return StagedResult(**facts) if facts is not None else None

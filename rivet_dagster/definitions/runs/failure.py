@@ -18,7 +18,7 @@ from contextlib import contextmanager
 import dagster as dg
 
 from rivet_dagster.compiler.plan import CompiledAssembly, CompiledJoint
-from rivet_dagster.definitions.specs.error_metadata import failure_metadata
+from rivet_dagster.definitions.specs.samples_and_errors import failure_metadata
 from rivet_dagster.errors import RivetError
 from rivet_dagster.execution.row_error import error_without_values, text_without_values
 from rivet_dagster.model.step_options import StepOptions

@@ -17,7 +17,7 @@ import dagster as dg
 
 from rivet_dagster.catalogs.capabilities.staging import StagesForRuns
 from rivet_dagster.catalogs.versions.heartbeat import SECONDS
-from rivet_dagster.execution.results import StagedTable
+from rivet_dagster.execution.results import StagedResult
 from rivet_dagster.execution.runtime import Runtime
 
 AHEAD_SECONDS = 3600.0
@@ -47,14 +47,14 @@ _HEARTBEATS: dict[str, _Heartbeats] = {}
 _LOCK = threading.Lock()
 
 
-def keep_staged(context: dg.OpExecutionContext, runtime: Runtime, tables: Iterable[StagedTable]) -> None:
+def keep_staged(context: dg.OpExecutionContext, runtime: Runtime, tables: Iterable[StagedResult]) -> None:
     """Send heartbeats of ``tables``, which a run has staged, until the run has ended or this process ends."""
     with _LOCK:
         _heartbeats(context).add(runtime, tables)
 
 
 def keep_earlier(
-    context: dg.OpExecutionContext, runtime: Runtime, earlier: Callable[[], Iterable[StagedTable]]
+    context: dg.OpExecutionContext, runtime: Runtime, earlier: Callable[[], Iterable[StagedResult]]
 ) -> None:
     """Send heartbeats of what earlier steps of the run have staged, which ``earlier`` looks up, where nobody else does.
 
@@ -80,8 +80,8 @@ class _Heartbeats:
         self._instance = context.instance
         self.runs_all_steps = context.job_def.executor_def.name in _ONE_PROCESS
         self._ahead = 0.0 if self.runs_all_steps else AHEAD_SECONDS
-        self._tables: dict[StagedTable, Runtime] = {}
-        self._seconds: dict[StagedTable, float] = {}
+        self._tables: dict[StagedResult, Runtime] = {}
+        self._seconds: dict[StagedResult, float] = {}
         self._renew_earlier: Callable[[], None] | None = None
         self._looked_at = 0.0
         self._wakes = threading.Event()
@@ -90,14 +90,14 @@ class _Heartbeats:
         self.has_ended = False
         threading.Thread(target=self._work, name=f"rivet-staged-{self._run_id}", daemon=True).start()
 
-    def add(self, runtime: Runtime, tables: Iterable[StagedTable]) -> None:
+    def add(self, runtime: Runtime, tables: Iterable[StagedResult]) -> None:
         """Send heartbeats of these tables, too, from now on."""
         new = {table: runtime for table in tables if table not in self._tables}
         with self._changes:
             self._tables = {**self._tables, **new}
         self._beat(new)
 
-    def look_after(self, runtime: Runtime, earlier: Callable[[], Iterable[StagedTable]]) -> None:
+    def look_after(self, runtime: Runtime, earlier: Callable[[], Iterable[StagedResult]]) -> None:
         """Send heartbeats of what ``earlier`` finds: of all from now on, or where steps are processes in a while."""
         if not self.runs_all_steps:
             self._renew_earlier = lambda: self._beat(dict.fromkeys(earlier(), runtime))
@@ -144,7 +144,7 @@ class _Heartbeats:
         self._unanswered = 0
         return run is None or run.is_finished
 
-    def _beat(self, tables: Mapping[StagedTable, Runtime]) -> None:
+    def _beat(self, tables: Mapping[StagedResult, Runtime]) -> None:
         """Send heartbeats of tables, some at once: each waits for the steps of this process, and for the store."""
         tables = self._beat_together(tables)
         waiting = deque(tables.items())
@@ -158,12 +158,12 @@ class _Heartbeats:
         for thread in others:
             thread.join()
 
-    def _beat_together(self, tables: Mapping[StagedTable, Runtime]) -> Mapping[StagedTable, Runtime]:
+    def _beat_together(self, tables: Mapping[StagedResult, Runtime]) -> Mapping[StagedResult, Runtime]:
         """Send the heartbeats that a catalog renews by one request; return the tables of the others."""
-        of_catalogs: dict[str, dict[StagedTable, Runtime]] = {}
+        of_catalogs: dict[str, dict[StagedResult, Runtime]] = {}
         for table, runtime in tables.items():
             of_catalogs.setdefault(table.catalog, {})[table] = runtime
-        others: dict[StagedTable, Runtime] = {}
+        others: dict[StagedResult, Runtime] = {}
         for name, of_catalog in of_catalogs.items():
             begun = time.monotonic()
             try:
@@ -184,7 +184,7 @@ class _Heartbeats:
             self._forget({table for table in of_catalog if table.version not in there})
         return others
 
-    def _beat_each(self, waiting: deque[tuple[StagedTable, Runtime]]) -> None:
+    def _beat_each(self, waiting: deque[tuple[StagedResult, Runtime]]) -> None:
         """Send heartbeats until none is left to be sent."""
         while True:
             try:
@@ -203,7 +203,7 @@ class _Heartbeats:
             if not is_there:
                 self._forget({table})
 
-    def _forget(self, tables: Set[StagedTable]) -> None:
+    def _forget(self, tables: Set[StagedResult]) -> None:
         """Send no more heartbeats of tables that do not exist any more."""
         if tables:
             with self._changes:
@@ -220,7 +220,7 @@ class _Heartbeats:
         return max(self._ahead, 2 * round_ if round_ > SECONDS else 0.0)
 
 
-def _keep_alive(table: StagedTable, runtime: Runtime, ahead: float) -> bool:
+def _keep_alive(table: StagedResult, runtime: Runtime, ahead: float) -> bool:
     """Send a heartbeat of a staged table; return False if it does not exist any more."""
     catalog = runtime.catalog(table.catalog)
     return not isinstance(catalog, StagesForRuns) or catalog.keep_alive(table.table, table.version, ahead)

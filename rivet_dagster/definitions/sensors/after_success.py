@@ -122,9 +122,11 @@ def _refuse_other_partitions(project: RivetProject, made: JobTarget, monitored_t
     if made.partitions is None:
         return
     for name in monitored_target.joints:
-        own = project.assembly.joint(name).partitions
-        if own is None or own.keys != made.partitions.keys:
-            message = f"its partitions are {made.partitions}, those of '{name}', which is monitored, {own or 'none'}"
+        partitions = project.assembly.joint(name).partitions
+        if partitions is None or partitions.keys != made.partitions.keys:
+            message = (
+                f"its partitions are {made.partitions}, those of '{name}', which is monitored, {partitions or 'none'}"
+            )
             raise RivetError("RVT-119", message)
 
 

@@ -66,8 +66,8 @@ def published_with_run(assembly: CompiledAssembly) -> tuple[str, ...]:
 
 def published_key(assembly: CompiledAssembly, keys: Mapping[str, dg.AssetKey], joint: str) -> dg.AssetCheckKey:
     """Return the key of the check of a joint; ``keys`` are the asset keys of joints."""
-    own = {check.name for check in assembly.joint(joint).checks}
-    return dg.AssetCheckKey(keys[joint], PUBLISHED if PUBLISHED not in own else f"{PUBLISHED}_with_the_run")
+    names = {check.name for check in assembly.joint(joint).checks}
+    return dg.AssetCheckKey(keys[joint], PUBLISHED if PUBLISHED not in names else f"{PUBLISHED}_with_the_run")
 
 
 @contextmanager

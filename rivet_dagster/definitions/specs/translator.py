@@ -18,7 +18,6 @@ import dagster as dg
 from rivet_dagster.compiler.joints import FunctionJoint, QueryJoint, SourceJoint
 from rivet_dagster.compiler.plan import CompiledAssembly, CompiledJoint
 from rivet_dagster.definitions.partitions import partitions_definition
-from rivet_dagster.definitions.specs.error_metadata import COLUMNS
 from rivet_dagster.definitions.specs.materialization_metadata import (
     column_lineage,
     column_schema,
@@ -27,6 +26,7 @@ from rivet_dagster.definitions.specs.materialization_metadata import (
     sql_markdown,
     table_name,
 )
+from rivet_dagster.definitions.specs.samples_and_errors import COLUMNS
 from rivet_dagster.definitions.specs.selection import beta_accepted
 from rivet_dagster.model.check_plan import CompiledCheck
 from rivet_dagster.model.external_assets import is_external, key_path

@@ -1,4 +1,4 @@
-"""The rows that two relations do not have in common.
+"""The rows that two relations do not have in common, and the difference of an environment from its base as data.
 
 One query finds them. Only if a key turns out to be repeated, or NULL, that was meant to be unique, there is a second.
 """
@@ -8,13 +8,13 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import chain, islice, repeat
 from typing import Any
 
+from rivet_dagster.compiler.diff import ColumnChange
 from rivet_dagster.compiler.joints import ComputedJoint
 from rivet_dagster.engines.contract import EngineSession, Frame
-from rivet_dagster.execution.difference.results import ChangedRow, Row, RowDifference, Samples, Value
 from rivet_dagster.model.check import ERROR
 from rivet_dagster.model.convert import shorten_text
 from rivet_dagster.model.target import Target
@@ -33,6 +33,98 @@ from rivet_dagster.sql.row_difference.columns import (
 )
 from rivet_dagster.sql.row_difference.query import COUNTS, difference, difference_by_unique_key, some_rows
 
+Value = str | int | float | bool | None
+"""A value of a sample: numbers and booleans as they are, all other values as texts."""
+
+Row = Mapping[str, Value]
+
+
+@dataclass(frozen=True)
+class ChangedRow:
+    """A row that both versions have by its key; ``columns`` are those whose values differ."""
+
+    old: Row
+    new: Row
+    columns: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Samples:
+    """Some of the rows that differ, the same each time: those with the least keys."""
+
+    added: tuple[Row, ...] = ()
+    removed: tuple[Row, ...] = ()
+    changed: tuple[ChangedRow, ...] = ()
+
+
+@dataclass(frozen=True)
+class RowDifference:
+    """The rows that two versions do not have in common.
+
+    ``key`` are the columns by which rows were matched; without any no row counts as changed. ``columns`` are the
+    numbers of changed rows in which the column differs, without those that differ in none, and None for a column whose
+    values cannot be compared.
+    """
+
+    added: int = 0
+    removed: int = 0
+    changed: int = 0
+    key: tuple[str, ...] = ()
+    columns: Mapping[str, int | None] = field(default_factory=dict)
+    samples: Samples = Samples()
+
+    @property
+    def empty(self) -> bool:
+        """Whether both versions have the same rows, as far as they can be compared."""
+        return not (self.added or self.removed or self.changed)
+
+
+@dataclass(frozen=True)
+class VerdictChange:
+    """A check whose verdict differs: ``passed``, ``warned`` or ``failed``, None where there was no table to judge.
+
+    The violations are None for a check that could not run.
+    """
+
+    check: str
+    kind: str
+    phase: str
+    severity: str
+    before: str | None
+    after: str | None
+    violations_before: int | None = None
+    violations_after: int | None = None
+
+
+@dataclass(frozen=True)
+class TableDifference:
+    """The difference of one table; ``changed`` is why, as ``changed_logic`` returns it.
+
+    ``rows_before`` and ``rows_after`` are all rows of the two versions; ``rows_before`` is None for a new table.
+    """
+
+    joint: str
+    changed: str
+    schema: tuple[ColumnChange, ...]
+    rows: RowDifference
+    checks: tuple[VerdictChange, ...]
+    rows_before: int | None = None
+    rows_after: int = 0
+
+    @property
+    def empty(self) -> bool:
+        """Whether nothing but, maybe, the logic of joints differs."""
+        return self.rows.empty and not self.schema and not self.checks and self.rows_before is not None
+
+
+@dataclass(frozen=True)
+class EnvironmentDifference:
+    """The differences of all tables that were built in an environment."""
+
+    environment: str
+    tables: tuple[TableDifference, ...]
+
+
 SAMPLES = 10
 """The maximum number of samples of each kind."""
 
@@ -49,12 +141,12 @@ def difference_of_rows(
     columns = compared_columns(before, after)
     names = {column.name.lower(): column.name for column in columns}
     known = (candidate for candidate in keys if all(name.lower() in names for name in candidate.columns))
-    found = next(known, Key(()))
-    key = tuple(names[name.lower()] for name in found.columns)
+    key_used = next(known, Key(()))
+    key = tuple(names[name.lower()] for name in key_used.columns)
     with session.views():
         session.register(OLD, old)
         session.register(NEW, new)
-        rows = session.rows((difference_by_unique_key if found.unique else difference)(columns, key, samples))
+        rows = session.rows((difference_by_unique_key if key_used.unique else difference)(columns, key, samples))
         if not _counts(rows)["unique"]:
             rows = session.rows(difference(columns, key, samples))
     counts = _counts(rows)
@@ -76,8 +168,8 @@ def rows_of_new_table(session: EngineSession, new: Frame, rows: int, samples: in
         return RowDifference(added=rows)
     with session.views():
         session.register(NEW, new)
-        found = session.rows(some_rows(samples))
-    return RowDifference(added=rows, samples=Samples(added=tuple(shown_row(row) for row in found)))
+        sampled = session.rows(some_rows(samples))
+    return RowDifference(added=rows, samples=Samples(added=tuple(shown_row(row) for row in sampled)))
 
 
 def typed_columns_of(session: EngineSession, frame: Frame) -> tuple[TypedColumn, ...]:
@@ -89,9 +181,9 @@ def _counts(rows: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
     return next(row for row in rows if row["kind"] == COUNTS)
 
 
-def _samples(found: Sequence[Mapping[str, Any]], names: Sequence[str], most: int) -> Samples:
+def _samples(sampled: Sequence[Mapping[str, Any]], names: Sequence[str], most: int) -> Samples:
     def rows(kind: str, side: str) -> list[dict[str, Any]]:
-        copies = (repeat(row[side], min(row["copies"], most)) for row in found if row["kind"] == kind)
+        copies = (repeat(row[side], min(row["copies"], most)) for row in sampled if row["kind"] == kind)
         return [_renamed(row, names) for row in islice(chain.from_iterable(copies), most)]
 
     changed = zip(rows(CHANGED, "old"), rows(CHANGED, "new"), strict=True)

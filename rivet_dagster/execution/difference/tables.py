@@ -10,13 +10,16 @@ from rivet_dagster.catalogs.environments.state import BuiltTable
 from rivet_dagster.compiler.diff import ColumnChange, changed_columns, changed_logic
 from rivet_dagster.engines.contract import EngineSession, Frame
 from rivet_dagster.errors import RivetError
-from rivet_dagster.execution.difference.results import (
+from rivet_dagster.execution.difference.rows import (
+    SAMPLES,
     EnvironmentDifference,
     RowDifference,
     TableDifference,
     VerdictChange,
+    candidate_keys,
+    difference_of_rows,
+    rows_of_new_table,
 )
-from rivet_dagster.execution.difference.rows import SAMPLES, candidate_keys, difference_of_rows, rows_of_new_table
 from rivet_dagster.execution.quality.judging import check_published
 from rivet_dagster.execution.results import CheckResult
 from rivet_dagster.execution.row_error import error_without_values, locating_errors
@@ -46,9 +49,9 @@ def built_tables(base: Runtime, environment: str) -> dict[str, BuiltTable]:
     targets = {name: target for name in plan.execution_order if (target := plan.target(name)) is not None}
     built: dict[tuple[str, str], BuiltTable] = {}
     for catalog in sorted({target.catalog for target in targets.values()}):
-        found = base.catalog_within_reach(catalog)
-        if isinstance(found, HasEnvironments):
-            built |= {(catalog, table.table): table for table in found.built(environment)}
+        opened = base.catalog_within_reach(catalog)
+        if isinstance(opened, HasEnvironments):
+            built |= {(catalog, table.table): table for table in opened.built(environment)}
     return {
         name: built[target.catalog, target.table]
         for name, target in targets.items()

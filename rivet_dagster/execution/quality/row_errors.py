@@ -98,8 +98,8 @@ def counted_errors(
 
 
 def _sites_of_few(session: EngineSession, version: str) -> tuple[SiteErrors, ...]:
-    found = session.rows(_OF_FEW, {"version": version, "samples": SAMPLES})
-    by_site = (list(records) for _, records in groupby(found, key=itemgetter(*_SITE)))
+    rows = session.rows(_OF_FEW, {"version": version, "samples": SAMPLES})
+    by_site = (list(records) for _, records in groupby(rows, key=itemgetter(*_SITE)))
     return tuple(_site(records[0]["errors"], records) for records in by_site)
 
 
@@ -113,8 +113,8 @@ def _sites_of_many(session: EngineSession, version: str) -> tuple[SiteErrors, ..
 
 def _sampled(session: EngineSession, version: str, condition: str = "true") -> dict[Any, list[Any]]:
     """Return the samples of each site, by its columns, among the errors for which ``condition`` is true."""
-    found = session.rows(_SAMPLES.format(condition=condition), {"version": version, "samples": SAMPLES})
-    return {site: list(group) for site, group in groupby(found, key=itemgetter(*_SITE))}
+    rows = session.rows(_SAMPLES.format(condition=condition), {"version": version, "samples": SAMPLES})
+    return {site: list(group) for site, group in groupby(rows, key=itemgetter(*_SITE))}
 
 
 def _some_of_many(counts: Sequence[Mapping[str, Any]]) -> str:
@@ -130,11 +130,11 @@ def _samples(sites: Iterable[SiteErrors]) -> Iterator[Mapping[str, Any]]:
     """Yield one sample of each site in turn, so that no site hides another."""
     for samples in zip_longest(*([(site, row) for row in site.samples] for site in sites)):
         for site, row in filter(None, samples):
-            place = f"{site.file}:{site.line}" if site.file and site.line else site.file or ""
+            location = f"{site.file}:{site.line}" if site.file and site.line else site.file or ""
             yield {
                 "condition": site.condition,
                 "joint": site.joint,
-                "place": place,
+                "place": location,
                 "expression": site.expression,
                 "row": json.dumps(row, default=str, ensure_ascii=False),
             }

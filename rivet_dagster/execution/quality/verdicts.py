@@ -91,13 +91,13 @@ class _Gate:
             return {}
 
     def _in_few_passes(self, checks: Sequence[CompiledCheck]) -> dict[str, CheckResult]:
-        found = self._pass(checks)
-        if found is not None:
-            return found
+        verdicts = self._pass(checks)
+        if verdicts is not None:
+            return verdicts
         analyzed = [check for part in _working(checks, self._is_analyzed) for check in part]
-        found = self._pass(analyzed) if len(analyzed) < len(checks) else None
-        if found is not None:
-            return found
+        verdicts = self._pass(analyzed) if len(analyzed) < len(checks) else None
+        if verdicts is not None:
+            return verdicts
         results: dict[str, CheckResult] = {}
         failed = 0
 
@@ -242,7 +242,7 @@ def _result(joint: str, check: CompiledCheck, violations: int | None, seconds: f
 
 
 def columns_that_differ(
-    expected: Iterable[tuple[str, str]], found: Iterable[tuple[str, str]]
+    expected: Iterable[tuple[str, str]], present: Iterable[tuple[str, str]]
 ) -> tuple[Mapping[str, Any], ...]:
     """Return one row for each column that differs; letter case and order make no difference.
 
@@ -250,7 +250,7 @@ def columns_that_differ(
     ({'column': 'net', 'expected': 'double', 'found': 'string'}, {'column': 'x', 'expected': None, 'found': 'int'})
     """
     wanted = {name.lower(): (name, type_) for name, type_ in expected}
-    actual = {name.lower(): (name, type_.lower()) for name, type_ in found}
+    actual = {name.lower(): (name, type_.lower()) for name, type_ in present}
     rows = []
     for key in (*wanted, *(key for key in actual if key not in wanted)):
         name = wanted.get(key, actual.get(key, ("", "")))[0]

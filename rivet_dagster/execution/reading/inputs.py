@@ -12,9 +12,8 @@ from rivet_dagster.compiler.plan import CompiledAssembly
 from rivet_dagster.engines.contract import EngineSession, Frame
 from rivet_dagster.errors import RivetError
 from rivet_dagster.execution.reading.landing import holds_new_rows
-from rivet_dagster.execution.reading.queries import run_query
 from rivet_dagster.execution.reading.refs import MaterializedRef
-from rivet_dagster.execution.reading.rendering import RunQueries, render_whole
+from rivet_dagster.execution.reading.rendering import RunQueries, render_whole, run_query
 from rivet_dagster.execution.reading.sources import (
     current_relation,
     source_frame,
@@ -133,10 +132,10 @@ def passed_to_group(runtime: Runtime, ref: MaterializedRef, group: str) -> Mater
 
 def positions(refs: Mapping[str, MaterializedRef]) -> dict[str, Position]:
     """Return the current position of each input, before it is read, and what stored joints pass on."""
-    found = {name: ref.position() for name, ref in refs.items()}
+    positions = {name: ref.position() for name, ref in refs.items()}
     for name, position in (each for ref in refs.values() for each in ref.passes_on.items()):
-        found[name] = combine_positions(found.get(name), position)
-    return found
+        positions[name] = combine_positions(positions.get(name), position)
+    return positions
 
 
 def frames(

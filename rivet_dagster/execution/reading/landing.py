@@ -59,15 +59,15 @@ def landing_sources(assembly: CompiledAssembly, group: FusedGroup) -> list[Sourc
 
 def landing_sources_before(assembly: CompiledAssembly, group: FusedGroup) -> list[SourceJoint]:
     """Return the landing zones whose new rows reach the group, in its own query or by stored joints."""
-    found: dict[str, SourceJoint] = {}
+    sources: dict[str, SourceJoint] = {}
     seen, waiting = {group.name}, [group]
     while waiting:
         each = waiting.pop()
-        found |= {source.name: source for source in landing_sources(assembly, each)}
+        sources |= {source.name: source for source in landing_sources(assembly, each)}
         before = {assembly.joint(name).group for name in each.inputs} - seen
         seen |= before
         waiting += [other for other in map(assembly.group, before) if holds_new_rows(other.target)]
-    return [found[name] for name in sorted(found)]
+    return [sources[name] for name in sorted(sources)]
 
 
 def consumed_files_of_readers(runtime: Runtime, source: SourceJoint) -> list[ConsumedFiles]:
@@ -113,7 +113,7 @@ def last_tables(assembly: CompiledAssembly, group: FusedGroup) -> list[FusedGrou
     count, since a run of one of them does not publish all rows; nor, beside others, one that skips empty batches, since
     no version of it says that there was one.
     """
-    found: dict[str, FusedGroup] = {}
+    groups: dict[str, FusedGroup] = {}
     seen: set[str] = set()
     waiting = [group]
     while waiting:
@@ -123,8 +123,8 @@ def last_tables(assembly: CompiledAssembly, group: FusedGroup) -> list[FusedGrou
             seen |= readers
             waiting += map(assembly.group, readers)
         elif each.target is not None and each.target.partitions is None:
-            found[each.name] = each
-    tables = [found[name] for name in sorted(found)]
+            groups[each.name] = each
+    tables = [groups[name] for name in sorted(groups)]
     telling = [each for each in tables if each.target is not None and each.target.on_empty != "skip"]
     return telling or tables or [group]
 
@@ -140,9 +140,9 @@ def consumed_by(runtime: Runtime, group: FusedGroup, source: SourceJoint, table:
     if version.unknown_before is not None:
         raise forgotten(version)
     known = version.landed
-    own = _name(group, source, table)
-    if own in known:
-        return known[own]
+    version_name = _name(group, source, table)
+    if version_name in known:
+        return known[version_name]
     # Joints may have been fused in another way when the table was published.
     by_plan = _names(runtime.assembly, source, table)
     others = [name for name in sorted(known) if name.split("/")[-1] == source.name and name not in by_plan]

@@ -166,8 +166,8 @@ class MaterializedRef:
             return session.load(ArrowRows(first[0].schema, batches))
 
         def separated(session: EngineSession) -> tuple[Frame, Frame] | None:
-            with self._open_session() as own:
-                if self.separated_in(own) is None:
+            with self._open_session() as opened:
+                if self.separated_in(opened) is None:
                     return None
             rows, records = self._part(0).passed_as_arrow(), self._part(1).passed_as_arrow()
             return rows.frame_in(session), records.frame_in(session)

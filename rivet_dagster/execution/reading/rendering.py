@@ -1,4 +1,4 @@
-"""The queries of a run: the text of each template, and the parameters and views that they need."""
+"""The queries of a run: the text of each template, the parameters and views that they need, and how they are run."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 from rivet_dagster.compiler.group_query import FusedQuery, GroupQuery
 from rivet_dagster.compiler.plan import FusedGroup
-from rivet_dagster.engines.contract import EngineSession, Typed
+from rivet_dagster.engines.contract import EngineSession, Frame, Typed
 from rivet_dagster.execution.reading.watermark import watermark
 from rivet_dagster.execution.runtime import Runtime
 from rivet_dagster.model.partitions import PARTITION_PARAMETERS
@@ -123,3 +123,10 @@ def _rendered(
         frozenset(incremental),
         query.errors(incremental) if quarantines else None,
     )
+
+
+def run_query(session: EngineSession, query: FusedQuery, values: Mapping[str, Any]) -> Frame:
+    """Return the lazy result of a query, whose parameters have ``values``. Raises RVT-503."""
+    if query.dialect is None:
+        return session.query(query.sql, values)
+    return session.query_in(query.dialect, query.sql, values)

@@ -67,8 +67,8 @@ def _greatest(
         view = target_view(sink.name)
         session.register(view, session.load(catalog.read(published)))
         (row,) = session.rows(greatest_query(view, column))
-        found: Value | None = row["greatest"]
-        return found
+        greatest: Value | None = row["greatest"]
+        return greatest
 
     greatest: Value | None = catalog.statistics(published).max_of(column, read)
     return greatest

@@ -56,7 +56,7 @@ def write_joint(
     joint, session = run.runtime.assembly.computed(exit_name), run.session
     progress = run.runtime.progress_of(exit_name)
     plan = target.write if target is not None else ReplaceAll()
-    found = None
+    counts = None
     quarantines = run.group.target is not None and run.group.target.errors is not None
     with session.views(), session.separating_errors() if quarantines and not as_written else nullcontext():
         with run.clock.phase(CONFIG):
@@ -77,13 +77,13 @@ def write_joint(
                 if as_written:
                     refuse_unproven(rendered, transaction)
                 if target is not None:
-                    found = write_errors(run, rendered, corrupt, transaction, target, window)
+                    counts = write_errors(run, rendered, corrupt, transaction, target, window)
             else:
                 with raising_all_errors(run, rendered):
                     transaction.write(plan, frame, context)
     if transaction.query_plan is not None:
         run.plans[exit_name] = transaction.query_plan
-    return found
+    return counts
 
 
 def _rendered(run: ThisRun, exit_name: str, as_written: bool) -> RunQueries:
@@ -202,10 +202,10 @@ def _with_all_rows(run: ThisRun, rendered: RunQueries, error: RivetError) -> Riv
         because = "" if alone is None else f" (the only one told: {alone.construct} hides the others)"
         return _saying(error, because)
     try:
-        found = _counted(run, rendered, errors)
+        counts = _counted(run, rendered, errors)
     except RivetError as failure:
         return _saying(error, f" (the only one told: {failure.diagnostics[0].message})")
-    return RowError.at(found.sites) if found.sites else error
+    return RowError.at(counts.sites) if counts.sites else error
 
 
 def _counted(run: ThisRun, rendered: RunQueries, errors: FusedQuery) -> RowErrorCounts:

@@ -15,11 +15,11 @@ from rivet_dagster.catalogs.capabilities import capable
 from rivet_dagster.catalogs.capabilities.staging import StagedTransaction, StagesForRuns, publishes_together
 from rivet_dagster.errors import Conflict, RivetError, StagedRowsGone
 from rivet_dagster.execution.clean_up import archive_read_files
-from rivet_dagster.execution.results import StagedTable, swept
+from rivet_dagster.execution.results import StagedResult, swept
 from rivet_dagster.execution.runtime import Runtime
 from rivet_dagster.model.storage import Published
 
-Waiting = tuple[StagedTable, StagedTransaction]
+Waiting = tuple[StagedResult, StagedTransaction]
 """A table that a run has staged, and the transaction that publishes it."""
 
 RESUMED_WITHIN = 86_400.0
@@ -40,7 +40,7 @@ class RunPublication:
 
 
 def publish_run(
-    runtime: Runtime, staged: Sequence[StagedTable], tell: Callable[[str], None] = lambda _: None
+    runtime: Runtime, staged: Sequence[StagedResult], tell: Callable[[str], None] = lambda _: None
 ) -> RunPublication:
     """Publish the tables that a run has staged, in their order, or those of a catalog in one commit if it can do that.
 
@@ -55,7 +55,7 @@ def publish_run(
         return _publish_all(runtime, staged, tell)
 
 
-def _publish_all(runtime: Runtime, staged: Sequence[StagedTable], tell: Callable[[str], None]) -> RunPublication:
+def _publish_all(runtime: Runtime, staged: Sequence[StagedResult], tell: Callable[[str], None]) -> RunPublication:
     published: dict[str, Published] = {}
     waiting: list[Waiting] = []
     errors: list[RivetError] = []
@@ -106,7 +106,7 @@ def _commits(runtime: Runtime, waiting: Sequence[Waiting]) -> list[list[Waiting]
     return list(commits.values())
 
 
-def _would_be_one(runtime: Runtime, staged: Sequence[StagedTable]) -> bool:
+def _would_be_one(runtime: Runtime, staged: Sequence[StagedResult]) -> bool:
     """Return whether tables that an earlier attempt has published were published in one commit."""
     first = staged[0] if staged else None
     return (
@@ -124,12 +124,12 @@ def _published(runtime: Runtime, commit: Sequence[Waiting]) -> Sequence[Publishe
             return catalog.publish_together([(transaction, table.identity) for table, transaction in commit])
         return [transaction.commit(table.identity) for table, transaction in commit]
     except Conflict as error:
-        found = (catalog.published_by(table.table, table.identity) for table, _ in commit)
-        done = [version for version in found if version is not None]
+        versions = (catalog.published_by(table.table, table.identity) for table, _ in commit)
+        done = [version for version in versions if version is not None]
         return done if len(done) == len(commit) else error  # another attempt of this step was faster
 
 
-def _clean_up(catalog: StagesForRuns, table: StagedTable) -> None:
+def _clean_up(catalog: StagesForRuns, table: StagedResult) -> None:
     """Remove what an attempt that died after it had published a table has left of it."""
     left = catalog.staged_by(table.table, table.identity)  # an environment that is over takes nothing up
     if left is not None:
@@ -142,7 +142,7 @@ def _outlive_this_process(runtime: Runtime, waiting: Sequence[Waiting]) -> None:
         _catalog(runtime, table).keep_alive(table.table, transaction.version, RESUMED_WITHIN)
 
 
-def _catalog(runtime: Runtime, table: StagedTable) -> StagesForRuns:
+def _catalog(runtime: Runtime, table: StagedResult) -> StagesForRuns:
     return capable(runtime.catalog_within_reach(table.catalog), StagesForRuns)
 
 

@@ -111,16 +111,16 @@ def complete_errors(run: ThisRun, errors: Frame, version: str) -> Frame:
     session, run_id = run.session, run.identity.partition("/")[0]
     with session.views():
         session.register(_NEW, errors)
-        found = {"run_id": run_id, "version": version, "found_at": Typed(run.started, "timestamp")}
-        return session.query(_OF_RUN, found)
+        values = {"run_id": run_id, "version": version, "found_at": Typed(run.started, "timestamp")}
+        return session.query(_OF_RUN, values)
 
 
 def errors_of_records(session: EngineSession, records: Frame, source: SourceJoint) -> Frame:
     """Return an error with QUERY_COLUMNS for each of the corrupt records of a source."""
-    place = {"joint": source.name, "table": source.table, "file": source.file, "line": source.line}
+    values = {"joint": source.name, "table": source.table, "file": source.file, "line": source.line}
     with session.views():
         session.register(_RECORDS, records)
-        return session.query(_OF_RECORDS, place)
+        return session.query(_OF_RECORDS, values)
 
 
 def _source(run: ThisRun, name: str) -> SourceJoint:
@@ -160,9 +160,13 @@ def outdated_errors(
     conditions: list[str] = []
     parameters: dict[str, Any] = {}
     for of, names in ("", sources), (f"code = '{MALFORMED_RECORD}' AND ", records_of):
-        own = {f"source_{number}": name for number, name in enumerate(names, len(parameters))}
-        conditions += [f"{of}joint IN ({', '.join(f':{name}' for name in own)})"] if own else []
-        parameters |= own
+        parameters_of_sources = {f"source_{number}": name for number, name in enumerate(names, len(parameters))}
+        conditions += (
+            [f"{of}joint IN ({', '.join(f':{name}' for name in parameters_of_sources)})"]
+            if parameters_of_sources
+            else []
+        )
+        parameters |= parameters_of_sources
     if before is not None:
         conditions.append("found_at IS NOT NULL AND found_at < :found_before")
         parameters["found_before"] = Typed(before, "timestamp")
@@ -253,7 +257,7 @@ def refuse_by_types(run: ThisRun, rendered: RunQueries, as_written: bool) -> Non
                 joint = assembly.joint(name)
                 assert isinstance(joint, QueryJoint)
                 texts = {cte.joint: cte.text_for(cte.joint in rendered.incremental) for cte in query.ctes}
-                at = joint.place(compared.line, texts[name])
+                at = joint.locate(compared.line, texts[name])
                 message = (
                     f"{compared.construct} ({left[column]} = {right[column]}): rows that fail here cannot be separated "
                     f"from the others, which `on_error: quarantine` needs{at.note}"

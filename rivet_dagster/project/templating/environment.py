@@ -12,7 +12,7 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 from jinja2.utils import Cycler, Namespace
 
 from rivet_dagster.errors import nearest
-from rivet_dagster.model.text_lines import MacroCall, TextPlace
+from rivet_dagster.model.text_lines import MacroCall, TextLocation
 from rivet_dagster.project.templating.functions import (
     ATTRIBUTES,
     Functions,
@@ -117,21 +117,21 @@ class TemplateEnvironment(ImmutableSandboxedEnvironment):
 
     def _text(self, text: str, line: int, file: str | None) -> TracedText:
         self.rendering.limits.check_length(len(text))
-        return TracedText(text, TextPlace(line, file), advances=True)
+        return TracedText(text, TextLocation(line, file), advances=True)
 
     def _write(self, value: Any, line: int, file: str | None) -> TracedText:
-        place = self.rendering.place = TextPlace(line, file)
-        text = value if isinstance(value, TracedText) else TracedText(format_value(value), place)
+        location = self.rendering.location = TextLocation(line, file)
+        text = value if isinstance(value, TracedText) else TracedText(format_value(value), location)
         self.rendering.limits.check_length(len(text))
         return text
 
     def _called(self, function: Any, line: int, file: str | None) -> Any:
-        self.rendering.place = TextPlace(line, file)
+        self.rendering.location = TextLocation(line, file)
         return function
 
     def _join(self, values: list[Any], line: int, file: str | None) -> str:
-        place = self.rendering.place = TextPlace(line, file)
-        texts = [value if isinstance(value, TracedText) else TracedText(text_of(value), place) for value in values]
+        location = self.rendering.location = TextLocation(line, file)
+        texts = [value if isinstance(value, TracedText) else TracedText(text_of(value), location) for value in values]
         self.rendering.limits.check_length(sum(map(len, texts)))
         return join_texts(texts)
 
@@ -190,8 +190,10 @@ class TemplateEnvironment(ImmutableSandboxedEnvironment):
             raise TemplateError(f"nests calls more than {DEEPEST} deep")
         if "caller" in kwargs and isinstance(called, Macro) and not (called.caller or called.catch_kwargs):
             raise TemplateError(f"gives a block to the macro '{called.name}', which has no place for it: caller()")
-        place, before = rendering.place, rendering.calls
-        call = MacroCall(str(called.name or "caller"), place.line, place.file) if isinstance(called, Macro) else None
+        location, before = rendering.location, rendering.calls
+        call = (
+            MacroCall(str(called.name or "caller"), location.line, location.file) if isinstance(called, Macro) else None
+        )
         rendering.depth += 1
         rendering.calls = before if call is None else (call, *before)
         try:
@@ -206,7 +208,7 @@ class TemplateEnvironment(ImmutableSandboxedEnvironment):
             raise
         finally:
             rendering.depth -= 1
-            rendering.calls, rendering.place = before, place
+            rendering.calls, rendering.location = before, location
         return TracedText(result, parts=(result,), call=call) if isinstance(result, TracedText) else result
 
     def call_binop(self, context: Context, operator: str, left: Any, right: Any) -> Any:

@@ -13,7 +13,7 @@ from typing import Any
 from jinja2 import Undefined
 
 from rivet_dagster.model.convert import LONGEST_NAME
-from rivet_dagster.model.text_lines import MacroCall, Stretch, TextPlace, place_of
+from rivet_dagster.model.text_lines import MacroCall, Stretch, TextLocation, locate_line
 from rivet_dagster.project.templating.limits import LONGEST, Limits
 from rivet_dagster.project.templating.words import OF_A_JOINT, THIS, Meaning, TemplateError, Word
 from rivet_dagster.project.yaml_text import WrittenFloat
@@ -181,7 +181,7 @@ class Markers:
         for match in _MARKER.finditer(text):
             problem = self._problem(text, match.start())
             if problem is not None:
-                raise TemplateError(problem, place_of(lines, text.count("\n", 0, match.start()) + 1))
+                raise TemplateError(problem, locate_line(lines, text.count("\n", 0, match.start()) + 1))
             size += len(self._meant[match[0]][1]) - 1
         if size > LONGEST:
             raise TemplateError(f"makes a text of more than {LONGEST:,} characters")
@@ -203,20 +203,20 @@ def _of_a_name(character: str) -> bool:
 
 
 class RenderingState:
-    """The state of one rendering: its limits, the place at hand, and the calls that led there."""
+    """The state of one rendering: its limits, the location at hand, and the calls that led there."""
 
     def __init__(self, meaning: Meaning) -> None:
         self.meaning = meaning
         self.limits = Limits()
         self.markers = Markers()
-        self.place = TextPlace(1)
+        self.location = TextLocation(1)
         self.calls: tuple[MacroCall, ...] = ()
         self.depth = 0
         self.calls_at_error: tuple[MacroCall, ...] | None = None
 
     def word(self, name: str, argument: str | None) -> Word:
-        """Return a word at the place at hand."""
-        return Word(name, argument, replace(self.place, calls=self.calls))
+        """Return a word at the location at hand."""
+        return Word(name, argument, replace(self.location, calls=self.calls))
 
     def write_word(self, name: str, argument: str | None) -> str:
         """Return what is written for a word: the name of a table, or the marker of a value."""

@@ -14,7 +14,7 @@ from jinja2 import TemplateSyntaxError, UndefinedError, nodes
 
 from rivet_dagster.errors import Diagnostic, nearest
 from rivet_dagster.model.project import MacroFile
-from rivet_dagster.model.text_lines import MacroCall, Stretch, TextPlace
+from rivet_dagster.model.text_lines import MacroCall, Stretch, TextLocation
 from rivet_dagster.project.templating import TAG
 from rivet_dagster.project.templating.environment import TemplateEnvironment
 from rivet_dagster.project.templating.limits import LARGEST, LONGEST, MOST_TAGS
@@ -50,7 +50,7 @@ class CompiledTemplate:
     _compiled: JinjaTemplate
 
     def render(self, meaning: Meaning) -> RenderedText:
-        """Return the text of the template; equal meanings give equal texts. Raises TemplateError, with its place."""
+        """Return the text of the template; equal meanings give equal texts. Raises TemplateError, with its location."""
         return _run(self._environment, self._compiled, meaning)
 
 
@@ -89,14 +89,14 @@ class Templates:
                 self._report(error, file)
 
     def read(self, text: str) -> CompiledTemplate:
-        """Parse a template. Raises TemplateError, with its place where that is known."""
+        """Parse a template. Raises TemplateError, with its location where that is known."""
         compiled, macros = self._compiled(text, None)
         lines: dict[str, int] = {}
         for macro in macros:
             self._refuse_name(macro, None)
             if macro.name in lines:
                 message = f"defines the macro '{macro.name}' twice, first on line {lines[macro.name]} of the query"
-                raise TemplateError(message, TextPlace(macro.lineno))
+                raise TemplateError(message, TextLocation(macro.lineno))
             lines[macro.name] = macro.lineno
         return CompiledTemplate(self._environment, compiled)
 
@@ -117,7 +117,7 @@ class Templates:
         return compiled
 
     def _report(self, error: TemplateError, file: MacroFile) -> None:
-        line = error.place.line if error.place is not None else None
+        line = error.location.line if error.location is not None else None
         self.errors.append(Diagnostic(_CODE, f"the file of macros {error.message}", None, file.file, line))
 
     def _compiled(self, text: str, file: str | None) -> tuple[JinjaTemplate, list[nodes.Macro]]:
@@ -136,42 +136,42 @@ class Templates:
             return JinjaTemplate.from_code(environment, code, environment.globals), macros
         except TemplateSyntaxError as error:
             message = f"cannot be read: {self._environment.add_hint(str(error.message))}"
-            raise TemplateError(message, TextPlace(error.lineno, file)) from None
+            raise TemplateError(message, TextLocation(error.lineno, file)) from None
         except TemplateError:
             raise
         except ValueError:  # a number of more digits than Python reads
             digits = _MANY_DIGITS.search(text)
-            place = TextPlace(text.count("\n", 0, digits.start()) + 1, file) if digits is not None else None
-            raise TemplateError(f"holds a number of more than {LARGEST:,} bits", place) from None
+            location = TextLocation(text.count("\n", 0, digits.start()) + 1, file) if digits is not None else None
+            raise TemplateError(f"holds a number of more than {LARGEST:,} bits", location) from None
         except (RecursionError, MemoryError, SyntaxError):
             raise TemplateError("cannot be read: it is nested too deeply") from None
 
     def _refuse_name(self, macro: nodes.Macro, file: str | None) -> None:
         """Raise TemplateError for a macro whose name has another meaning already."""
-        place = TextPlace(macro.lineno, file)
+        location = TextLocation(macro.lineno, file)
         if macro.name in self._where:
             message = f"defines the macro '{macro.name}', which is defined already in {self._where[macro.name]}"
-            raise TemplateError(message, place)
+            raise TemplateError(message, location)
         if macro.name in self._own:
-            raise TemplateError(f"defines a macro '{macro.name}', which is a word of all templates", place)
+            raise TemplateError(f"defines a macro '{macro.name}', which is a word of all templates", location)
 
 
 class _NoMeaning:
     def holds(self, word: Word) -> bool:
-        raise TemplateError(f"asks for {word} outside of a joint", word.place)
+        raise TemplateError(f"asks for {word} outside of a joint", word.location)
 
     def text(self, word: Word) -> str:
-        raise TemplateError(f"asks for {word} outside of a joint", word.place)
+        raise TemplateError(f"asks for {word} outside of a joint", word.location)
 
 
 def _check_length(text: str, file: str | None) -> None:
     """Raise TemplateError for a template that would take long to read."""
     if len(text) > LONGEST:
-        raise TemplateError(f"has more than {LONGEST:,} characters", TextPlace(1, file))
+        raise TemplateError(f"has more than {LONGEST:,} characters", TextLocation(1, file))
     for number, tag in enumerate(TAG.finditer(text)):
         if number >= MOST_TAGS:
-            place = TextPlace(text.count("\n", 0, tag.start()) + 1, file)
-            raise TemplateError(f"has more than {MOST_TAGS:,} blocks, expressions and comments of Jinja", place)
+            location = TextLocation(text.count("\n", 0, tag.start()) + 1, file)
+            raise TemplateError(f"has more than {MOST_TAGS:,} blocks, expressions and comments of Jinja", location)
 
 
 def _run(environment: TemplateEnvironment, template: JinjaTemplate, meaning: Meaning) -> RenderedText:
@@ -205,14 +205,14 @@ def _message(error: Exception) -> str:
     return f"fails: {text}" if text else f"fails: {type(error).__name__}"
 
 
-def _place(error: Exception, calls: tuple[MacroCall, ...], trace: TracebackType | None) -> TextPlace | None:
+def _place(error: Exception, calls: tuple[MacroCall, ...], trace: TracebackType | None) -> TextLocation | None:
     """Return where an error was raised: the innermost line of a template in its traceback."""
-    if isinstance(error, TemplateError) and error.place is not None:
-        return error.place
-    place = None
+    if isinstance(error, TemplateError) and error.location is not None:
+        return error.location
+    location = None
     while trace is not None:
         name = trace.tb_frame.f_code.co_filename
         if name.startswith(_FILE):
-            place = TextPlace(trace.tb_lineno, name.removeprefix(_FILE) or None, calls)
+            location = TextLocation(trace.tb_lineno, name.removeprefix(_FILE) or None, calls)
         trace = trace.tb_next
-    return place
+    return location

@@ -6,20 +6,20 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import Any
 
-from rivet_dagster.model.text_lines import MacroCall, Stretch, TextPlace, place_of
+from rivet_dagster.model.text_lines import MacroCall, Stretch, TextLocation, locate_line
 
 _DEEPEST = 10
 """How many changes of a text, one upon another, are followed."""
 
 
 class TracedText(str):
-    """A text with its origin: ``place``, or the ``parts`` that it was joined from, which ``call`` has made.
+    """A text with its origin: ``location``, or the ``parts`` that it was joined from, which ``call`` has made.
 
-    If it ``advances``, its second line came from the line below its ``place``, and so on. A text that was ``changed``
-    from another has the other's lines, beginning with the one of this number.
+    If it ``advances``, its second line came from the line below its ``location``, and so on. A text that was
+    ``changed`` from another has the other's lines, beginning with the one of this number.
     """
 
-    place: TextPlace | None
+    location: TextLocation | None
     advances: bool
     parts: tuple[str, ...]
     call: MacroCall | None
@@ -28,7 +28,7 @@ class TracedText(str):
     def __new__(
         cls,
         text: str,
-        place: TextPlace | None = None,
+        location: TextLocation | None = None,
         advances: bool = False,
         parts: tuple[str, ...] = (),
         call: MacroCall | None = None,
@@ -36,7 +36,7 @@ class TracedText(str):
     ) -> TracedText:
         traced = super().__new__(cls, text)
         traced.changed = changed
-        traced.place, traced.advances, traced.parts, traced.call = place, advances, parts, call
+        traced.location, traced.advances, traced.parts, traced.call = location, advances, parts, call
         return traced
 
     def __str__(self) -> str:
@@ -57,7 +57,7 @@ def trace_change(text: Any, origin: Any) -> Any:
 
     They can if there are as many as before, or if the text is a part of the other.
 
-    >>> text = TracedText("a\nb\nc", TextPlace(5), advances=True)
+    >>> text = TracedText("a\nb\nc", TextLocation(5), advances=True)
     >>> [[(s.first, s.place.line) for s in lines_of(trace_change(part, text))] for part in ("a\nb", "b\nc", "other")]
     [[(1, 5)], [(1, 6)], []]
     """
@@ -74,25 +74,25 @@ def lines_of(text: str, check_time: Callable[[], None] = lambda: None, depth: in
 
     ``check_time`` is called for each part of it.
 
-    >>> first, second = TracedText("a\nb\n", TextPlace(1), advances=True), TracedText("c\nd", TextPlace(7))
+    >>> first, second = TracedText("a\nb\n", TextLocation(1), advances=True), TracedText("c\nd", TextLocation(7))
     >>> [(s.first, s.place.line) for s in lines_of(join_texts([first, second]))]
     [(1, 1), (3, 7), (4, 7)]
     """
-    places: list[TextPlace | None] = [None]
+    locations: list[TextLocation | None] = [None]
     visible = False
-    for part, place, advances in _parts(text, check_time, depth):
+    for part, location, advances in _parts(text, check_time, depth):
         for number, line in enumerate(part.split("\n")):
             if number:
-                places.append(None)
+                locations.append(None)
                 visible = False
-            if line and place is not None and not visible and (line.strip() or places[-1] is None):
-                places[-1] = replace(place, line=place.line + number) if advances else place
+            if line and location is not None and not visible and (line.strip() or locations[-1] is None):
+                locations[-1] = replace(location, line=location.line + number) if advances else location
                 visible = bool(line.strip())
-    return tuple(_stretches(places))
+    return tuple(_stretches(locations))
 
 
-def _parts(text: str, check_time: Callable[[], None], depth: int) -> Iterator[tuple[str, TextPlace | None, bool]]:
-    """Yield the parts of a text in order, each with its place, if that is known, and all calls that led there."""
+def _parts(text: str, check_time: Callable[[], None], depth: int) -> Iterator[tuple[str, TextLocation | None, bool]]:
+    """Yield the parts of a text in order, each with its location, if that is known, and all calls that led there."""
     waiting: list[tuple[str, tuple[MacroCall, ...]]] = [(text, ())]
     while waiting:
         part, calls = waiting.pop()
@@ -106,23 +106,23 @@ def _parts(text: str, check_time: Callable[[], None], depth: int) -> Iterator[tu
             origin, first = part.changed
             lines = lines_of(origin, check_time, depth + 1)
             for number, line in enumerate(part.split("\n")):
-                place = _within(place_of(lines, max(first + number, lines[0].first)), calls) if lines else None
-                yield ("\n" if number else "") + line, place, False
+                location = _within(locate_line(lines, max(first + number, lines[0].first)), calls) if lines else None
+                yield ("\n" if number else "") + line, location, False
         elif not part.parts:
-            yield part, None if part.place is None else _within(part.place, calls), part.advances
+            yield part, None if part.location is None else _within(part.location, calls), part.advances
         waiting += [(each, calls) for each in reversed(part.parts)]
 
 
-def _within(place: TextPlace, calls: tuple[MacroCall, ...]) -> TextPlace:
-    return replace(place, calls=(*place.calls, *calls))
+def _within(location: TextLocation, calls: tuple[MacroCall, ...]) -> TextLocation:
+    return replace(location, calls=(*location.calls, *calls))
 
 
-def _stretches(places: Iterable[TextPlace | None]) -> Iterator[Stretch]:
+def _stretches(locations: Iterable[TextLocation | None]) -> Iterator[Stretch]:
     current: Stretch | None = None
-    for number, place in enumerate(places, 1):
-        if place is None:
+    for number, location in enumerate(locations, 1):
+        if location is None:
             continue  # an empty line belongs to those before it
         expected = replace(current.place, line=current.place.line + number - current.first) if current else None
-        if place != expected:
-            current = Stretch(number, place)
+        if location != expected:
+            current = Stretch(number, location)
             yield current

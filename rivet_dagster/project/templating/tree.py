@@ -9,7 +9,7 @@ from typing import Any, cast
 from jinja2 import nodes
 from jinja2.visitor import NodeTransformer
 
-from rivet_dagster.model.text_lines import TextPlace
+from rivet_dagster.model.text_lines import TextLocation
 from rivet_dagster.project.templating.limits import LARGEST
 from rivet_dagster.project.templating.words import TemplateError
 
@@ -40,7 +40,7 @@ def refuse_others(tree: nodes.Template, file: str) -> None:
         for part in parts:
             if not (isinstance(part, nodes.TemplateData) and _is_comment(part.data)):
                 message = "holds something besides {% macro %} blocks and comments"
-                raise TemplateError(message, TextPlace(part.lineno, file))
+                raise TemplateError(message, TextLocation(part.lineno, file))
 
 
 def _is_comment(text: str) -> bool:
@@ -62,9 +62,11 @@ def add_hooks(tree: nodes.Template, file: str | None) -> nodes.Template:
     """
     for node in _all(tree):
         if type(node) in _REFUSED:
-            raise TemplateError(f"holds {_REFUSED[type(node)]}, which is not supported", TextPlace(node.lineno, file))
+            raise TemplateError(
+                f"holds {_REFUSED[type(node)]}, which is not supported", TextLocation(node.lineno, file)
+            )
         if isinstance(node, nodes.Const) and _is_too_large(node.value):
-            raise TemplateError(f"holds a number of more than {LARGEST:,} bits", TextPlace(node.lineno, file))
+            raise TemplateError(f"holds a number of more than {LARGEST:,} bits", TextLocation(node.lineno, file))
     changed: nodes.Template = _Hooks(file).visit(tree)
     return changed
 
@@ -96,7 +98,7 @@ class _Hooks(NodeTransformer):
         return [nodes.Const(line, lineno=line), nodes.Const(self._file, lineno=line)]
 
     def visit_Output(self, node: nodes.Output) -> nodes.Output:
-        """Write everything through a hook, so that its place and its size are known."""
+        """Write everything through a hook, so that its location and its size are known."""
         written: list[nodes.Expr] = []
         for item in node.nodes:
             if isinstance(item, nodes.TemplateData):
@@ -108,7 +110,7 @@ class _Hooks(NodeTransformer):
         return node
 
     def visit_Call(self, node: nodes.Call) -> nodes.Call:
-        """Tell the place of a call before it happens."""
+        """Tell the location of a call before it happens."""
         self.generic_visit(node)
         node.node = self._at("rivet_called", [node.node], node.lineno)
         return node

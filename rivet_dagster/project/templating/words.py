@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
-from rivet_dagster.model.text_lines import TextPlace
+from rivet_dagster.model.text_lines import TextLocation
 
 IS_INCREMENTAL, IS_SCD2 = "is_incremental", "is_scd2"
 WATERMARK, THIS, RUN_STARTED_AT = "watermark_value", "this", "run_started_at"
@@ -23,11 +23,11 @@ _LONGEST_MESSAGE = 1000
 
 @dataclass(frozen=True)
 class Word:
-    """A word of a template, the name in its parentheses, and its place."""
+    """A word of a template, the name in its parentheses, and its location."""
 
     name: str
     argument: str | None
-    place: TextPlace
+    location: TextLocation
 
     def __str__(self) -> str:
         return self.name if self.argument is None else f"{self.name}('{self.argument}')"
@@ -50,9 +50,9 @@ class TemplateError(ValueError):
     it was raised. A long message, as of a text that a template has made, is cut.
     """
 
-    def __init__(self, message: str, place: TextPlace | None = None, unknown: bool = False) -> None:
+    def __init__(self, message: str, location: TextLocation | None = None, unknown: bool = False) -> None:
         super().__init__(message)
         self.message = message if len(message) <= _LONGEST_MESSAGE else f"{message[:_LONGEST_MESSAGE]}..."
-        self.place = place
+        self.location = location
         self.unknown = unknown
         self.words: tuple[Word, ...] = ()

@@ -90,7 +90,7 @@ class _Search:
         if not _is_plain(select):
             return
         behind = [select.args[key] for key in _BEHIND if select.args.get(key) is not None]
-        items, own = select.expressions, (scope.aliases, scope.all_uncertain)
+        items, visible = select.expressions, (scope.aliases, scope.all_uncertain)
         try:
             scope.aliases = {}
             self._clauses(_conditions(select), scope, look_into)
@@ -105,7 +105,7 @@ class _Search:
                 scope.aliases |= outputs or {}
             self._clauses(behind, scope, look_into)
         finally:
-            scope.aliases, scope.all_uncertain = own
+            scope.aliases, scope.all_uncertain = visible
 
     def _clauses(self, clauses: Sequence[exp.Expr], scope: Scope, look_into: Callable[[exp.Query], Columns]) -> None:
         for clause in clauses:

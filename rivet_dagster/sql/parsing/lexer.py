@@ -56,7 +56,7 @@ def pieces(sql: str) -> tuple[Piece, ...]:
     >>> [(piece.kind, piece.text) for piece in pieces("f('it''s (') -- )")]
     [('mark', '('), ('quoted', "'it''s ('"), ('mark', ')'), ('comment', '-- )')]
     """
-    found: list[Piece] = []
+    pieces: list[Piece] = []
     pattern = _PIECE_AMONG_WORDS if any(mark in sql for mark in _AMONG_WORDS) else _PIECE
     end = 0
     while end < len(sql):
@@ -71,8 +71,8 @@ def pieces(sql: str) -> tuple[Piece, ...]:
             raise SqlError(f"holds a text in quotes ({quote}) that is not closed", line_of(sql, start))
         if kind == "comment" and match[kind] == "/*":
             end = _end_of_comment(sql, start)
-        found.append(Piece(kind, sql[start:end], start, end))
-    return tuple(found)
+        pieces.append(Piece(kind, sql[start:end], start, end))
+    return tuple(pieces)
 
 
 @lru_cache(maxsize=8)

@@ -16,12 +16,12 @@ def nodes_of(tree: exp.Expr) -> list[exp.Expr]:
     >>> [node.key for node in nodes_of(parse_one("SELECT o.a, f(CAST(b AS INT)) > 1 FROM orders AS o"))]
     ['select', 'gt', 'anonymous', 'cast', 'from', 'table']
     """
-    found, stack = [], [tree]
+    nodes, stack = [], [tree]
     while stack:
         node = stack.pop()
         if type(node) is exp.Column and type(node.args["this"]) is exp.Identifier:
             continue
-        found.append(node)
+        nodes.append(node)
         for value in reversed(node.args.values()):
             if type(value) in _LEFT_OUT:
                 continue
@@ -31,7 +31,7 @@ def nodes_of(tree: exp.Expr) -> list[exp.Expr]:
                 ]
             elif isinstance(value, exp.Expr):
                 stack.append(value)
-    return found
+    return nodes
 
 
 _LEFT_OUT = _NO_CHILDREN | {exp.Literal, exp.DataType, exp.TableAlias}
@@ -39,13 +39,13 @@ _LEFT_OUT = _NO_CHILDREN | {exp.Literal, exp.DataType, exp.TableAlias}
 
 def children(node: exp.Expr) -> list[exp.Expr]:
     """Return the children of a node in order, except identifiers."""
-    found: list[exp.Expr] = []
+    nodes: list[exp.Expr] = []
     for value in node.args.values():
         if type(value) is list:
-            found += [item for item in value if isinstance(item, exp.Expr)]
+            nodes += [item for item in value if isinstance(item, exp.Expr)]
         elif type(value) not in _NO_CHILDREN and isinstance(value, exp.Expr):
-            found.append(value)
-    return found
+            nodes.append(value)
+    return nodes
 
 
 def names_of(column: exp.Column) -> list[str]:

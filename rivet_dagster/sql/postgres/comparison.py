@@ -24,7 +24,7 @@ TRUNCATED = "date_trunc gives a TIMESTAMP, also of a date, and truncates in the 
 
 
 @dataclass(frozen=True)
-class Difference:
+class DialectDifference:
     """A part of a query that is not the same in both; ``line`` counts from 1, None where it is not known."""
 
     message: str
@@ -35,7 +35,7 @@ class Difference:
 class ComparedQuery:
     """The differences of a query, each in words, and ``notes`` on what is the same but for details."""
 
-    differences: tuple[Difference, ...] = ()
+    differences: tuple[DialectDifference, ...] = ()
     notes: tuple[str, ...] = ()
 
 
@@ -46,38 +46,38 @@ def compare_with_spark(sql: str) -> ComparedQuery:
     ComparedQuery(differences=(), notes=())
     >>> query = "select id::text as id,\\n  paid / 2 as half from orders"
     >>> for found in compare_with_spark(query).differences: print(found)
-    Difference(message="the type `text`: Spark's is `string`", line=1)
-    Difference(message='`paid / 2`: of integers it is an integer in PostgreSQL, and none in Spark', line=2)
+    DialectDifference(message="the type `text`: Spark's is `string`", line=1)
+    DialectDifference(message='`paid / 2`: of integers it is an integer in PostgreSQL, and none in Spark', line=2)
     """
     try:
         with translate_parser_errors():
             return _compare(sql, _read(sql))
     except SqlError as error:
-        return ComparedQuery((Difference(f"PostgreSQL's SQL: it {error}", error.line),))
+        return ComparedQuery((DialectDifference(f"PostgreSQL's SQL: it {error}", error.line),))
 
 
 def _compare(sql: str, tree: exp.Expr) -> ComparedQuery:
-    found = [*_written_types(sql)]
+    differences = [*_written_types(sql)]
     notes: dict[str, None] = {}
     for node in tree.walk(prune=is_unknown):
         message = find_difference(node)
         if message is not None:
-            found.append(Difference(message, first_line(node)))
+            differences.append(DialectDifference(message, first_line(node)))
         elif isinstance(node, exp.Div | exp.Avg | exp.Round):
             notes[DIGITS] = None
         elif isinstance(node, exp.TimestampTrunc):
             notes[TRUNCATED] = None
         for item in unnamed_columns(node):
             message = f"the column `{show(item)}` needs a name (`as ...`): by itself it has another one in Spark"
-            found.append(Difference(message, first_line(item)))
+            differences.append(DialectDifference(message, first_line(item)))
     try:
         ours = _read_by_spark(sql)
     except SqlError as error:
-        found = found or [Difference(f"Spark's SQL: it {error}", error.line)]
+        differences = differences or [DialectDifference(f"Spark's SQL: it {error}", error.line)]
     else:
-        found += _ordered_otherwise(tree, ours)
-        found = found or [*_read_otherwise(tree, ours)]
-    ordered = sorted(dict.fromkeys(found), key=lambda each: (each.line or 0, each.message))
+        differences += _ordered_otherwise(tree, ours)
+        differences = differences or [*_read_otherwise(tree, ours)]
+    ordered = sorted(dict.fromkeys(differences), key=lambda each: (each.line or 0, each.message))
     return ComparedQuery(tuple(ordered), tuple(notes))
 
 
@@ -100,27 +100,29 @@ def _read_by_spark(sql: str) -> exp.Expr:
     return query.tree
 
 
-def _ordered_otherwise(tree: exp.Expr, ours: exp.Expr) -> Iterator[Difference]:
+def _ordered_otherwise(tree: exp.Expr, ours: exp.Expr) -> Iterator[DialectDifference]:
     """Yield the keys of ORDER BY that do not say where NULLs are: last in PostgreSQL, where Spark has them first."""
     for theirs, other in zip(tree.find_all(exp.Ordered), ours.find_all(exp.Ordered), strict=False):
         select = theirs.parent.parent if isinstance(theirs.parent, exp.Order) else None
         if isinstance(select, exp.Query) and not select.args.get("limit") and not select.args.get("offset"):
             continue  # the rows of a table have no order
         if bool(theirs.args.get("nulls_first")) != bool(other.args.get("nulls_first")):
-            place, other_place = ("first", "last") if theirs.args.get("nulls_first") else ("last", "first")
+            end, other_place = ("first", "last") if theirs.args.get("nulls_first") else ("last", "first")
             message = (
-                f"ORDER BY {show(theirs.this)}: NULLs are {place} in PostgreSQL, and {other_place} in Spark: "
-                f"say NULLS {place.upper()}"
+                f"ORDER BY {show(theirs.this)}: NULLs are {end} in PostgreSQL, and {other_place} in Spark: "
+                f"say NULLS {end.upper()}"
             )
-            yield Difference(message, first_line(theirs))
+            yield DialectDifference(message, first_line(theirs))
 
 
-def _read_otherwise(tree: exp.Expr, ours: exp.Expr) -> Iterator[Difference]:
+def _read_otherwise(tree: exp.Expr, ours: exp.Expr) -> Iterator[DialectDifference]:
     """Yield a difference where Spark reads the text as something else."""
-    own, theirs = (_alike(each).sql(dialect=_SPARK, comments=False) for each in (ours, tree))
-    if own.lower() != theirs.lower():
-        at = next((n for n, (a, b) in enumerate(zip(own, theirs, strict=False)) if a.lower() != b.lower()), len(own))
-        yield Difference(f"Spark reads it as something else, near '{own[max(0, at - 20) : at + 20]}'")
+    written, theirs = (_alike(each).sql(dialect=_SPARK, comments=False) for each in (ours, tree))
+    if written.lower() != theirs.lower():
+        at = next(
+            (n for n, (a, b) in enumerate(zip(written, theirs, strict=False)) if a.lower() != b.lower()), len(written)
+        )
+        yield DialectDifference(f"Spark reads it as something else, near '{written[max(0, at - 20) : at + 20]}'")
 
 
 def _alike(tree: exp.Expr) -> exp.Expr:
@@ -160,7 +162,7 @@ _WORDS = {
 """Spark's words for types that PostgreSQL calls otherwise, or which mean another type there."""
 
 
-def _written_types(sql: str) -> Iterator[Difference]:
+def _written_types(sql: str) -> Iterator[DialectDifference]:
     """Yield the types of casts that Spark knows by another word: the tree has one for both."""
     tokens = _POSTGRES.tokenize(_without_backquotes(sql))
     words = [token.text.lower() if token.token_type != TokenType.STRING else "" for token in tokens]
@@ -171,4 +173,4 @@ def _written_types(sql: str) -> Iterator[Difference]:
         elif word == ")" and casts:
             casts.pop()
         elif word in _WORDS and (before == "::" or (before == "as" and casts and casts[-1])):
-            yield Difference(f"the type `{word}`: Spark's is `{_WORDS[word]}`", token.line)
+            yield DialectDifference(f"the type `{word}`: Spark's is `{_WORDS[word]}`", token.line)

@@ -42,12 +42,12 @@ class ComparedColumn:
         """The name in the newer version."""
         return self.new.name
 
-    def value(self, own: TypedColumn) -> exp.Expr:
-        """Return the expression of its value in the version whose column is ``own``, as it is compared."""
-        value = plain_column(own.name)
-        if own.type != self.type:
+    def value(self, typed: TypedColumn) -> exp.Expr:
+        """Return the expression of its value in the version whose column is ``typed``, as it is compared."""
+        value = plain_column(typed.name)
+        if typed.type != self.type:
             return exp.Cast(this=value, to=exp.DataType(this=exp.DType.USERDEFINED, kind=self.type))
-        return comparable(value, own.kind)
+        return comparable(value, typed.kind)
 
 
 def typed_columns(columns: Iterable[tuple[str, str]], schema: Mapping[str, Any]) -> tuple[TypedColumn, ...]:
@@ -67,13 +67,13 @@ def compared_columns(old: Sequence[TypedColumn], new: Sequence[TypedColumn]) -> 
     [('id', 'bigint')]
     """
     before = {column.name.lower(): column for column in old}
-    found = []
+    compared = []
     for now in new:
         was = before.get(now.name.lower())
         type_ = wider(was.type, now.type) if was is not None else None
         if was is not None and type_ is not None and is_comparable(now.kind):
-            found.append(ComparedColumn(was, now, type_))
-    return tuple(found)
+            compared.append(ComparedColumn(was, now, type_))
+    return tuple(compared)
 
 
 def not_compared(old: Sequence[TypedColumn], new: Sequence[TypedColumn]) -> tuple[str, ...]:

@@ -61,8 +61,8 @@ def difference_by_unique_key(columns: Sequence[ComparedColumn], key: Collection[
     stands for.
     """
     names, keys = _names(columns), _keys(columns, key)
-    found = _rows(columns, names) | match_by_key(names, keys)
-    return _counted(found, names, keys, were_unique(keys), samples)
+    relations = _rows(columns, names) | match_by_key(names, keys)
+    return _counted(relations, names, keys, were_unique(keys), samples)
 
 
 def difference(columns: Sequence[ComparedColumn], key: Collection[str], samples: int) -> str:
@@ -71,8 +71,8 @@ def difference(columns: Sequence[ComparedColumn], key: Collection[str], samples:
     Without a key no row is changed.
     """
     names, keys = _names(columns), _keys(columns, key)
-    found = _rows(columns, names) | cancel_equal_rows(names, keys)
-    return _counted(found, names, keys, exp.true(), samples)
+    relations = _rows(columns, names) | cancel_equal_rows(names, keys)
+    return _counted(relations, names, keys, exp.true(), samples)
 
 
 def some_rows(most: int) -> str:
@@ -103,10 +103,10 @@ def _rows(columns: Sequence[ComparedColumn], names: Sequence[str]) -> dict[str, 
 
 
 def _counted(
-    found: Mapping[str, exp.Query], names: Sequence[str], keys: Sequence[str], unique: exp.Expr, samples: int
+    relations: Mapping[str, exp.Query], names: Sequence[str], keys: Sequence[str], unique: exp.Expr, samples: int
 ) -> str:
-    """Return the whole query: of counts, and of samples, of what the queries ``found`` lead to."""
-    ctes = dict(found) | {COUNTS: _counts(names if keys else (), unique)}
+    """Return the whole query: of counts, and of samples, of what the queries ``relations`` lead to."""
+    ctes = dict(relations) | {COUNTS: _counts(names if keys else (), unique)}
     parts: list[exp.Select] = [exp.select(exp.Star()).from_(plain_relation(COUNTS))]
     for kind in _kinds(bool(keys)) if samples and names else ():
         ctes[kind] = _samples(kind, keys or names, samples)
@@ -197,12 +197,12 @@ def _paired(names: Sequence[str], keys: Sequence[str]) -> dict[str, exp.Query]:
     number = over(exp.RowNumber(), [*columns_of(keys), plain_column(_IS_NEW)], *columns_of(others or keys))
     numbered = exp.select(*columns_of(names), plain_column(_IS_NEW), named(number, _NUMBER))
     pairs = exp.select(*columns_of(keys), _of_side(names, False, OLD_ROW), _of_side(names, True, NEW_ROW))
-    found = exp.select(*columns_of([*keys, OLD_ROW, NEW_ROW]), named(one(), COPY), once())
+    paired = exp.select(*columns_of([*keys, OLD_ROW, NEW_ROW]), named(one(), COPY), once())
     return {
         _COPIES: copies.from_(plain_relation(_DIFFERING)),
         _NUMBERED: numbered.from_(plain_relation(_COPIES)),
         _PAIRS: pairs.from_(plain_relation(_NUMBERED)).group_by(*columns_of(keys), plain_column(_NUMBER)),
-        FOUND: found.from_(plain_relation(_PAIRS)),
+        FOUND: paired.from_(plain_relation(_PAIRS)),
     }
 
 

@@ -2,16 +2,14 @@
 
 To be read in this order:
 
-- What can fail. ``site`` says what a place that can fail is made of. ``conditions`` finds them, by ``calls`` (Spark's
-  names of sqlglot's nodes), ``functions`` with its rules in ``faults`` and ``parameters``, ``casts``, ``arithmetic``,
-  ``strings`` (casts that nobody wrote), ``aggregates`` and ``laziness``; ``reasons`` joins several of one place.
-- Where it stands. ``code``, ``clauses`` and ``expression_text`` keep the author's text; ``sites`` walks an expression
-  and tells where Spark comes to evaluate a place, ``constants`` those that Spark computes when it plans.
-- What is asked instead. ``separation`` walks the query, ``select`` the parts of one SELECT with ``projection_errors``,
-  ``join_errors`` and ``aggregation_errors``, which edit the author's text through ``select_rewrite`` and ``raising``;
-  ``overflows`` are those of sums and averages, ``keys`` find the key of a row. ``error_query`` tells the errors of
-  failing rows. ``row_by_row`` asks chains of such queries in one pass.
-- ``refusal`` is raised where rows that fail could not be separated; RVT-330 tells it.
+- What can fail. A ``site`` is one operator or call that can. ``site_rules`` says of a node whether it is one, by
+  ``operator_sites`` (casts and arithmetic), ``function_calls`` (Spark's names of sqlglot's nodes), ``function_sites``
+  with its ``function_reasons``, ``implicit_casts`` (which nobody wrote) and ``aggregates``.
+- Where it stands. ``token_ranges`` and ``select_clauses`` keep the author's text; ``fallible`` walks an expression and
+  says where Spark comes to evaluate a site.
+- What is asked instead. ``separation`` walks the query; ``filter_and_projection_errors``, ``join_errors`` and
+  ``aggregation_errors`` edit the author's text through ``select_rewrite``, with the conditions of ``raising``.
+  ``error_query`` returns the errors of failing rows. ``row_by_row`` asks chains of such queries in one pass.
 
 `compiler.row_errors` does this for the joints of a group, `execution.writing.row_errors` writes what is found.
 """

@@ -9,9 +9,8 @@ from sqlglot import exp
 
 from rivet_dagster.sql.row_errors.aggregates import Aggregate, aggregates
 from rivet_dagster.sql.row_errors.error_query import error_query, json_of
-from rivet_dagster.sql.row_errors.expression_text import ExpressionText
 from rivet_dagster.sql.row_errors.fallible import Fallible, FoundSite
-from rivet_dagster.sql.row_errors.projection_errors import (
+from rivet_dagster.sql.row_errors.filter_and_projection_errors import (
     Overflow,
     only_where,
     operator_of_rows,
@@ -23,7 +22,7 @@ from rivet_dagster.sql.row_errors.select_clauses import conjuncts
 from rivet_dagster.sql.row_errors.select_rewrite import Given, Operator, SelectRewrite, WhereConditions, refuse_inside
 from rivet_dagster.sql.row_errors.site import fill
 from rivet_dagster.sql.row_errors.site_rules import site_of
-from rivet_dagster.sql.row_errors.token_ranges import Edit, apply_edits, on_one_line
+from rivet_dagster.sql.row_errors.token_ranges import Edit, ExpressionText, apply_edits, on_one_line
 
 
 @dataclass(frozen=True)
@@ -58,18 +57,18 @@ def _cast_arguments(expression: ExpressionText, value: exp.Expr) -> Iterator[tup
     if not isinstance(call, Aggregate) or call.rows is None or len(call.operands) != 1:
         return
     operand = call.operands[0]
-    text, place, whole = expression.of(operand), expression.place_of(operand), expression.of(value)
-    if text is None or place is None or whole is None:
+    text, span, whole = expression.of(operand), expression.span_of(operand), expression.of(value)
+    if text is None or span is None or whole is None:
         return
     failed = raises(fill(call.casts, [text]), fill(call.rows.guard, [text]))
     line = expression.line_of(value)
     condition, message = fill(call.rows.condition, [text]), fill(call.rows.message, [text])
     site = FoundSite(whole, line, failed, condition, message)
-    yield place, text, Fallible(text, line, failed, (site,), operand, certain=False)
+    yield span, text, Fallible(text, line, failed, (site,), operand, certain=False)
 
 
 def aggregation_operators(
-    rewrite: SelectRewrite, given: Sequence[Given], kept: WhereConditions, windowed: bool
+    rewrite: SelectRewrite, given: Sequence[Given], where: WhereConditions, windowed: bool
 ) -> Iterator[Operator]:
     rows: list[Fallible] = []
     groups: list[Fallible] = []
@@ -84,32 +83,34 @@ def aggregation_operators(
                 rewrite.refuse_aliases(one)
                 rows.append(wrong)
             continue
-        place = rewrite.code.place(one.item.part)
+        span = rewrite.code.span(one.item.part)
         guarded = _guarded(rewrite, one.expression, one.aggregates)
         text = guarded.text
         arguments += guarded.arguments
         overflows += guarded.overflows
-        own = rewrite.failing(guarded.expression, aggregates(guarded.expression.tree))
-        wrong = or_overflowing(own, guarded.expression, guarded.overflows)
+        failing_aggregates = rewrite.failing(guarded.expression, aggregates(guarded.expression.tree))
+        wrong = or_overflowing(failing_aggregates, guarded.expression, guarded.overflows)
         if wrong is None and not guarded.arguments:
             continue
         unnamed |= one.item.alias is None
         if wrong is not None:
             groups.append(wrong)
-        if own is not None:
-            text = own.attempt or value_or_null(own.text, wrong.failed if wrong is not None else own.failed)
-        items.append(Edit(*place, text))
+        if failing_aggregates is not None:
+            text = failing_aggregates.attempt or value_or_null(
+                failing_aggregates.text, wrong.failed if wrong is not None else failing_aggregates.failed
+            )
+        items.append(Edit(*span, text))
     rows += _failing_keys(rewrite, given)
     having = _having(rewrite)
     arguments += having.arguments
     overflows += having.overflows
     failing = [*rows, *arguments]
-    if not (failing or groups or kept.failing or having.failing):
+    if not (failing or groups or where.failing or having.failing):
         return
     if windowed:
         raise RefusedError("a window beside an aggregate", rewrite.line)
-    if failing or kept.failing:
-        yield operator_of_rows(rewrite, kept, failing)
+    if failing or where.failing:
+        yield operator_of_rows(rewrite, where, failing)
     if rows:
         rewrite.leave_out("where", f"NOT ({any_of([one.failed for one in rows])})", rewrite.from_end)
         rewrite.edit_constants(given, rows)
@@ -143,7 +144,7 @@ def _operator_of_groups(
     row = json_of(f"named_struct({fields})") if fields else literal("{}")
     begin = "FROM " if rewrite.select.relations else ""
     rows = f"{begin}{clauses} HAVING {' AND '.join(f'({condition})' for condition in conditions)}"
-    return Operator(error_query(rewrite.place, expressions, row, rewrite.key(), rows), rewrite.line)
+    return Operator(error_query(rewrite.location, expressions, row, rewrite.key(), rows), rewrite.line)
 
 
 def _having(rewrite: SelectRewrite) -> _Having:
@@ -158,15 +159,15 @@ def _having(rewrite: SelectRewrite) -> _Having:
         text = guarded.text
         arguments += guarded.arguments
         overflows += guarded.overflows
-        own = rewrite.failing(guarded.expression, aggregates(guarded.expression.tree))
-        wrong = or_overflowing(own, guarded.expression, guarded.overflows)
+        failing_aggregates = rewrite.failing(guarded.expression, aggregates(guarded.expression.tree))
+        wrong = or_overflowing(failing_aggregates, guarded.expression, guarded.overflows)
         if wrong is not None:
             failing.append(wrong)
             text = wrong.truth
         else:
             clean.append(text)
         if wrong is not None or guarded.arguments:
-            rewrite.edits.append(Edit(*rewrite.code.place(condition), text))
+            rewrite.edits.append(Edit(*rewrite.code.span(condition), text))
     return _Having(tuple(clean), tuple(failing), tuple(arguments), tuple(overflows))
 
 
@@ -179,9 +180,9 @@ def _guarded(rewrite: SelectRewrite, expression: ExpressionText, values: Iterabl
         if isinstance(value, exp.Filter):
             refuse_inside(expression, value.expression, "the FILTER of an aggregate")
         for argument, condition in _arguments(value):
-            place = expression.place_of(argument)
+            span = expression.span_of(argument)
             text = expression.of(argument)
-            if place is None or text is None:
+            if span is None or text is None:
                 refuse_inside(expression, argument, "an aggregate")
                 continue
             wrong = rewrite.failing(ExpressionText(text, expression.line_of(argument)))
@@ -193,16 +194,16 @@ def _guarded(rewrite: SelectRewrite, expression: ExpressionText, values: Iterabl
                     raise RefusedError("the FILTER of an aggregate", expression.line)
                 wrong = only_where(wrong, f"coalesce(({only}), false)")
             failing.append(wrong)
-            edits.append(Edit(*place, wrong.value))
+            edits.append(Edit(*span, wrong.value))
         if not failing and not rewrite.only_certain:
-            for place, text, wrong in _cast_arguments(expression, value):
+            for span, text, wrong in _cast_arguments(expression, value):
                 failing.append(wrong)
-                edits.append(Edit(*place, value_or_null(text, wrong.failed)))
+                edits.append(Edit(*span, value_or_null(text, wrong.failed)))
         _refuse_orders(rewrite, expression, value)
         overflow = None if rewrite.only_certain else overflow_of(expression, value, edits)
         if overflow is not None:
             overflows.append(overflow)
-            edits.append(Edit(*overflow.place, overflow.attempt))
+            edits.append(Edit(*overflow.span, overflow.attempt))
     if edits:
         expression = ExpressionText(on_one_line(apply_edits(expression.text, edits)), expression.line)
     return _Guarded(expression, tuple(failing), tuple(overflows))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from rivet_dagster.model.text_lines import Stretch, place_of
+from rivet_dagster.model.text_lines import Stretch, locate_line
 from rivet_dagster.sql.row_errors.fallible import Fallible
 from rivet_dagster.sql.row_errors.raising import literal
 
@@ -34,7 +34,7 @@ class QueryLocation:
 
     def line(self, line: int) -> int | None:
         """Return the line of the file of a line of the query, both counted from 1; for text of a macro, of its call."""
-        return None if self.first_line is None else self.first_line + place_of(self.lines, line).own_line - 1
+        return None if self.first_line is None else self.first_line + locate_line(self.lines, line).template_line - 1
 
 
 def json_of(value: str) -> str:
@@ -42,7 +42,7 @@ def json_of(value: str) -> str:
     return f"to_json({value}, {_OPTIONS})"
 
 
-def error_query(place: QueryLocation, expressions: Sequence[Fallible], row: str, key: str, rows: str) -> str:
+def error_query(location: QueryLocation, expressions: Sequence[Fallible], row: str, key: str, rows: str) -> str:
     """Return the query with QUERY_COLUMNS of the errors that ``expressions`` raise.
 
     ``row`` and ``key`` are expressions of the JSON of a row. ``rows`` are the clauses of the SELECT behind its items,
@@ -53,20 +53,20 @@ def error_query(place: QueryLocation, expressions: Sequence[Fallible], row: str,
     of a bad row, which may be many times the code of what is asked of each row.
     """
     sites, errors = _errors(expressions)
-    shown = ", ".join(f"{value} AS {name}" for name, value in _places(place, sites, "e").items())
+    shown = ", ".join(f"{value} AS {name}" for name, value in _locations(location, sites, "e").items())
     return (
-        f"SELECT {literal(place.joint)} AS joint, e.code, {shown}, e.message, r.row, r.key "
+        f"SELECT {literal(location.joint)} AS joint, e.code, {shown}, e.message, r.row, r.key "
         f"FROM (SELECT IF(spark_partition_id() < 0, NULL, {errors}) AS errors, {row} AS row, {key} AS key {rows}) r "
         "LATERAL VIEW inline(r.errors) e AS site, code, message"
     )
 
 
-def errors_in_full(place: QueryLocation, expressions: Sequence[Fallible], row: str, key: str) -> str:
+def errors_in_full(location: QueryLocation, expressions: Sequence[Fallible], row: str, key: str) -> str:
     """Return an expression of the array of a row's errors, each a struct of QUERY_COLUMNS."""
     sites, errors = _errors(expressions)
-    places = ", ".join(f"'{name}', {value}" for name, value in _places(place, sites, _ERROR).items())
+    locations = ", ".join(f"'{name}', {value}" for name, value in _locations(location, sites, _ERROR).items())
     struct = (
-        f"named_struct('joint', {literal(place.joint)}, 'code', {_ERROR}.code, {places}, "
+        f"named_struct('joint', {literal(location.joint)}, 'code', {_ERROR}.code, {locations}, "
         f"'message', {_ERROR}.message, 'row', {_ROW}.row, 'key', {_ROW}.key)"
     )
     rows = f"array(named_struct('errors', {errors}, 'row', {row}, 'key', {key}))"
@@ -74,20 +74,20 @@ def errors_in_full(place: QueryLocation, expressions: Sequence[Fallible], row: s
 
 
 def _errors(expressions: Sequence[Fallible]) -> tuple[list[tuple[str, int]], str]:
-    """Return the texts and lines of sites, and the array of a row's errors, each with the place of its site in them."""
+    """Return the texts and lines of sites, and the array of a row's errors, each with that of its site."""
     sites: list[tuple[str, int]] = []
     arrays = [_errors_of(expression, sites) for expression in expressions]
     return sites, arrays[0] if len(arrays) == 1 else f"flatten(array({', '.join(arrays)}))"
 
 
-def _places(place: QueryLocation, sites: Sequence[tuple[str, int]], error: str) -> dict[str, str]:
+def _locations(location: QueryLocation, sites: Sequence[tuple[str, int]], error: str) -> dict[str, str]:
     """Return where an error is: its expression, file and line."""
     texts = ", ".join(literal(text if len(text) <= _LONGEST else f"{text[:_LONGEST]}...") for text, _ in sites)
-    lines = [place.line(line) for _, line in sites]
+    lines = [location.line(line) for _, line in sites]
     known = None not in lines
     return {
         "expression": f"array({texts})[{error}.site]",
-        "file": f"CAST({literal(place.file)} AS STRING)",
+        "file": f"CAST({literal(location.file)} AS STRING)",
         "line": f"array({', '.join(map(literal, lines))})[{error}.site]" if known else "CAST(NULL AS INT)",
     }
 
@@ -105,12 +105,12 @@ def _errors_of(expression: Fallible, sites: list[tuple[str, int]]) -> str:
         return f"{_SITE} {len(sites) - 1}, 'code', {condition}, 'message', {message})"
 
     known = [(one.failed, error(one.text, one.line, one.condition, one.message)) for one in expression.sites]
-    found = ", ".join(f"IF({failed}, {shown}, NULL)" for failed, shown in known)
-    found = f"filter(array({found}), e -> e IS NOT NULL)"
+    errors = ", ".join(f"IF({failed}, {shown}, NULL)" for failed, shown in known)
+    errors = f"filter(array({errors}), e -> e IS NOT NULL)"
     if not expression.complete:
         # An error whose site is not known for certain is one of the whole expression.
         whole = error(expression.text, expression.line, literal("UNKNOWN"), literal(""))
-        found = f"transform(array({found}), e -> IF(size(e) > 0, e, array({whole})))[0]"
+        errors = f"transform(array({errors}), e -> IF(size(e) > 0, e, array({whole})))[0]"
     elif len(known) == 1:
-        found = f"array({known[0][1]})"
-    return f"CASE WHEN {expression.failed} THEN {found} ELSE array() END"
+        errors = f"array({known[0][1]})"
+    return f"CASE WHEN {expression.failed} THEN {errors} ELSE array() END"

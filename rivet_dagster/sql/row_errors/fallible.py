@@ -11,12 +11,11 @@ from sqlglot import exp
 
 from rivet_dagster.model.plugins import SPARK
 from rivet_dagster.sql.parsing.known_query import NON_DETERMINISTIC
-from rivet_dagster.sql.row_errors.expression_text import ExpressionText
 from rivet_dagster.sql.row_errors.function_calls import call_of
 from rivet_dagster.sql.row_errors.raising import RefusedError, any_of, raises, true_or_false, value_or_null
 from rivet_dagster.sql.row_errors.site import Site, Unclassified, fill
 from rivet_dagster.sql.row_errors.site_rules import site_of
-from rivet_dagster.sql.row_errors.token_ranges import Edit, apply_edits, on_one_line
+from rivet_dagster.sql.row_errors.token_ranges import Edit, ExpressionText, apply_edits, on_one_line
 
 _SHOWN = frozenset("/ % div pmod cast to_date to_timestamp date [] element_at".split())
 """The kinds of sites whose text shows that they can fail; others do with some types of operands only."""
@@ -171,7 +170,7 @@ class _Walk:
         return all(
             isinstance(node, _TRANSPARENT)
             and not isinstance(node, exp.TryCast)
-            and (id(node) not in self._sites or self._told(node, self._sites[id(node)]) is not None)
+            and (id(node) not in self._sites or self._failing_condition(node, self._sites[id(node)]) is not None)
             for node in above
         )
 
@@ -217,10 +216,10 @@ class _Walk:
         self.guards.append(guard)
         failing = [raises(operand) for tree, operand in zip(site.operands, known, strict=True) if self._has_sites(tree)]
         asked = [raises(text), *(f"NOT ({condition})" for condition in failing)]
-        told = self._told(node, site)
-        if told is not None:
+        fails = self._failing_condition(node, site)
+        if fails is not None:
             general = " AND ".join(asked)
-            asked = [f"CASE WHEN {fill(site.fails_for, known)} THEN {told} ELSE {general} END"]
+            asked = [f"CASE WHEN {fill(site.fails_for, known)} THEN {fails} ELSE {general} END"]
         conditions = [*reached, *([guard] if guard else []), *asked]
         self.found.append(
             FoundSite(
@@ -232,7 +231,7 @@ class _Walk:
             )
         )
 
-    def _told(self, node: exp.Expr, site: Site) -> str | None:
+    def _failing_condition(self, node: exp.Expr, site: Site) -> str | None:
         """Return the condition that a site fails, which itself raises no error; None if there is none."""
         values = [self._value(operand) for operand in site.operands]
         if not site.fails or None in values:
@@ -265,12 +264,12 @@ class _Walk:
         """Return the text of a node with what has the values of its operands in their place."""
         edits = []
         for operand in filter(self._has_sites, operands):
-            place, value = self.expression.place_of(operand), self._value(operand)
-            if place is None or value is None:
+            span, value = self.expression.span_of(operand), self._value(operand)
+            if span is None or value is None:
                 return None
-            edits.append(Edit(*place, value))
-        place = self.expression.place_of(node)
-        return None if place is None else on_one_line(apply_edits(self.expression.text, edits, *place))
+            edits.append(Edit(*span, value))
+        span = self.expression.span_of(node)
+        return None if span is None else on_one_line(apply_edits(self.expression.text, edits, *span))
 
     def _visit_case(self, node: exp.Case, reached: tuple[str, ...]) -> None:
         if node.this is not None:

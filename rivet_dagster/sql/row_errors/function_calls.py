@@ -62,11 +62,11 @@ def _names() -> dict[str, str]:
 
 
 def _operands(node: exp.Expr, *keys: str) -> Operands:
-    found: list[exp.Expr] = []
+    operands: list[exp.Expr] = []
     for key in keys:
         value = node.args.get(key)
-        found += [item for item in (value if isinstance(value, list) else [value]) if isinstance(item, exp.Expr)]
-    return tuple(found)
+        operands += [item for item in (value if isinstance(value, list) else [value]) if isinstance(item, exp.Expr)]
+    return tuple(operands)
 
 
 def _call(name: str, *keys: str) -> Callable[[exp.Expr], tuple[str, Operands]]:

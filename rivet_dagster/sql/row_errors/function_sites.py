@@ -70,11 +70,11 @@ def function_site(name: str, operands: Operands) -> Site | Unclassified | None:
         return negation(operands[0], name) if len(operands) == 1 else None
     if name == "pmod":
         return arithmetic(operands[0], operands[1], name) if len(operands) == 2 else None
-    own = _OWN.get(name)
-    if own is None and name not in parameters() and name not in infallible():
+    listed = _OWN.get(name)
+    if listed is None and name not in parameters() and name not in infallible():
         return Unclassified(name)
     try:
-        reasons = own(operands) if own is not None else []
+        reasons = listed(operands) if listed is not None else []
     except IndexError:
         return None  # Spark refuses a call that lacks arguments
     if reasons and name in _STATEFUL and not (name == "map" and len(operands) == 2):

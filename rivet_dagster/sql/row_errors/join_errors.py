@@ -8,14 +8,13 @@ from dataclasses import replace
 from sqlglot import TokenType, exp
 
 from rivet_dagster.model.row_errors import ComparedTypes, Proof
-from rivet_dagster.sql.row_errors.expression_text import ExpressionText
 from rivet_dagster.sql.row_errors.fallible import Fallible, FoundSite
 from rivet_dagster.sql.row_errors.implicit_casts import CAST_INVALID_INPUT, casts_a_string, fails_to_cast, text_of
 from rivet_dagster.sql.row_errors.raising import RefusedError, literal, value_or_null
 from rivet_dagster.sql.row_errors.select_clauses import ReadRelation, conjuncts
 from rivet_dagster.sql.row_errors.select_rewrite import Operator, SelectRewrite, refuse_inside
 from rivet_dagster.sql.row_errors.site import fill, type_of, value_text
-from rivet_dagster.sql.row_errors.token_ranges import Edit, Range
+from rivet_dagster.sql.row_errors.token_ranges import Edit, ExpressionText, Range
 
 _INNER = frozenset({"", "INNER", "CROSS"})
 _COMPARISONS = (exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE)
@@ -43,9 +42,9 @@ def join_operators(rewrite: SelectRewrite) -> Iterator[Operator]:
             if relation.joined not in _INNER:
                 raise RefusedError("the condition of an outer, semi or anti join", expression.line)
             # Whether there is a cast at all, ``compared_types`` tells.
-            own = "with rows" if not failing.certain and isinstance(expression.tree, _COMPARISONS) else proof
+            cause = "with rows" if not failing.certain and isinstance(expression.tree, _COMPARISONS) else proof
             for operator in _join_condition(rewrite, relations[: index + 1], part, expression, failing):
-                yield replace(operator, proof=own)
+                yield replace(operator, proof=cause)
 
 
 def _is_of_one_condition(rewrite: SelectRewrite) -> bool:
@@ -71,7 +70,7 @@ def compared_types(rewrite: SelectRewrite, is_refused: bool) -> Iterator[Compare
             continue
         end = relation.part.end
         before = rewrite.rendered(rewrite.from_start, rewrite.code.tokens[relation.join].start)
-        right = rewrite.rendered(*rewrite.code.place(relation.part))
+        right = rewrite.rendered(*rewrite.code.span(relation.part))
         columns = None
         if "NATURAL" in relation.joined:
             columns = "*"
@@ -116,7 +115,7 @@ def _join_condition(
     failing: Fallible,
 ) -> Iterator[Operator]:
     sides = _sides(rewrite, relations, expression)
-    start, end = rewrite.code.place(part)
+    start, end = rewrite.code.span(part)
     before = rewrite.code.tokens[relations[-1].join].start
     prefix = rewrite.rendered(rewrite.from_start, before)
     if sides is None:
@@ -128,7 +127,7 @@ def _join_condition(
         yield rewrite.operator([failing], relations, rows)
         return
     new = []
-    right = rewrite.rendered(*rewrite.code.place(relations[-1].part))
+    right = rewrite.rendered(*rewrite.code.span(relations[-1].part))
     for (text, inside, side), (compared, _, _) in zip(sides, reversed(sides), strict=True):
         here, other = (prefix, right) if side else (right, prefix)
         wrong = rewrite.failing(text)

@@ -21,9 +21,9 @@ from rivet_dagster.sql.parsing.known_query import is_deterministic
 from rivet_dagster.sql.row_errors.aggregates import aggregates
 from rivet_dagster.sql.row_errors.error_query import QueryLocation, errors_in_full, json_of
 from rivet_dagster.sql.row_errors.fallible import Fallible, generates
-from rivet_dagster.sql.row_errors.projection_errors import conditions, failing_expressions
+from rivet_dagster.sql.row_errors.filter_and_projection_errors import conditions, failing_expressions
 from rivet_dagster.sql.row_errors.raising import RefusedError, any_of, true_or_false, value_or_null
-from rivet_dagster.sql.row_errors.select_clauses import Item, select_of
+from rivet_dagster.sql.row_errors.select_clauses import SelectItem, select_of
 from rivet_dagster.sql.row_errors.select_rewrite import SelectRewrite, WhereConditions
 from rivet_dagster.sql.row_errors.token_ranges import Code, on_one_line
 
@@ -59,7 +59,7 @@ def _once(value: str) -> str:
     return f"IF(spark_partition_id() < 0, NULL, {value})"
 
 
-def row_by_row(sql: str, place: QueryLocation, keys: Sequence[str]) -> RowByRow | None:
+def row_by_row(sql: str, location: QueryLocation, keys: Sequence[str]) -> RowByRow | None:
     """Return a query as a link of a chain; None if a row of it may come from several rows, or from none.
 
     >>> found = row_by_row("SELECT id, CAST(s AS INT) AS n FROM orders WHERE id > 0", QueryLocation("j"), [])
@@ -76,7 +76,7 @@ def row_by_row(sql: str, place: QueryLocation, keys: Sequence[str]) -> RowByRow 
         select = select_of(code, code.whole)
         for only_certain in (False, True):
             try:
-                return _link(SelectRewrite(code, place, select, [], keys, only_certain))
+                return _link(SelectRewrite(code, location, select, [], keys, only_certain))
             except RefusedError:
                 continue
     except (RefusedError, Unreadable):
@@ -120,29 +120,29 @@ def _link(rewrite: SelectRewrite) -> RowByRow | None:
     known = [item for item in items if item is not None]
     if relation.name is None or len(known) < len(items):
         return None
-    kept = conditions(rewrite)
-    expressions = failing_expressions(kept, [item.wrong for item in known if item.wrong is not None])
+    where = conditions(rewrite)
+    expressions = failing_expressions(where, [item.wrong for item in known if item.wrong is not None])
     alias = quote_name(relation.name)
     had_failed, had_errors = f"{alias}.{_FAILED}", f"{alias}.{_ERRORS} IS NOT NULL"
-    failed = found = None
+    failed = errors_of_row = None
     if expressions:
         fails = any_of([one.failed for one in expressions])
         failed = f"{had_failed} OR {fails}"
         row = json_of(f"struct({alias}.* EXCEPT ({_ERRORS}))")
-        errors = errors_in_full(rewrite.place, expressions, row, rewrite.key())
-        found = _once(f"CASE WHEN {had_errors} THEN {alias}.{_ERRORS} WHEN {fails} THEN {errors} END")
+        errors = errors_in_full(rewrite.location, expressions, row, rewrite.key())
+        errors_of_row = _once(f"CASE WHEN {had_errors} THEN {alias}.{_ERRORS} WHEN {fails} THEN {errors} END")
     return RowByRow(
         reads=rewrite.code.tokens[relation.part.start].text,
         failing=tuple(item.name.lower() for item in known if item.wrong is not None),
         passed=tuple((item.name.lower(), item.passed.lower()) for item in known if item.passed),
         passes_all=any(not item.name for item in known),
         filters=rewrite.select.clause("where") is not None,
-        flags=_query(alias, known, kept, had_failed, (_FAILED, _READ), failed),
-        errors=_query(alias, known, kept, had_errors, (_ERRORS,), found),
+        flags=_query(alias, known, where, had_failed, (_FAILED, _READ), failed),
+        errors=_query(alias, known, where, had_errors, (_ERRORS,), errors_of_row),
     )
 
 
-def _item(rewrite: SelectRewrite, item: Item) -> _Item | None:
+def _item(rewrite: SelectRewrite, item: SelectItem) -> _Item | None:
     expression = rewrite.expression(item.part)
     tree, text = expression.tree, on_one_line(expression.text)
     if tree.is_star:
@@ -163,14 +163,19 @@ def _is_plain(star: exp.Expr) -> bool:
 
 
 def _query(
-    alias: str, items: Sequence[_Item], kept: WhereConditions, had_failed: str, own: tuple[str, ...], value: str | None
+    alias: str,
+    items: Sequence[_Item],
+    where: WhereConditions,
+    had_failed: str,
+    added: tuple[str, ...],
+    value: str | None,
 ) -> str:
-    """Return the query over INPUT that gives the items and the columns ``own``, with ``value`` in the first of them.
+    """Return the query over INPUT that gives the items and the columns ``added``, with ``value`` in the first of them.
 
     Rows that ``had_failed`` stay.
     """
     rows = f"{INPUT} AS {alias}"
-    conditions = [*kept.clean, *(true_or_false(one.text, one.failed, "true") for one in kept.failing)]
+    conditions = [*where.clean, *(true_or_false(one.text, one.failed, "true") for one in where.failing)]
     if conditions:
         rows += f" WHERE {had_failed} OR ({' AND '.join(f'({condition})' for condition in conditions)})"
     shown = []
@@ -178,8 +183,8 @@ def _query(
         text = item.text
         if item.wrong is not None:
             text = item.wrong.attempt or value_or_null(item.wrong.text, any_of([had_failed, item.wrong.failed]))
-        shown.append(f"{text} AS {quote_name(item.name)}" if item.name else f"{alias}.* EXCEPT ({', '.join(own)})")
-    first, *others = own
+        shown.append(f"{text} AS {quote_name(item.name)}" if item.name else f"{alias}.* EXCEPT ({', '.join(added)})")
+    first, *others = added
     shown.append(f"{alias}.{first}" if value is None else f"{value} AS {first}")
     return f"SELECT {', '.join([*shown, *(f'{alias}.{name}' for name in others)])} FROM {rows}"
 
@@ -200,8 +205,8 @@ def keys_of_input(sql: str, keys: Sequence[str]) -> tuple[str, tuple[str, ...]] 
     table = source.this if source is not None else None
     if not isinstance(table, exp.Table) or table.args.get("db"):
         return None
-    found = [_column(tree, key) for key in keys]
-    known = tuple(name for name in found if name is not None)
+    columns = [_column(tree, key) for key in keys]
+    known = tuple(name for name in columns if name is not None)
     return (table.name.lower(), known) if len(known) == len(keys) else None
 
 

@@ -30,7 +30,7 @@ _WRITTEN_AS_NAMES = frozenset({TokenType.VAR, TokenType.IDENTIFIER})
 
 
 @dataclass(frozen=True)
-class Item:
+class SelectItem:
     """An item of a SELECT list: its range without the alias, and the alias, None where it has none."""
 
     part: Range
@@ -62,7 +62,7 @@ class Select:
     """
 
     part: Range
-    items: tuple[Item, ...]
+    items: tuple[SelectItem, ...]
     relations: tuple[ReadRelation, ...]
     clauses: dict[str, Range]
     end_of_rows: int
@@ -136,16 +136,16 @@ def _is_distinct_from(code: Code, index: int) -> bool:
     return code.type(index - 1) == TokenType.DISTINCT and code.word(index - 2) in ("IS", "NOT")
 
 
-def _item(code: Code, part: Range) -> Item:
+def _item(code: Code, part: Range) -> SelectItem:
     if part.start >= part.end:
         raise RefusedError("a SELECT list that could not be read", code.line(part))
     tree = parse_item(code.of_range(part))
     if not isinstance(tree, exp.Alias):
-        return Item(part, None)
+        return SelectItem(part, None)
     end = part.end - 1
     if code.type(end - 1) == TokenType.ALIAS:
         end -= 1
-    return Item(Range(part.start, end), tree.alias)
+    return SelectItem(Range(part.start, end), tree.alias)
 
 
 def _relations(code: Code, part: Range) -> list[ReadRelation]:

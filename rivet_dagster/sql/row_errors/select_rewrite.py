@@ -11,11 +11,10 @@ from rivet_dagster.model.row_errors import Proof
 from rivet_dagster.sql.parsing.dialect import quote_name
 from rivet_dagster.sql.row_errors.aggregates import aggregates, windows
 from rivet_dagster.sql.row_errors.error_query import QueryLocation, error_query, json_of
-from rivet_dagster.sql.row_errors.expression_text import ExpressionText
 from rivet_dagster.sql.row_errors.fallible import Fallible, FoundSite, fallible, shown_site
 from rivet_dagster.sql.row_errors.raising import RefusedError, any_of, literal, value_or_null
-from rivet_dagster.sql.row_errors.select_clauses import Item, ReadRelation, Select
-from rivet_dagster.sql.row_errors.token_ranges import Code, Edit, Range, apply_edits, on_one_line
+from rivet_dagster.sql.row_errors.select_clauses import ReadRelation, Select, SelectItem
+from rivet_dagster.sql.row_errors.token_ranges import Code, Edit, ExpressionText, Range, apply_edits, on_one_line
 from rivet_dagster.sql.write_strategies.error_keys import key_json
 
 
@@ -35,7 +34,7 @@ class Operator:
 class Given:
     """An item of the SELECT list that is one expression."""
 
-    item: Item
+    item: SelectItem
     expression: ExpressionText
     aggregates: tuple[exp.Expr, ...]
     windows: tuple[exp.Expr, ...]
@@ -51,14 +50,14 @@ class SelectRewrite:
     def __init__(
         self,
         code: Code,
-        place: QueryLocation,
+        location: QueryLocation,
         select: Select,
         edits: list[Edit],
         keys: Sequence[str] | None,
         only_certain: bool = False,
     ) -> None:
         self.code = code
-        self.place = place
+        self.location = location
         self.select = select
         self.edits = edits
         self.keys = keys
@@ -68,7 +67,7 @@ class SelectRewrite:
 
     def of_certain_errors(self) -> SelectRewrite:
         """Return a rewrite of the same SELECT that leaves what can fail only with some types as it is."""
-        return SelectRewrite(self.code, self.place, self.select, self.edits, self.keys, only_certain=True)
+        return SelectRewrite(self.code, self.location, self.select, self.edits, self.keys, only_certain=True)
 
     def leave_out(self, clause: str, condition: str, position: int) -> None:
         """Add a condition to a clause, or the clause at a position of the text where there is none."""
@@ -76,7 +75,7 @@ class SelectRewrite:
         if part is None:
             self.edits.append(Edit(position, position, f" {clause.upper()} {condition}"))
             return
-        start, end = self.code.place(part)
+        start, end = self.code.span(part)
         self.edits += [Edit(start, start, "("), Edit(end, end, f") AND {condition}")]
 
     def operator(
@@ -92,7 +91,7 @@ class SelectRewrite:
         ``added`` is a column of ``rows`` that none of the relations has.
         """
         row, key = self.row(relations, among_others, added), self.key(relations)
-        return Operator(error_query(self.place, expressions, row, key, rows), self.line)
+        return Operator(error_query(self.location, expressions, row, key, rows), self.line)
 
     def row(self, relations: Sequence[ReadRelation], among_others: bool = False, added: str = "") -> str:
         """Return the JSON of the row of these relations: of several by the name of each."""
@@ -131,7 +130,7 @@ class SelectRewrite:
                 return None if values else (on_one_line(expression.text), fallible(expression))
         return (quote_name(name), None) if passes_all and len(self.select.relations) == 1 else None
 
-    def given(self, item: Item) -> Given | None:
+    def given(self, item: SelectItem) -> Given | None:
         expression = self.expression(item.part)
         if isinstance(expression.tree, exp.Star) or expression.tree.is_star:
             return None
@@ -143,13 +142,13 @@ class SelectRewrite:
         return self.known[part]
 
     def failing(self, expression: ExpressionText, opaque: Collection[exp.Expr] = ()) -> Fallible | None:
-        found = fallible_with_constants(expression, opaque)
-        return None if found is not None and not found.certain and self.only_certain else found
+        sites = fallible_with_constants(expression, opaque)
+        return None if sites is not None and not sites.certain and self.only_certain else sites
 
     def is_certain(self, expression: ExpressionText, opaque: Collection[exp.Expr] = ()) -> bool:
         """Return whether the text of the expression shows that it can fail."""
-        found = fallible(expression, opaque)
-        return found is not None and found.certain
+        sites = fallible(expression, opaque)
+        return sites is not None and sites.certain
 
     def rendered(self, start: int, end: int) -> str:
         return on_one_line(apply_edits(self.code.text, self.edits, start, end))
@@ -163,8 +162,8 @@ class SelectRewrite:
                 return
             if item.alias is None or item.alias.lower() not in names:
                 continue
-            own = self.expression(item.part).tree.find_all(exp.Column)
-            if all(column.table or column.name.lower() != item.alias.lower() for column in own):
+            columns_of_item = self.expression(item.part).tree.find_all(exp.Column)
+            if all(column.table or column.name.lower() != item.alias.lower() for column in columns_of_item):
                 raise RefusedError(f"the alias {item.alias} of the same SELECT list", one.expression.line)
 
     def edit_constants(self, given: Sequence[Given], failing: Sequence[Fallible]) -> None:
@@ -174,7 +173,7 @@ class SelectRewrite:
         for one in given:
             text = texts.get(id(one.expression.tree))
             if text is not None and text != one.expression.of(one.expression.tree):
-                self.edits.append(Edit(*self.code.place(one.item.part), text))
+                self.edits.append(Edit(*self.code.span(one.item.part), text))
                 changed.append(one)
         if any(one.item.alias is None for one in changed):
             self.keep_names()
@@ -188,7 +187,7 @@ class SelectRewrite:
         for clause in ("order", "limit"):
             if self.select.clause(clause) is not None:
                 raise RefusedError("an expression without a name of its own (AS) beside ORDER BY or LIMIT", self.line)
-        start, end = self.code.place(self.select.part)
+        start, end = self.code.span(self.select.part)
         original = on_one_line(self.code.of_range(self.select.part))
         self.edits.insert(0, Edit(start, start, f"SELECT * FROM (({original} LIMIT 0) UNION ALL "))
         self.edits.append(Edit(end, end, ")"))
@@ -202,7 +201,7 @@ class SelectRewrite:
 
     def end_of(self, part: Range | None) -> int:
         assert part is not None
-        return self.code.place(part)[1]
+        return self.code.span(part)[1]
 
     @property
     def from_start(self) -> int:
@@ -264,29 +263,29 @@ _PLAIN = (exp.Boolean, exp.DataType, exp.HexString, exp.Literal, exp.Null, exp.R
 
 def fallible_with_constants(expression: ExpressionText, opaque: Collection[exp.Expr] = ()) -> Fallible | None:
     """Return what ``fallible`` does; the text is one in which constants that fail are NULL, which Spark can plan."""
-    found = fallible(expression, opaque)
-    if found is None:
+    walked = fallible(expression, opaque)
+    if walked is None:
         return None
     failing: dict[tuple[int, int], Fallible] = {}
     for node in _constants(expression.tree, frozenset(map(id, opaque))):
-        place, text = expression.place_of(node), expression.of(node)
+        span, text = expression.span_of(node), expression.of(node)
         wrong = fallible(ExpressionText(text, expression.line_of(node))) if text is not None else None
-        if place is not None and wrong is not None:
-            failing[place] = wrong
+        if span is not None and wrong is not None:
+            failing[span] = wrong
     if not failing:
-        return found
-    guarded = {place: f"({value_or_null(wrong.text, wrong.failed)})" for place, wrong in failing.items()}
-    text = on_one_line(apply_edits(expression.text, [Edit(*place, value) for place, value in guarded.items()]))
+        return walked
+    guarded = {span: f"({value_or_null(wrong.text, wrong.failed)})" for span, wrong in failing.items()}
+    text = on_one_line(apply_edits(expression.text, [Edit(*span, value) for span, value in guarded.items()]))
     masked = ExpressionText(text, expression.line)
     others = fallible(masked, [node for node in masked.tree.walk() if node in opaque])
     failed = [wrong.failed for wrong in failing.values()]
     sites = [site for wrong in failing.values() for site in wrong.sites]
-    if others is not None and next(iter(failing)) != expression.place_of(expression.tree):
-        written = {value: failing[place].text for place, value in guarded.items()}
+    if others is not None and next(iter(failing)) != expression.span_of(expression.tree):
+        written = {value: failing[span].text for span, value in guarded.items()}
         constant = {site.text for site in sites}
         failed.append(others.failed)
         sites += [site for site in _as_written(others.sites, written) if site.text not in constant]
-    return replace(found, text=text, failed=any_of(failed), sites=tuple(sites), complete=False, attempt=None)
+    return replace(walked, text=text, failed=any_of(failed), sites=tuple(sites), complete=False, attempt=None)
 
 
 def _constants(node: exp.Expr, opaque: Collection[int]) -> Iterator[exp.Expr]:

@@ -19,8 +19,8 @@ from rivet_dagster.sql.row_errors.aggregates import aggregates, windows
 from rivet_dagster.sql.row_errors.aggregation_errors import aggregation_operators
 from rivet_dagster.sql.row_errors.error_query import QueryLocation, number_of_sites
 from rivet_dagster.sql.row_errors.fallible import shown_site
+from rivet_dagster.sql.row_errors.filter_and_projection_errors import conditions, projection_operators, window_operators
 from rivet_dagster.sql.row_errors.join_errors import compared_types, join_operators
-from rivet_dagster.sql.row_errors.projection_errors import conditions, projection_operators, window_operators
 from rivet_dagster.sql.row_errors.raising import RefusedError
 from rivet_dagster.sql.row_errors.select_clauses import ReadRelation, select_of
 from rivet_dagster.sql.row_errors.select_rewrite import Operator, SelectRewrite
@@ -58,7 +58,7 @@ class _Scope:
     is_limited: bool = False
 
 
-def separate(sql: str, place: QueryLocation, keys: Sequence[str] = ()) -> RowErrors | NotSeparable | None:
+def separate(sql: str, location: QueryLocation, keys: Sequence[str] = ()) -> RowErrors | NotSeparable | None:
     """Return the good rows and the errors of a query; None if no row of it can fail to be evaluated.
 
     ``keys`` are the columns of its result that are the key of a row of the target.
@@ -72,7 +72,7 @@ def separate(sql: str, place: QueryLocation, keys: Sequence[str] = ()) -> RowErr
     if query.tree is None:
         return NotSeparable(construct="a query that only Spark can read", line=1)
     code = Code.of(query.text)
-    work = _Separation(code, place, tuple(keys))
+    work = _Separation(code, location, tuple(keys))
     try:
         work.query(code.whole, _Scope(is_result=True))
     except RefusedError as error:
@@ -87,9 +87,9 @@ def separate(sql: str, place: QueryLocation, keys: Sequence[str] = ()) -> RowErr
 
 
 class _Separation:
-    def __init__(self, code: Code, place: QueryLocation, keys: tuple[str, ...]) -> None:
+    def __init__(self, code: Code, location: QueryLocation, keys: tuple[str, ...]) -> None:
         self.code = code
-        self.place = place
+        self.location = location
         self.keys = keys
         self.edits: list[Edit] = []
         self.queries: list[str] = []
@@ -129,7 +129,7 @@ class _Separation:
             if recursive:
                 inner = replace(inner, refused=scope.refused or "a recursive query")
             failing = self.query(Range(index + 1, end), inner)
-            definition = on_one_line(apply_edits(code.text, self.edits, *code.place(Range(first, end + 1))))
+            definition = on_one_line(apply_edits(code.text, self.edits, *code.span(Range(first, end + 1))))
             scope = replace(
                 scope,
                 withs=(*scope.withs, (name.lower(), definition)),
@@ -175,7 +175,7 @@ class _Separation:
     def _select(self, part: Range, scope: _Scope) -> None:
         select = select_of(self.code, part)
         keys = self.keys if scope.is_result else None
-        rewrite = SelectRewrite(self.code, self.place, select, self.edits, keys, scope.refused is not None)
+        rewrite = SelectRewrite(self.code, self.location, select, self.edits, keys, scope.refused is not None)
         for relation, context in relations(rewrite):
             inner = replace(scope, is_result=False, refused=scope.refused or context)
             if relation.subquery is not None and self.code.type(relation.subquery.start) in {
@@ -268,17 +268,17 @@ def operators(rewrite: SelectRewrite) -> Iterator[Operator]:
     if rewrite.select.clause("pipe") is not None:
         _refuse_any(rewrite, "pipe syntax")
     given = [rewrite.given(item) for item in rewrite.select.items]
-    kept = conditions(rewrite)
+    where = conditions(rewrite)
     known = [one for one in given if one is not None]
     grouped = rewrite.select.clause("group") is not None or any(one.aggregates for one in known)
     windowed = any(one.windows for one in known)
     _refuse_order(rewrite)
     if grouped:
-        yield from aggregation_operators(rewrite, known, kept, windowed)
+        yield from aggregation_operators(rewrite, known, where, windowed)
     elif windowed:
-        yield from window_operators(rewrite, known, kept)
+        yield from window_operators(rewrite, known, where)
     else:
-        yield from projection_operators(rewrite, known, kept)
+        yield from projection_operators(rewrite, known, where)
 
 
 def _refuse_any(rewrite: SelectRewrite, construct: str) -> None:

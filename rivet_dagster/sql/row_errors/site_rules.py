@@ -187,7 +187,7 @@ def _decode(operands: Sequence[exp.Expr]) -> Site | None:
 
 
 def _higher_order(
-    name: str, operands: Sequence[exp.Expr], lambdas: Sequence[exp.Lambda], own: Site | None
+    name: str, operands: Sequence[exp.Expr], lambdas: Sequence[exp.Lambda], site_of_call: Site | None
 ) -> Site | Unclassified | None:
     """Return the site of a function that calls lambdas: what they raise for an element, it raises for the row."""
     inner: list[tuple[exp.Expr, Site]] = []
@@ -198,7 +198,7 @@ def _higher_order(
         if site is not None:
             inner.append((node, site))
     if not inner:
-        return own
+        return site_of_call
     values = tuple(operand for operand in operands if not isinstance(operand, exp.Lambda))
     conditions = {site.condition for _, site in inner}
     condition = f"'{UNNAMED}'"
@@ -208,8 +208,10 @@ def _higher_order(
         condition = _of_first_element(_OF_ELEMENTS[name], lambdas[0], inner)
     elif name in _ACCUMULATING:
         condition = f"coalesce({_of_accumulation(lambdas)}, {condition})"
-    if own is not None:
-        condition = f"coalesce({condition}, {own.condition})" if name in _OF_ELEMENTS else own.condition
+    if site_of_call is not None:
+        condition = (
+            f"coalesce({condition}, {site_of_call.condition})" if name in _OF_ELEMENTS else site_of_call.condition
+        )
     message = f"concat('{name}(', {', '.join(value_text(i) for i in range(len(values)))}, ') cannot be computed.')"
     return Site(name, values, condition, message)
 
@@ -234,10 +236,10 @@ def _of_accumulation(lambdas: Sequence[exp.Lambda]) -> str:
     merge = lambdas[0]
     state, element = (parameter.name for parameter in merge.expressions)
     value = _with_value(merge.this, state)
-    kept = f"named_struct('value', {state}.value, 'condition', {_first_condition(value)})"
+    failure = f"named_struct('value', {state}.value, 'condition', {_first_condition(value)})"
     next_one = f"named_struct('value', {value.sql(dialect=SPARK)}, 'condition', CAST(NULL AS STRING))"
     step = f"CASE WHEN {state}.condition IS NOT NULL THEN {state} WHEN {raises(value.sql(dialect=SPARK))}"
-    text = f"({state}, {element}) -> {step} THEN {kept} ELSE {next_one} END"
+    text = f"({state}, {element}) -> {step} THEN {failure} ELSE {next_one} END"
     finish = f"{state} -> {state}.condition"
     if len(lambdas) > 1:
         state = lambdas[1].expressions[0].name

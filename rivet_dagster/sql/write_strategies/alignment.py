@@ -131,11 +131,11 @@ def without_rows(columns: Columns) -> str:
 
 
 def _chosen(name: str, kind: str, present: Mapping[str, tuple[str, str]]) -> exp.Expr:
-    own, own_kind = present.get(name.lower(), (None, None))
-    value: exp.Expr = exp.Null() if own is None else plain_column(own)
+    name_there, own_kind = present.get(name.lower(), (None, None))
+    value: exp.Expr = exp.Null() if name_there is None else plain_column(name_there)
     if own_kind != kind:
         value = exp.Cast(this=value, to=exp.DataType(this=exp.DType.USERDEFINED, kind=kind))
-    elif own == name:
+    elif name_there == name:
         return value
     return named(value, name)
 
@@ -203,8 +203,8 @@ def nothing_of(name: str, columns: Iterable[str]) -> str:
     >>> nothing_of("batch", ["id", "rivet_part"])
     'SELECT `id` FROM `batch` LIMIT 0'
     """
-    own = (plain_column(column) for column in columns if column != PART)
-    return sql_text(limited(exp.select(*own).from_(plain_relation(name)), 0))
+    present = (plain_column(column) for column in columns if column != PART)
+    return sql_text(limited(exp.select(*present).from_(plain_relation(name)), 0))
 
 
 def in_partitions(name: str, count: int) -> str:

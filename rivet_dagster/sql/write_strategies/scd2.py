@@ -23,8 +23,8 @@ from sqlglot import exp
 
 from rivet_dagster.model.write_plan import History
 from rivet_dagster.sql.trees import named
-from rivet_dagster.sql.write_strategies.incoming import conflicts as ambiguous_keys
-from rivet_dagster.sql.write_strategies.incoming import latest
+from rivet_dagster.sql.write_strategies.merge import conflicts as ambiguous_keys
+from rivet_dagster.sql.write_strategies.merge import latest
 from rivet_dagster.sql.write_strategies.trees import (
     BATCH,
     TARGET,
@@ -76,8 +76,8 @@ def history_of(columns: Sequence[str], plan: History) -> HistoryColumns:
     def given(*names: str) -> tuple[str, ...]:
         return tuple(spelled.get(name.lower(), name) for name in names)
 
-    own = given(plan.valid_from, plan.valid_to, plan.is_current)
-    values = without(columns, own)
+    added = given(plan.valid_from, plan.valid_to, plan.is_current)
+    values = without(columns, added)
     keys = given(*plan.keys)
     effective_at = given(plan.effective_at)[0] if plan.effective_at is not None else None
     return HistoryColumns(
@@ -87,9 +87,9 @@ def history_of(columns: Sequence[str], plan: History) -> HistoryColumns:
         tracked=without(values, (*keys, effective_at)) if plan.tracked is None else given(*plan.tracked),
         effective_at=effective_at,
         order_by=given(*plan.order_by),
-        valid_from=own[0],
-        valid_to=own[1],
-        is_current=own[2],
+        valid_from=added[0],
+        valid_to=added[1],
+        is_current=added[2],
         close_missing=plan.close_missing,
     )
 
@@ -154,8 +154,8 @@ def _moments(names: HistoryColumns) -> exp.Query:
         named(_bound(names), "bound"),
         named(row_of(names.values, TARGET), "row"),
     )
-    found = named(exp.true(), "found")
-    present = exp.select(*_as_keys(map(plain_column, names.keys)), found).from_(plain_relation(BATCH)).distinct()
+    marker = named(exp.true(), "found")
+    present = exp.select(*_as_keys(map(plain_column, names.keys)), marker).from_(plain_relation(BATCH)).distinct()
     pairs = zip(names.keys, _keys(names, "present"), strict=True)
     same_key = exp.and_(*[exp.NullSafeEQ(this=plain_column(key, TARGET), expression=other) for key, other in pairs])
     side = {"side": "LEFT"} if names.close_missing else {"kind": "INNER"}
@@ -296,12 +296,12 @@ def _settled(versions: exp.Select, names: HistoryColumns) -> exp.Select:
 def _changed(versions: exp.Select, names: HistoryColumns) -> exp.Select:
     """Return the versions that are new or differ from the target's, with the target's columns."""
     begin, end = plain_column("begin"), plain_column("end")
-    own = {
+    conditions = {
         names.valid_from: begin,
         names.valid_to: end,
         names.is_current: exp.Is(this=end.copy(), expression=exp.Null()),
     }
-    values = [named(own.get(name, plain_column(name, "row")), name) for name in names.columns]
+    values = [named(conditions.get(name, plain_column(name, "row")), name) for name in names.columns]
     kind = exp.If(this=plain_column("is_known"), true=exp.Literal.string(UPDATE), false=exp.Literal.string(INSERT))
     as_before = exp.and_(
         plain_column("is_known"),

@@ -118,10 +118,10 @@ def _within(on: exp.Expr, inside: exp.Expr | None) -> exp.Expr:
     """Return ``on`` with a condition on the target's rows, whose columns have no table's name yet."""
     if inside is None:
         return on
-    own = inside.copy()
-    for found in list(own.find_all(exp.Column)):
-        found.set("table", exp.to_identifier(_TARGET, quoted=True))
-    return exp.and_(on, own)
+    condition = inside.copy()
+    for column in list(condition.find_all(exp.Column)):
+        column.set("table", exp.to_identifier(_TARGET, quoted=True))
+    return exp.and_(on, condition)
 
 
 def _table(parts: Sequence[str]) -> exp.Table:

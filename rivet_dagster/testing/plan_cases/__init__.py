@@ -5,7 +5,7 @@ that it carries out write plans by running ``rivet_dagster.testing.catalog.Catal
 """
 
 from rivet_dagster.testing.plan_cases import batches, beginnings, columns, histories, upserts
-from rivet_dagster.testing.plan_cases.case import PlanCase, Refusal
+from rivet_dagster.testing.plan_cases.case import PlanCase, RefusalCase
 from rivet_dagster.testing.plan_cases.runs import HISTORIES
 
 CASES: tuple[PlanCase, ...] = (
@@ -19,7 +19,7 @@ CASES: tuple[PlanCase, ...] = (
     *beginnings.REFRESH_CASES,
 )
 
-REFUSALS: tuple[Refusal, ...] = (
+REFUSALS: tuple[RefusalCase, ...] = (
     *batches.APPEND_REFUSALS,
     *upserts.REFUSALS,
     *columns.REFUSALS,
@@ -27,4 +27,4 @@ REFUSALS: tuple[Refusal, ...] = (
     *beginnings.REFRESH_REFUSALS,
 )
 
-__all__ = ["CASES", "HISTORIES", "REFUSALS", "PlanCase", "Refusal"]
+__all__ = ["CASES", "HISTORIES", "REFUSALS", "PlanCase", "RefusalCase"]

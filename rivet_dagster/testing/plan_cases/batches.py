@@ -10,7 +10,7 @@ import math
 from datetime import date
 
 from rivet_dagster.model.write_plan import Append, AppendNewer, DeleteInsert, ReplaceAll, ReplacePartitions, WritePlan
-from rivet_dagster.testing.plan_cases.case import BEFORE, PlanCase, Refusal
+from rivet_dagster.testing.plan_cases.case import BEFORE, PlanCase, RefusalCase
 
 REPLACE_CASES = (
     PlanCase(
@@ -179,7 +179,7 @@ APPEND_CASES = (
 )
 
 APPEND_REFUSALS = (
-    Refusal(
+    RefusalCase(
         "append newer: a row without a watermark",
         AppendNewer(column="seen_on"),
         columns=DATED,
@@ -188,7 +188,7 @@ APPEND_REFUSALS = (
         code="RVT-516",
         named=("1 rows", "seen_on"),
     ),
-    Refusal(
+    RefusalCase(
         "append newer: a row without a watermark in the first batch",
         AppendNewer(column="seen_on"),
         columns=DATED,

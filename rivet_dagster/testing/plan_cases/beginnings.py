@@ -17,7 +17,7 @@ from rivet_dagster.model.write_plan import (
     Upsert,
     WritePlan,
 )
-from rivet_dagster.testing.plan_cases.case import BEFORE, STARTED, PlanCase, Refusal, Rows
+from rivet_dagster.testing.plan_cases.case import BEFORE, STARTED, PlanCase, RefusalCase, Rows
 from rivet_dagster.testing.plan_cases.histories import VERSIONS
 from rivet_dagster.testing.plan_cases.upserts import BY_ID
 
@@ -154,7 +154,7 @@ REFRESH_CASES = (
 )
 
 REFRESH_REFUSALS = (
-    Refusal(
+    RefusalCase(
         "refresh, upsert: unequal rows of a key",
         Refresh(plan=BY_ID),
         before=_OLD,
@@ -162,7 +162,7 @@ REFRESH_REFUSALS = (
         code="RVT-515",
         named=("id=7",),
     ),
-    Refusal(
+    RefusalCase(
         "refresh, append newer: a row without a watermark",
         Refresh(plan=AppendNewer(column="n")),
         before=_OLD,

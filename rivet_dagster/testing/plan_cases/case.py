@@ -41,7 +41,7 @@ class PlanCase:
 
 
 @dataclass(frozen=True)
-class Refusal:
+class RefusalCase:
     """A batch whose write fails with the error ``code`` and leaves the table unchanged.
 
     The error's message contains every text of ``named``, and none of ``unnamed``.

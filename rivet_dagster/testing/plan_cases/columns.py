@@ -7,7 +7,7 @@ from datetime import date
 from decimal import Decimal
 
 from rivet_dagster.model.write_plan import Append, AppendNewer, DeleteInsert, ReplaceAll, ReplacePartitions, Upsert
-from rivet_dagster.testing.plan_cases.case import PlanCase, Refusal, Rows
+from rivet_dagster.testing.plan_cases.case import PlanCase, RefusalCase, Rows
 
 BEFORE: Rows = [(1, "a", 1), (2, "b", 2)]
 OTHERS = "net DOUBLE, N BIGINT, id BIGINT"
@@ -101,7 +101,7 @@ CASES = (
 
 REFUSALS = (
     *(
-        Refusal(
+        RefusalCase(
             f"{name}: a column that only one of them has, unless the plan says what becomes of it",
             plan,
             before=BEFORE,
@@ -112,7 +112,7 @@ REFUSALS = (
         )
         for name, (plan, *_) in AFTER.items()
     ),
-    Refusal(
+    RefusalCase(
         "append: a column more",
         Append(),
         before=BEFORE,
@@ -122,7 +122,7 @@ REFUSALS = (
         named=("net",),
         unnamed=("day",),
     ),
-    Refusal(
+    RefusalCase(
         "append: a column less, though it be empty",
         Append(),
         before=[(1, None, 1)],
@@ -131,7 +131,7 @@ REFUSALS = (
         code="RVT-514",
         named=("day",),
     ),
-    Refusal(
+    RefusalCase(
         "append: types of which none holds every value of the other, whatever becomes of columns",
         Append(schema_change="add"),
         columns="into_text BIGINT, into_day BIGINT, into_truth BIGINT, into_whole DOUBLE, from_text STRING,"
@@ -143,7 +143,7 @@ REFUSALS = (
         code="RVT-514",
         named=("into_text", "into_day", "into_truth", "into_whole", "from_text", "other_scale"),
     ),
-    Refusal(
+    RefusalCase(
         "append newer: a watermark of another type",
         AppendNewer(column="seen_on"),
         columns="seen_on DATE",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from rivet_dagster.model.write_plan import History
-from rivet_dagster.testing.plan_cases.case import EARLIER, STARTED, PlanCase, Refusal
+from rivet_dagster.testing.plan_cases.case import EARLIER, STARTED, PlanCase, RefusalCase
 
 VERSIONS = "valid_from TIMESTAMP, valid_to TIMESTAMP, is_current BOOLEAN"
 
@@ -124,7 +124,7 @@ CASES = (
 )
 
 REFUSALS = (
-    Refusal(
+    RefusalCase(
         "history: a row without a time",
         BY_TIME,
         columns=SEEN,
@@ -133,7 +133,7 @@ REFUSALS = (
         code="RVT-516",
         named=("1 rows", "seen"),
     ),
-    Refusal(
+    RefusalCase(
         "history: unequal rows of a key and a time",
         BY_TIME,
         columns=f"{SEEN}, {VERSIONS}",
@@ -144,7 +144,7 @@ REFUSALS = (
         named=("id=7",),
         unnamed=("id=8", "id=9"),
     ),
-    Refusal(
+    RefusalCase(
         "history: a time that is a text",
         BY_TIME,
         columns="id BIGINT, price BIGINT, seen STRING",
@@ -153,7 +153,7 @@ REFUSALS = (
         code="RVT-513",
         named=("seen",),
     ),
-    Refusal(
+    RefusalCase(
         "history: a batch with a column that the history has for itself",
         History(keys=("id",), valid_to="Until"),
         columns="id BIGINT, until DATE",
@@ -162,7 +162,7 @@ REFUSALS = (
         code="RVT-513",
         named=("until",),
     ),
-    Refusal(
+    RefusalCase(
         "history: a table that is no history",
         History(keys=("id",)),
         columns="id BIGINT, price BIGINT",

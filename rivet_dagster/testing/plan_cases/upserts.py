@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rivet_dagster.model.write_plan import Upsert
-from rivet_dagster.testing.plan_cases.case import BEFORE, PlanCase, Refusal, Rows
+from rivet_dagster.testing.plan_cases.case import BEFORE, PlanCase, RefusalCase, Rows
 
 BY_ID = Upsert(keys=("id",))
 LATEST = Upsert(keys=("id",), order_by=("place",))
@@ -141,7 +141,7 @@ TIES: Rows = [
 ]  # fmt: skip
 
 REFUSALS = (
-    Refusal(
+    RefusalCase(
         "upsert: unequal rows of a key without an order",
         BY_ID,
         columns=PLACES,
@@ -151,7 +151,7 @@ REFUSALS = (
         named=("unequal-rows",),
         unnamed=("same-rows", "one-row"),
     ),
-    Refusal(
+    RefusalCase(
         "upsert: unequal rows of a key without an order in the first batch",
         BY_ID,
         columns=PLACES,
@@ -161,7 +161,7 @@ REFUSALS = (
         named=("unequal-rows",),
         unnamed=("same-rows", "one-row"),
     ),
-    Refusal(
+    RefusalCase(
         "upsert: unequal rows of the NULL key",
         BY_ID,
         before=BEFORE,
@@ -169,7 +169,7 @@ REFUSALS = (
         code="RVT-515",
         named=("id=nothing",),
     ),
-    Refusal(
+    RefusalCase(
         "upsert: unequal rows that tie for the greatest",
         LATEST,
         columns=PLACES,

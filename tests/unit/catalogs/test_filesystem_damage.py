@@ -11,7 +11,7 @@ from support.standin import TABLE, StandIn, StandInRuntime, run, write_as_spark_
 from support.tables import catalog, refused, tree
 
 from rivet_dagster.catalogs.filesystem import FilesystemCatalog
-from rivet_dagster.catalogs.filesystem.versions import heartbeat, lifecycle
+from rivet_dagster.catalogs.filesystem.versions import lifecycle, records
 from rivet_dagster.catalogs.filesystem.writes import transaction
 from rivet_dagster.catalogs.filesystem.writes.staged_version import StagedVersion
 from rivet_dagster.errors import RivetError
@@ -129,8 +129,8 @@ REFUSALS = [
 ]
 PLACES = {
     "the lock": (lifecycle.fcntl, "flock"),
-    "the clock": (heartbeat, "now"),
-    "the sign of life": (heartbeat.FileHeartbeat, "begin"),
+    "the clock": (records, "now"),
+    "the sign of life": (records.FileHeartbeat, "begin"),
     "the folder": (lifecycle, "_try_a_link"),
     "tidying": (lifecycle, "tidy"),
     "the files": (lifecycle, "sync"),

@@ -17,8 +17,8 @@ from support.tables import catalog, fill, ids, publish, refused, tree
 from rivet_dagster.catalogs.filesystem import FilesystemCatalog
 from rivet_dagster.catalogs.filesystem.versions import lifecycle
 from rivet_dagster.catalogs.filesystem.versions import sweep as sweep_module
-from rivet_dagster.catalogs.filesystem.versions.heartbeat import FileHeartbeat
 from rivet_dagster.catalogs.filesystem.versions.layout import TableLayout
+from rivet_dagster.catalogs.filesystem.versions.records import FileHeartbeat
 from rivet_dagster.catalogs.filesystem.writes.transaction import FilesystemTransaction
 from rivet_dagster.catalogs.rewriting.intervals import EVERYTHING
 from rivet_dagster.catalogs.versions import heartbeat

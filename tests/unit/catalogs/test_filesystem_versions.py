@@ -17,7 +17,7 @@ from support.tables import catalog, fill, ids, publish, recorded_syncs, refused,
 from rivet_dagster.catalogs.filesystem import FilesystemCatalog
 from rivet_dagster.catalogs.filesystem.files.data_files import share
 from rivet_dagster.catalogs.filesystem.versions import lifecycle, records
-from rivet_dagster.catalogs.filesystem.versions.heartbeat import FileHeartbeat
+from rivet_dagster.catalogs.filesystem.versions.records import FileHeartbeat
 from rivet_dagster.catalogs.filesystem.writes.transaction import FilesystemTransaction
 from rivet_dagster.catalogs.versions import heartbeat
 from rivet_dagster.model.storage import WITHHELD, Record

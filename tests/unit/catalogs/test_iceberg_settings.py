@@ -16,9 +16,13 @@ from rivet_dagster import compile_directory
 from rivet_dagster.catalogs.contract import Catalog
 from rivet_dagster.catalogs.filesystem import FilesystemCatalog
 from rivet_dagster.catalogs.iceberg import IcebergCatalog
-from rivet_dagster.catalogs.iceberg.settings.connection import connect_catalog, pyiceberg_properties
+from rivet_dagster.catalogs.iceberg.settings.connection import (
+    connect_catalog,
+    packages,
+    pyiceberg_properties,
+    spark_needs,
+)
 from rivet_dagster.catalogs.iceberg.settings.options import KINDS, OPTIONS, wrong_options
-from rivet_dagster.catalogs.iceberg.settings.spark_settings import packages, spark_needs
 from rivet_dagster.entry_points import refuse_wrong_options
 from rivet_dagster.errors import RivetError
 from rivet_dagster.model.profile import CatalogSpec
@@ -319,7 +323,7 @@ def test_the_plan_is_the_same_whatever_spark_is_installed(tmp_path, monkeypatch)
     root = ProjectFolder(tmp_path / "project", files).root
     plans = set()
     for version in (None, "3.5.9", "4.1.4", "4.3.0"):
-        for module in ("catalogs.iceberg.settings.spark_settings", "engines.pyspark.spark_home"):
+        for module in ("catalogs.iceberg.settings.connection", "engines.pyspark.spark_home"):
             monkeypatch.setattr(f"rivet_dagster.{module}.spark_version", lambda version=version: version)
         shutil.rmtree(root / ".rivet", ignore_errors=True)  # with the plan of the last time
         compiled = compile_directory(root)

@@ -12,10 +12,10 @@ from support.projects import PLUGINS, compile_joints, profile, sink, sql
 from support.tables import catalog, fill, ids, publish, refused
 
 from rivet_dagster.catalogs.filesystem import FilesystemCatalog
-from rivet_dagster.catalogs.filesystem.versions import heartbeat, lifecycle
+from rivet_dagster.catalogs.filesystem.versions import lifecycle, records
 from rivet_dagster.catalogs.filesystem.writes.transaction import FilesystemTransaction
 from rivet_dagster.compiler.compilation import compile_project
-from rivet_dagster.execution.results import StagedTable
+from rivet_dagster.execution.results import StagedResult
 from rivet_dagster.execution.runtime import Runtime
 from rivet_dagster.execution.writing.publish_run import publish_run
 from rivet_dagster.model.profile import EngineSpec
@@ -50,12 +50,12 @@ def runtime(tmp_path) -> Runtime:
     return Runtime(PLAN, tmp_path)
 
 
-def stage(lake, table: str, values: list[int], identity: str = "run") -> StagedTable:
+def stage(lake, table: str, values: list[int], identity: str = "run") -> StagedResult:
     staged = fill(lake.begin(table), values).stage(f"{identity}/{table}")
-    return StagedTable(table, "lake", table, staged.version, staged.identity)
+    return StagedResult(table, "lake", table, staged.version, staged.identity)
 
 
-def age(root: Path, table: StagedTable, seconds: float) -> None:
+def age(root: Path, table: StagedResult, seconds: float) -> None:
     then = time.time() - seconds
     os.utime(root / "lake/.rivet" / table.table / f"{table.version}.alive", (then, then))
 
@@ -110,7 +110,7 @@ def test_a_last_step_that_died_between_two_tables_is_finished_by_the_next(tmp_pa
     monkeypatch.undo()
     assert seen(tmp_path) == {"a": [2]}
     # Hours later a sweep comes, before the next attempt: half of a run is not left behind.
-    monkeypatch.setattr(heartbeat, "now", lambda table: time.time() + 8 * 3600)
+    monkeypatch.setattr(records, "now", lambda table: time.time() + 8 * 3600)
     assert lake.sweep() == ()
     monkeypatch.undo()
     publish_run(runtime, tables)
@@ -195,9 +195,9 @@ def test_heartbeats_ahead_are_not_shortened_by_later_ones(tmp_path, lake, monkey
     table = stage(lake, "a", [2])
     assert lake.keep_alive("a", table.version, 3600)
     assert lake.keep_alive("a", table.version)
-    monkeypatch.setattr(heartbeat, "now", lambda table: time.time() + 3600)
+    monkeypatch.setattr(records, "now", lambda table: time.time() + 3600)
     assert lake.sweep() == ()
-    monkeypatch.setattr(heartbeat, "now", lambda table: time.time() + 3700)
+    monkeypatch.setattr(records, "now", lambda table: time.time() + 3700)
     assert lake.sweep() == (f"a/{table.version}",)
 
 

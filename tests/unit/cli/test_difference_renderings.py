@@ -8,7 +8,7 @@ from dataclasses import replace
 from rivet_dagster.cli.difference_command import difference_json
 from rivet_dagster.cli.difference_text import LONGEST, difference_markdown, difference_text
 from rivet_dagster.compiler.diff import ColumnChange
-from rivet_dagster.execution.difference.results import (
+from rivet_dagster.execution.difference.rows import (
     ChangedRow,
     EnvironmentDifference,
     RowDifference,

@@ -26,7 +26,7 @@ from rivet_dagster.cli.main import main
 from rivet_dagster.compiler.diff import ColumnChange
 from rivet_dagster.engines.pyspark.java import Java
 from rivet_dagster.engines.pyspark.server.record import ServerRecord
-from rivet_dagster.execution.difference.results import (
+from rivet_dagster.execution.difference.rows import (
     ChangedRow,
     EnvironmentDifference,
     RowDifference,

@@ -12,9 +12,8 @@ from rivet_dagster import compile_directory
 from rivet_dagster.catalogs.capabilities.upkeep import UpkeepReport
 from rivet_dagster.catalogs.iceberg import IcebergCatalog
 from rivet_dagster.catalogs.iceberg.names import TableName
-from rivet_dagster.catalogs.iceberg.settings.connection import pyiceberg_properties
+from rivet_dagster.catalogs.iceberg.settings.connection import pyiceberg_properties, spark_needs
 from rivet_dagster.catalogs.iceberg.settings.options import wrong_options
-from rivet_dagster.catalogs.iceberg.settings.spark_settings import spark_needs
 from rivet_dagster.catalogs.iceberg.settings.upkeep_options import (
     ExpireSnapshots,
     RemoveOrphanFiles,

@@ -97,7 +97,7 @@ def test_the_plan_tells_the_lines_and_reads_them_back(compiled):
     plan = CompiledAssembly.from_json(compiled().raise_errors().to_json())
     joint = plan.joint("rows")
     assert joint.sql == "SELECT id,\n\nnet * 100\n AS c FROM raw WHERE net > 1"
-    places = [(joint.place(line).file, joint.place(line).line) for line in (1, 2, 3, 4)]
+    places = [(joint.locate(line).file, joint.locate(line).line) for line in (1, 2, 3, 4)]
     own, macro = "joints/rows.sql", "macros/folder/m.sql"
     assert places == [(own, 2), (own, 3), (macro, 2), (own, 3)]
 

@@ -7,7 +7,7 @@ import pytest
 from support.folders import PROFILES, ProjectFolder, sink, source
 
 from rivet_dagster import CompiledAssembly, Joint, RivetError, compile_directory
-from rivet_dagster.definitions.specs.error_metadata import BYTES, bounded
+from rivet_dagster.definitions.specs.samples_and_errors import BYTES, bounded
 
 PYTHON = "# rivet:row_values: {}\ndef transform(paid):\n    return paid\n"
 CHECKS = [{"type": "not_null", "columns": ["id"], "samples": 3}, {"type": "schema", "columns": {"id": "INT"}}]

@@ -6,9 +6,9 @@ import re
 import pytest
 from support.dbt import model, notes, translated, write_dbt
 
+from rivet_dagster.dbt.files import read_mapping
 from rivet_dagster.dbt.reading.project import read_dbt_project
 from rivet_dagster.dbt.translation.project import translate
-from rivet_dagster.dbt.yaml_file import read_mapping
 from rivet_dagster.project.text_file import TextError
 
 VIEW = "select 1 as id"

@@ -5,7 +5,7 @@ from support.projects import sink, sql
 from support.rows_between import ARCHIVED, NEW, NUMBERS, ZONE, Shop
 from support.tables import refused
 
-from rivet_dagster.execution.results import StagedTable
+from rivet_dagster.execution.results import StagedResult
 from rivet_dagster.execution.writing import publish as publishing
 from rivet_dagster.execution.writing.publish_run import publish_run
 
@@ -229,7 +229,7 @@ def test_the_last_step_of_a_run_is_what_publishes(tmp_path):
     shop.put("a.parquet", 1)
     shop.run("new")
     staged = [shop.run("out").published for _ in range(2)]  # by two runs that overlap
-    tables = [StagedTable("out", "lake", "out", version.version, version.identity) for version in staged]
+    tables = [StagedResult("out", "lake", "out", version.version, version.identity) for version in staged]
     publish_run(shop.runtime, tables[:1])
     assert refused(publish_run, shop.runtime, tables[1:]).code == "RVT-405"
     shop.put("b.parquet", 2)
@@ -237,7 +237,7 @@ def test_the_last_step_of_a_run_is_what_publishes(tmp_path):
     shop.run("out")
     shop.run("new")  # nothing has been published yet
     last = shop.run("out").published
-    publish_run(shop.runtime, [StagedTable("out", "lake", "out", last.version, last.identity)])
+    publish_run(shop.runtime, [StagedResult("out", "lake", "out", last.version, last.identity)])
     assert shop.rows() == [1, 2]
 
 

@@ -5,9 +5,9 @@ from pathlib import Path
 
 from support.tables import catalog, publish
 
+from rivet_dagster.paths import keep_out_of_git
 from rivet_dagster.project.cache_file import read_cache, write_cache
 from rivet_dagster.project.load import load_project
-from rivet_dagster.project.rivet_folder import keep_out_of_git
 
 from .conftest import Write
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from support.torture import examples
 
 from rivet_dagster.model.project import MacroFile
-from rivet_dagster.model.text_lines import TextPlace, in_file, place_of
+from rivet_dagster.model.text_lines import TextLocation, in_file, locate_line
 from rivet_dagster.project.templating import is_template, limits
 from rivet_dagster.project.templating.templates import RenderedText, Templates
 from rivet_dagster.project.templating.words import TemplateError, Word
@@ -164,7 +164,7 @@ def test_random_templates_are_rendered_as_by_jinja_and_always_the_same(text):
         expected = plain(text)
     except Exception:
         first, second = wrong(text), wrong(text)
-        assert (first.message, first.place) == (second.message, second.place)
+        assert (first.message, first.location) == (second.message, second.location)
         return
     templates = Templates()
     first, second, other = (each.render(Meaning()) for each in [templates.read(text)] * 2 + [Templates().read(text)])
@@ -185,8 +185,8 @@ def test_a_template_changes_no_variable():
 # Lines
 
 
-def lines(rendered: RenderedText) -> list[TextPlace]:
-    return [place_of(rendered.lines, number) for number, _ in enumerate(rendered.text.split("\n"), 1)]
+def lines(rendered: RenderedText) -> list[TextLocation]:
+    return [locate_line(rendered.lines, number) for number, _ in enumerate(rendered.text.split("\n"), 1)]
 
 
 @pytest.mark.parametrize("newline", ["\n", "\r\n"])
@@ -238,14 +238,14 @@ def test_blocks_write_values_as_text():
     assert render("{% filter list %}ab{% endfilter %}{% filter length %}ab{% endfilter %}").text == "['a', 'b']2"
     assert render(macro + "{% call m() %}x{% endcall %}").text == "[1, None]"
     error = wrong(macro.replace("[1, none]", "range") + "\n{% call m() %}x{% endcall %}")
-    assert (error.message, error.place) == ("writes the function 'range': a call has parentheses", TextPlace(2))
+    assert (error.message, error.location) == ("writes the function 'range': a call has parentheses", TextLocation(2))
 
 
 def test_empty_texts_that_double_are_empty():
     empty = "{% set ns.x %}{{ '' }}{{ '' }}{% endset %}"
     double = "{% for i in range(45) %}{% set ns.x %}{{ ns.x }}{{ ns.x }}{% endset %}{% endfor %}"
     rendered = render("{% set ns = namespace(x='') %}\n" + empty + double + "SELECT 1 AS a{{ ns.x }}")
-    assert (rendered.text, lines(rendered)[1]) == ("\nSELECT 1 AS a", TextPlace(2))
+    assert (rendered.text, lines(rendered)[1]) == ("\nSELECT 1 AS a", TextLocation(2))
 
 
 @pytest.mark.parametrize("use", ["m() | trim", "m().strip()", "m() | indent", "m() ~ ''", "m() | trim | upper", "r()"])
@@ -253,7 +253,7 @@ def test_a_changed_text_of_a_macro_has_its_lines_and_calls(use):
     macros = "{% macro m() %}\n\nl3\nl4\n{% endmacro %}{% macro r() %}{% do return(m() | trim) %}{% endmacro %}"
     rendered = render("SELECT\n{{ " + use + " }},\nx", [macros])
     found = [place for line, place in zip(rendered.text.split("\n"), lines(rendered), strict=True) if "4" in line]
-    assert [(place.file, place.line, place.own_line) for place in found] == [("macros/m0.sql", 4, 2)]
+    assert [(place.file, place.line, place.template_line) for place in found] == [("macros/m0.sql", 4, 2)]
     assert found[0].calls[-1].macro == use[0]
 
 
@@ -274,7 +274,7 @@ def test_a_line_of_a_macro_is_told_with_its_calls():
     rendered = render("SELECT 1,\n  {{ cents('net') }}\nFROM t", MACROS)
     assert rendered.text == "SELECT 1,\n  \n  net * 100\n  + net_more\n\nFROM t"
     places = lines(rendered)
-    assert [(place.file, place.line, place.own_line) for place in places] == [
+    assert [(place.file, place.line, place.template_line) for place in places] == [
         (None, 1, 1),
         (None, 2, 2),
         ("macros/m0.sql", 3, 2),
@@ -371,7 +371,7 @@ def test_a_value_that_only_a_run_knows_stands_alone(text, message):
     """Joined to a letter it would be the name of another value, or a path into the column before it."""
     error = wrong(f"SELECT\n{text}", bound=["day", "month"])
     assert message in error.message
-    assert error.place == TextPlace(2)
+    assert error.location == TextLocation(2)
 
 
 # Limits
@@ -591,17 +591,17 @@ def test_nothing_outside_of_the_template_can_be_reached(text):
 def test_errors_have_their_lines(text, words, line):
     error = wrong(text, variables={"day": 1})
     assert words in error.message
-    assert error.place == TextPlace(line)
+    assert error.location == TextLocation(line)
 
 
 def test_an_error_in_a_macro_has_the_places_of_macro_and_calls():
     error = wrong("SELECT\n\n{{ cents(none) }}", [MACROS[0], MACROS[1].replace("column }}", "column + 1 }}")])
-    assert (error.place.file, error.place.line) == ("macros/m1.sql", 2)
-    assert [(call.macro, call.file, call.line) for call in error.place.calls] == [
+    assert (error.location.file, error.location.line) == ("macros/m1.sql", 2)
+    assert [(call.macro, call.file, call.line) for call in error.location.calls] == [
         ("plus", "macros/m0.sql", 4),
         ("cents", None, 3),
     ]
-    assert in_file(error.place, "joints/a.sql", 2).note == (
+    assert in_file(error.location, "joints/a.sql", 2).note == (
         " (in the macro 'plus', called at macros/m0.sql:4 by 'cents', called at joints/a.sql:4)"
     )
 
@@ -616,7 +616,7 @@ def test_a_word_in_a_macro_has_its_place():
 
     macro = MacroFile("macros/m.sql", "{% macro m(x) %}\n\n{{ ref(x) }}{% endmacro %}")
     Templates([macro]).read("{{ ref('a') }}\n{{ m('b') }}\n{{ ref('c') }}{{ this }}").render(Asking())
-    assert [(str(word), word.place.file, word.place.line, word.place.own_line) for word in asked] == [
+    assert [(str(word), word.location.file, word.location.line, word.location.template_line) for word in asked] == [
         ("ref('a')", None, 1, 1),
         ("ref('b')", "macros/m.sql", 3, 2),
         ("ref('c')", None, 3, 3),

@@ -3,7 +3,7 @@
 from support.scd2_cases import started_at
 from support.scd2_runs import DuckDb
 
-from rivet_dagster.sql.write_strategies.incoming import conflicts
+from rivet_dagster.sql.write_strategies.merge import conflicts
 from rivet_dagster.sql.write_strategies.trees import plain_column, sql_text
 
 

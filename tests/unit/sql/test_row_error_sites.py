@@ -13,12 +13,12 @@ from rivet_dagster.sql.parsing.dialect import parse_expression
 from rivet_dagster.sql.parsing.known_query import NON_DETERMINISTIC, spark_functions
 from rivet_dagster.sql.row_errors.aggregates import Aggregate
 from rivet_dagster.sql.row_errors.error_query import QueryLocation
-from rivet_dagster.sql.row_errors.expression_text import ExpressionText
 from rivet_dagster.sql.row_errors.fallible import fallible
 from rivet_dagster.sql.row_errors.function_calls import call_of
 from rivet_dagster.sql.row_errors.separation import separate
 from rivet_dagster.sql.row_errors.site import Site, Unclassified
 from rivet_dagster.sql.row_errors.site_rules import site_of
+from rivet_dagster.sql.row_errors.token_ranges import ExpressionText
 
 SYNTAX = set("and any between case cast div in not or when".split())
 """Operators that SHOW FUNCTIONS lists: they are no calls."""

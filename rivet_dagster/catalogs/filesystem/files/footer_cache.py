@@ -93,10 +93,10 @@ def _lines(lines: Iterable[str], schemas: Sequence[Schema], path: Path) -> Itera
     for line in lines:
         if line == _END:
             return
-        found = _LINE.fullmatch(line)
-        if found is None:
+        match = _LINE.fullmatch(line)
+        if match is None:
             break
-        name, size, mtime_ns, schema, rows, values = found.groups()
+        name, size, mtime_ns, schema, rows, values = match.groups()
         columns, spark = schemas[int(schema)]
         statistics = Statistics(int(rows), int(size), columns, StoredValues(values, path))
         yield (json.loads(name), int(size), int(mtime_ns)), Footer(statistics, spark)
@@ -175,11 +175,11 @@ def storable(footer: Footer) -> Footer:
     values = footer.statistics.values
     if all(isinstance(known.min, _STORABLE) for known in values.values()):
         return footer
-    kept = {
+    remaining = {
         name: known if isinstance(known.min, _STORABLE) else ColumnStatistics(known.nulls)
         for name, known in values.items()
     }
-    return replace(footer, statistics=replace(footer.statistics, values=kept))
+    return replace(footer, statistics=replace(footer.statistics, values=remaining))
 
 
 _STORABLE = (NoneType, bool, int, str, date, datetime, time, Decimal)

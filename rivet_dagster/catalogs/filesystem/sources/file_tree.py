@@ -208,13 +208,13 @@ class LocalTree(FileTree):
                 entries = sorted((entry for entry in scanned if not is_ignored(entry.name)), key=attrgetter("name"))
         except FileNotFoundError:
             return
-        place, folders = self.text(folder), []
-        beginning = "" if place == "." else f"{place}/"
+        shown, folders = self.text(folder), []
+        beginning = "" if shown == "." else f"{shown}/"
         for entry in entries:
             if entry.is_dir():
                 folders.append(folder / entry.name)
-            elif (found := _status_of(entry)) is not None:
-                yield LandedFile(f"{beginning}{entry.name}", found.st_size, found.st_mtime_ns)
+            elif (entry_status := _status_of(entry)) is not None:
+                yield LandedFile(f"{beginning}{entry.name}", entry_status.st_size, entry_status.st_mtime_ns)
         for path in folders:
             yield from self._files_below(path, seen)
 

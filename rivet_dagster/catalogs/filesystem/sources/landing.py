@@ -77,8 +77,8 @@ class FilesystemLandingZone(LandingZone):
         tree = self.look()
         path = tree.join(self.table)
         with tree.looking(path, "listed"):
-            found = next(self._archived(tree), None)
-        return tree.shown(found) if found is not None else None
+            file = next(self._archived(tree), None)
+        return tree.shown(file) if file is not None else None
 
     def _archived(self, tree: FileTree) -> Iterator[PurePath]:
         """Yield the archived files of the directory, or those whose former paths the glob matches."""

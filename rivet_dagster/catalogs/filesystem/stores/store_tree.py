@@ -179,8 +179,8 @@ class StoreTree(FileTree):
         A folder may hold hundreds of thousands: less is remembered of each than of those that ``names_in`` lists.
         """
         if folder not in self._data:
-            place = self.text(folder)
-            beginning = "" if place == "." else f"{place}/"
+            shown = self.text(folder)
+            beginning = "" if shown == "." else f"{shown}/"
             files, folders = [], []
             infos = self._infos(folder)
             while infos:

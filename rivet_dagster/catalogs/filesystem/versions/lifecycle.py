@@ -18,7 +18,6 @@ from pathlib import Path
 from rivet_dagster.catalogs.filesystem.files.data_files import Footers, share
 from rivet_dagster.catalogs.filesystem.files.file_status import exists, is_folder, names_in, translate_read_errors
 from rivet_dagster.catalogs.filesystem.files.footers import is_data, parquet_files, read_statistics
-from rivet_dagster.catalogs.filesystem.versions.heartbeat import FileHeartbeat
 from rivet_dagster.catalogs.filesystem.versions.layout import (
     ALIVE,
     MANIFEST,
@@ -27,12 +26,17 @@ from rivet_dagster.catalogs.filesystem.versions.layout import (
     versions_with,
 )
 from rivet_dagster.catalogs.filesystem.versions.links import errors_folder, find_unlinked, make_errors_folder
-from rivet_dagster.catalogs.filesystem.versions.records import read_manifest, read_publishers, remember_publishers
+from rivet_dagster.catalogs.filesystem.versions.records import (
+    FileHeartbeat,
+    read_manifest,
+    read_publishers,
+    remember_publishers,
+)
 from rivet_dagster.catalogs.versions.facts import is_by
 from rivet_dagster.catalogs.versions.manifest import Manifest
 from rivet_dagster.errors import NotWritable, RivetError
 from rivet_dagster.file_replacement import sync
-from rivet_dagster.project.rivet_folder import make_rivet_folder
+from rivet_dagster.paths import make_rivet_folder
 
 UNSUPPORTED = {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS}
 """Error numbers of a file system that does not support an operation at all."""
@@ -151,11 +155,11 @@ def find_published(table: TableLayout, versions: Collection[str]) -> set[str]:
 
     Raises RVT-407 for a damaged one.
     """
-    found = set[str]()
+    published = set[str]()
     chain = _chain(table) if versions else iter(())
-    while len(found) < len(versions) and (following := next(chain, None)) is not None:
-        found |= {following[0]} & set(versions)
-    return found
+    while len(published) < len(versions) and (following := next(chain, None)) is not None:
+        published |= {following[0]} & set(versions)
+    return published
 
 
 def list_marked(table: TableLayout) -> list[str]:
@@ -226,14 +230,14 @@ def published_by(table: TableLayout, identity: str) -> Manifest | None:
         for _, manifest in _chain(table):
             if manifest is not None and is_by(manifest, identity):
                 return replace(manifest, identity=identity)
-    found = recorded.find(identity)
-    if found is None:
+    published = recorded.find(identity)
+    if published is None:
         return None
-    manifest = read_manifest(table.manifest(found.version))
+    manifest = read_manifest(table.manifest(published.version))
     if manifest is not None:
         return replace(manifest, identity=identity)
     newest = read_manifest(table.manifest(version))
-    return replace(found, columns=newest.columns) if newest is not None else None
+    return replace(published, columns=newest.columns) if newest is not None else None
 
 
 def _contents(table: TableLayout, versions: Iterable[str]) -> Iterator[bytes]:

@@ -140,8 +140,8 @@ def _links(table: TableLayout, versions: Iterable[str]) -> Iterator[Path]:
 
     Other tables' links to their rows are not looked at.
     """
-    own = {error_table(table, version) for version in versions}
-    tables = {*names_in(table.home.parent)} - own
+    error_tables = {error_table(table, version) for version in versions}
+    tables = {*names_in(table.home.parent)} - error_tables
     for entry in entries_of(table.folder):
         is_candidate = entry.is_symlink() and entry.name not in tables
         if is_candidate and _link_text(Path(entry.path)) == _text(table, entry.name):

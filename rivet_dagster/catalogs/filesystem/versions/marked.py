@@ -15,14 +15,23 @@ from rivet_dagster.catalogs.filesystem.files.data_files import Footers
 from rivet_dagster.catalogs.filesystem.files.file_status import damage, exists, is_folder
 from rivet_dagster.catalogs.filesystem.files.footers import parquet_files, read_statistics
 from rivet_dagster.catalogs.filesystem.versions import lifecycle, links
-from rivet_dagster.catalogs.filesystem.versions.heartbeat import FileHeartbeat
 from rivet_dagster.catalogs.filesystem.versions.layout import TableLayout
 from rivet_dagster.catalogs.filesystem.versions.links import find_unlinked
-from rivet_dagster.catalogs.filesystem.versions.records import forget_publishers, read_manifest, read_publishers
+from rivet_dagster.catalogs.filesystem.versions.records import (
+    FileHeartbeat,
+    forget_publishers,
+    read_manifest,
+    read_publishers,
+)
 from rivet_dagster.catalogs.versions.facts import describe_version
 from rivet_dagster.catalogs.versions.heartbeat import send_heartbeats
-from rivet_dagster.catalogs.versions.inputs_json import inputs_from_json, landed_as_json, positions_as_json
-from rivet_dagster.catalogs.versions.manifest import UNKNOWN, Manifest
+from rivet_dagster.catalogs.versions.manifest import (
+    UNKNOWN,
+    Manifest,
+    inputs_from_json,
+    landed_as_json,
+    positions_as_json,
+)
 from rivet_dagster.catalogs.versions.marks import find_staged_by, list_versions, require_withheld
 from rivet_dagster.catalogs.versions.refusals import no_staged_version, unknown_version
 from rivet_dagster.errors import RivetError
@@ -171,8 +180,8 @@ def take_up_withheld(table: TableLayout, version: str) -> Provenance:
 
 def staged_by(table: TableLayout, identity: str) -> str | None:
     """Return the version that was staged under ``identity`` and is not published; None if there is none."""
-    found = find_staged_by(reversed(_marked(table)), identity)
-    return found.name if found is not None else None
+    version = find_staged_by(reversed(_marked(table)), identity)
+    return version.name if version is not None else None
 
 
 def staged_manifest(table: TableLayout, version: str) -> Manifest:

@@ -1,10 +1,14 @@
-"""The records of a table's versions: a manifest beside each, and who published those that others have replaced.
+"""The records of a table's versions: a manifest and a heartbeat beside each, and who published those that
+others have replaced.
 
 ``publishers.jsonl`` beside the versions has a line for each that was replaced, in the order of their publication, so
 that a retry of a run finds its version. It is added once another version is published, before the version can expire,
 so that at any time either the version or its line exists. Lines of versions that have expired and were published more
 than 30 days ago are removed from time to time: nobody retries a run after so long. Earlier releases added a line when a
 version expired.
+
+The heartbeat is the modification time of the file ``<version>.alive``, by the clock of the file system: the clocks of
+the machines that share it may differ.
 """
 
 from __future__ import annotations
@@ -13,6 +17,7 @@ import dataclasses
 import json
 import os
 import re
+import secrets
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -20,9 +25,10 @@ from functools import lru_cache
 from pathlib import Path
 
 from rivet_dagster.catalogs.capabilities.upkeep import REMEMBERED
-from rivet_dagster.catalogs.filesystem.files.file_status import damage, names_in
+from rivet_dagster.catalogs.filesystem.files.file_status import damage, names_in, status
 from rivet_dagster.catalogs.filesystem.versions.layout import EXPIRED, MANIFEST, TableLayout, versions_with
 from rivet_dagster.catalogs.versions.facts import is_by
+from rivet_dagster.catalogs.versions.heartbeat import Heartbeat
 from rivet_dagster.catalogs.versions.manifest import LANDED, Manifest, manifest_from, summary
 from rivet_dagster.errors import RivetError
 from rivet_dagster.file_replacement import replace_file
@@ -126,8 +132,8 @@ def forget_publishers(table: TableLayout) -> None:
 def _forget_before(table: TableLayout, oldest: str) -> None:
     retained, lines = _retained(table), read_publishers(table).content.splitlines(keepends=True)
     manifests = [(line, manifest) for line in lines if (manifest := _read_line(line))]
-    kept = [line for line, found in manifests if found.published_at >= oldest or found.version in retained]
-    replace_file(table.publishers, b"".join(kept), table.publishers.with_suffix(".new"))
+    lines = [line for line, record in manifests if record.published_at >= oldest or record.version in retained]
+    replace_file(table.publishers, b"".join(lines), table.publishers.with_suffix(".new"))
 
 
 def _retained(table: TableLayout) -> set[str]:
@@ -145,3 +151,53 @@ def _read_line(line: bytes) -> Manifest | None:
 
 def _moment(time: datetime) -> str:
     return time.isoformat(timespec="milliseconds")
+
+
+@dataclass(frozen=True)
+class FileHeartbeat(Heartbeat):
+    """The heartbeat of a version. The caller holds the table's lock for ``beat`` and ``extend``."""
+
+    table: TableLayout
+    version: str
+
+    @property
+    def path(self) -> str:
+        """The path of the file."""
+        return str(self.table.alive(self.version))
+
+    @property
+    def builds(self) -> str:
+        """The version, as the subject of an error."""
+        return f"the version {self.version} of '{self.table.name}'"
+
+    def last(self) -> float | None:
+        """Return when the file was last modified; None if there is none."""
+        last = status(self.table.alive(self.version))
+        return None if last is None else last.st_mtime
+
+    def begin(self) -> None:
+        """Send the first heartbeat, before the version's folder is made, which must not exist without one."""
+        self.table.alive(self.version).touch()
+
+    def write(self, time: float) -> None:
+        """Set the modification time of the file."""
+        self.begin()
+        os.utime(self.path, (time, time))
+
+    def end(self) -> None:
+        """Remove the file: the version has been published or removed."""
+        self.table.alive(self.version).unlink(missing_ok=True)
+
+    def now(self) -> float:
+        """Return the time by the clock of the table's file system."""
+        return now(self.table)
+
+
+def now(table: TableLayout) -> float:
+    """Return the time by the clock of the table's file system. Raises OSError."""
+    probe = table.home / f".clock-{secrets.token_hex(4)}"
+    try:
+        probe.touch()
+        return probe.stat().st_mtime
+    finally:
+        probe.unlink(missing_ok=True)

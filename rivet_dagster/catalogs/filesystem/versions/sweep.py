@@ -8,7 +8,6 @@ from dataclasses import dataclass
 
 from rivet_dagster.catalogs.filesystem.files.file_status import is_folder, names_in, status
 from rivet_dagster.catalogs.filesystem.versions import lifecycle, links
-from rivet_dagster.catalogs.filesystem.versions.heartbeat import FileHeartbeat, now
 from rivet_dagster.catalogs.filesystem.versions.layout import (
     ALIVE,
     MANIFEST,
@@ -20,9 +19,8 @@ from rivet_dagster.catalogs.filesystem.versions.layout import (
 )
 from rivet_dagster.catalogs.filesystem.versions.links import find_unlinked
 from rivet_dagster.catalogs.filesystem.versions.marked import is_staged
-from rivet_dagster.catalogs.filesystem.versions.records import read_manifest
-from rivet_dagster.catalogs.versions.heartbeat import DEAD_AFTER
-from rivet_dagster.catalogs.versions.sweeping import end_dead, find_dead
+from rivet_dagster.catalogs.filesystem.versions.records import FileHeartbeat, now, read_manifest
+from rivet_dagster.catalogs.versions.heartbeat import DEAD_AFTER, end_dead, find_dead
 
 _PROBE = re.compile(r"\.(link|clock|kept|watermark)-[0-9a-f]{8}")
 

@@ -22,8 +22,8 @@ from rivet_dagster.catalogs.filesystem.files.file_status import translate_read_e
 from rivet_dagster.catalogs.filesystem.files.footer_cache import FileStamp
 from rivet_dagster.catalogs.filesystem.files.footers import parquet_files
 from rivet_dagster.catalogs.filesystem.versions import lifecycle
-from rivet_dagster.catalogs.filesystem.versions.heartbeat import FileHeartbeat
 from rivet_dagster.catalogs.filesystem.versions.layout import TableLayout
+from rivet_dagster.catalogs.filesystem.versions.records import FileHeartbeat
 from rivet_dagster.catalogs.rewriting.intervals import Affected
 from rivet_dagster.catalogs.rewriting.version import Remaining, RewritableVersion
 from rivet_dagster.catalogs.versions.heartbeat import send_heartbeats
@@ -263,7 +263,7 @@ def refuse_repeated_write(written: Iterable[Path], shown: str) -> None:
     rivet_dagster.errors.RivetError: RVT-407 the engine has written the rows of orders 2 times...
     """
     names = (_OF_SPARK.match(path.name) for path in written)
-    writes = {found[1] for found in names if found is not None}
+    writes = {match[1] for match in names if match is not None}
     if len(writes) > 1:
         message = f"the engine has written the rows of {shown} {len(writes)} times"
         raise RivetError("RVT-407", message, remediation="Run it again: Spark's server had forgotten the first write.")

@@ -18,14 +18,13 @@ from rivet_dagster.catalogs.filesystem.sources.file_tree import LocalTree
 from rivet_dagster.catalogs.filesystem.sources.source_schema import with_schema
 from rivet_dagster.catalogs.filesystem.sources.table_files import TableFiles
 from rivet_dagster.catalogs.filesystem.versions import lifecycle, links, marked
-from rivet_dagster.catalogs.filesystem.versions.heartbeat import FileHeartbeat
 from rivet_dagster.catalogs.filesystem.versions.links import errors_folder, make_errors_folder
 from rivet_dagster.catalogs.filesystem.versions.marked import Mark, StagedFor
-from rivet_dagster.catalogs.filesystem.versions.records import forget_publishers, write_manifest
+from rivet_dagster.catalogs.filesystem.versions.records import FileHeartbeat, forget_publishers, write_manifest
 from rivet_dagster.catalogs.filesystem.writes.staged_version import StagedVersion, refuse_repeated_write, required_files
 from rivet_dagster.catalogs.parquet_rows import no_errors
 from rivet_dagster.catalogs.rewriting.rewrite import WrittenRows, rewritten
-from rivet_dagster.catalogs.versions.facts import has_error_columns, told_anew
+from rivet_dagster.catalogs.versions.facts import has_error_columns, update_provenance
 from rivet_dagster.catalogs.versions.manifest import UNKNOWN, Manifest
 from rivet_dagster.engines.contract import Frame
 from rivet_dagster.errors import RivetError
@@ -132,7 +131,7 @@ class FilesystemTransaction(StagedTransaction, VersionTransaction, ErrorTransact
 
     def _made(self, made: Provenance | None) -> Provenance:
         """Return what the version was made from and by, as far as it was told; else what is known of its origin."""
-        known = told_anew(self._origin, made)
+        known = update_provenance(self._origin, made)
         return replace(known, record=self._rows.record or known.record)
 
     def _abort(self) -> None:

@@ -131,17 +131,17 @@ def _commit(
     from pyiceberg.exceptions import CommitFailedException
 
     for number in range(_TRIES + 1):
-        found = load()
+        loaded = load()
         outcome.is_unknown = False
-        if any(_is_there(found, earlier.updates) for earlier in refused):
+        if any(_is_there(loaded, earlier.updates) for earlier in refused):
             return  # the refusal answered a request that was sent twice
         if number == _TRIES:
             break
-        wanted = changes(found)
-        if not any(_is_wanted(update, found) for update in wanted.updates):
+        wanted = changes(loaded)
+        if not any(_is_wanted(update, loaded) for update in wanted.updates):
             return
         try:
-            _commit_once(found, wanted, load, outcome)
+            _commit_once(loaded, wanted, load, outcome)
             return
         except CommitFailedException as error:
             refused.append(wanted)
@@ -150,14 +150,16 @@ def _commit(
     raise RivetError("RVT-405", f"'{table}' is changed all the time by others: {last}") from last
 
 
-def _commit_once(found: Table, wanted: Changes, load: Callable[[], Table], outcome: Outcome) -> None:
+def _commit_once(iceberg_table: Table, wanted: Changes, load: Callable[[], Table], outcome: Outcome) -> None:
     from pyiceberg.exceptions import BadRequestError, CommitFailedException
     from pyiceberg.table.update import AssertTableUUID
 
-    uuid = AssertTableUUID(uuid=found.metadata.table_uuid)
+    uuid = AssertTableUUID(uuid=iceberg_table.metadata.table_uuid)
     outcome.is_unknown = True
     try:
-        answer = send(lambda: found.catalog.commit_table(found, (uuid, *wanted.requirements), wanted.updates))
+        answer = send(
+            lambda: iceberg_table.catalog.commit_table(iceberg_table, (uuid, *wanted.requirements), wanted.updates)
+        )
     except CommitFailedException:
         raise  # whether it answers this request, or its repetition by a proxy, the table will show
     except Exception as error:
@@ -171,7 +173,7 @@ def _commit_once(found: Table, wanted: Changes, load: Callable[[], Table], outco
         outcome.is_unknown = False
         return
     outcome.is_unknown = False
-    _remove_old_metadata(found, answer.metadata)
+    _remove_old_metadata(iceberg_table, answer.metadata)
 
 
 def _remove_old_metadata(before: Table, after: TableMetadata) -> None:
@@ -187,9 +189,11 @@ def _remove_old_metadata(before: Table, after: TableMetadata) -> None:
         for name, default in ((REMOVES_METADATA, "false"), ("gc.enabled", "true"))
     )
     if wanted and may:
-        kept = {entry.metadata_file for entry in after.metadata_log}
+        retained = {entry.metadata_file for entry in after.metadata_log}
         try:
-            delete_files(before.io, {entry.metadata_file for entry in before.metadata.metadata_log} - kept, METADATA)
+            delete_files(
+                before.io, {entry.metadata_file for entry in before.metadata.metadata_log} - retained, METADATA
+            )
         except Exception as error:  # of the storage's client; PyIceberg logs an OSError
             _LOG.warning("old metadata files of %s stay: %r", ".".join(before.name()), error)
 

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from rivet_dagster.catalogs.iceberg.metadata.manifests import entries_of, manifests_of
+from rivet_dagster.catalogs.iceberg.metadata.snapshot_rows import entries_of, manifests_of
 from rivet_dagster.catalogs.iceberg.metadata.summary import ORDER, SPEC
 from rivet_dagster.errors import RivetError
 
@@ -198,11 +198,11 @@ def _live_entries(snapshot: Snapshot | None, io: FileIO) -> dict[int, list[Any]]
     """Return the entries of the data files of a snapshot, by the id of their partition spec."""
     from pyiceberg.manifest import ManifestContent
 
-    found: dict[int, list[Any]] = defaultdict(list)
+    entries: dict[int, list[Any]] = defaultdict(list)
     for manifest in manifests_of(snapshot, io):
         if manifest.content == ManifestContent.DATA and (manifest.has_added_files() or manifest.has_existing_files()):
-            found[manifest.partition_spec_id] += entries_of(manifest, io)
-    return found
+            entries[manifest.partition_spec_id] += entries_of(manifest, io)
+    return entries
 
 
 _TOTALS = (

@@ -140,8 +140,8 @@ def with_constraints(columns: Schema, existing: Schema) -> Schema:
     fields = [_constrained(field, known.get(field.field_id)) for field in columns.fields]
     plain = Schema(*fields, schema_id=columns.schema_id)
     ids = existing.identifier_field_ids
-    kept = ids if {*ids} <= {*plain.field_ids} else []
-    return Schema(*fields, schema_id=columns.schema_id, identifier_field_ids=kept)
+    identifiers = ids if {*ids} <= {*plain.field_ids} else []
+    return Schema(*fields, schema_id=columns.schema_id, identifier_field_ids=identifiers)
 
 
 def _constrained(field: NestedField, known: NestedField | None) -> NestedField:

@@ -47,19 +47,19 @@ class IcebergEnvironmentTables(EnvironmentTables):
     catalog: HasTargets
 
     @abstractmethod
-    def base_snapshot(self, table: str, found: Table) -> int | None:
+    def base_snapshot(self, table: str, iceberg_table: Table) -> int | None:
         """Return the snapshot of the base that a table of the environment builds upon, None if there is none."""
 
     def base_of(self, table: str) -> Published | None:
         """Return the version of the base that a table of the environment builds upon."""
         from rivet_dagster.catalogs.iceberg.metadata.history import published_version
 
-        found = self.access.load(table)
-        snapshot = found.snapshot_by_id(self.base_snapshot(table, found) or 0)
+        iceberg_table = self.access.load(table)
+        snapshot = iceberg_table.snapshot_by_id(self.base_snapshot(table, iceberg_table) or 0)
         if snapshot is None:
             return None
         with self.access.reaching(table):
-            return replace(published_version(found, snapshot, self.base.name, table), environment=self.name)
+            return replace(published_version(iceberg_table, snapshot, self.base.name, table), environment=self.name)
 
     def tables(self, prefix: str) -> list[str]:
         """Return the tables of the default namespace that were built there, or those of the prefix's namespace."""

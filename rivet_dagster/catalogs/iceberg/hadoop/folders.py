@@ -19,7 +19,7 @@ from pyiceberg.catalog import MetastoreCatalog
 from pyiceberg.exceptions import TableAlreadyExistsError
 from pyiceberg.typedef import EMPTY_DICT, Identifier, Properties
 
-from rivet_dagster.catalogs.iceberg.metadata.manifests import entries_of, manifests_of
+from rivet_dagster.catalogs.iceberg.metadata.snapshot_rows import entries_of, manifests_of
 from rivet_dagster.file_replacement import replace_file, sync
 
 if TYPE_CHECKING:
@@ -213,9 +213,9 @@ def files_elsewhere(table: Table) -> set[str]:
     """Return the paths of the data and delete files of all snapshots that do not lie in the table's folder."""
     manifests = {manifest for snapshot in table.metadata.snapshots for manifest in manifests_of(snapshot, table.io)}
     entries = (entry for manifest in manifests for entry in entries_of(manifest, table.io))
-    own = f"{local_path(table.metadata.location)}/"
+    folder = f"{local_path(table.metadata.location)}/"
     paths = {entry.data_file.file_path for entry in entries}
-    return {path for path in paths if not path.removeprefix("file:").startswith(own)}
+    return {path for path in paths if not path.removeprefix("file:").startswith(folder)}
 
 
 def delete_file(io: FileIO, path: str) -> None:

@@ -83,10 +83,10 @@ class HadoopCatalog(CatalogOfFolders):
 
     def load_table(self, identifier: str | Identifier) -> Table:
         """Return a table as it stands. Raises NoSuchTableError."""
-        found = self._metadata(identifier).current()
-        if found is None:
+        current = self._metadata(identifier).current()
+        if current is None:
             raise NoSuchTableError(f"Table does not exist: {_dotted(identifier)}")
-        _, file = found
+        _, file = current
         metadata = _read(file)
         location = f"{self._location(identifier)}/metadata/{file.name}"
         return Table(
@@ -199,12 +199,12 @@ class HadoopCatalog(CatalogOfFolders):
         sort_order: SortOrder = UNSORTED_SORT_ORDER,
         properties: Properties = EMPTY_DICT,
     ) -> StagedTable:
-        own = self._location(identifier)
-        if location is not None and location.rstrip("/") != own:
-            raise ValueError(f"a table of a hadoop catalog lies in the folder of its name, {own}, not in {location}")
-        refuse_other_files(local_path(own))
+        folder = self._location(identifier)
+        if location is not None and location.rstrip("/") != folder:
+            raise ValueError(f"a table of a hadoop catalog lies in the folder of its name, {folder}, not in {location}")
+        refuse_other_files(local_path(folder))
         metadata = new_table_metadata(
-            location=own,
+            location=folder,
             schema=self._convert_schema_if_needed(schema),
             partition_spec=partition_spec,
             sort_order=sort_order,
@@ -213,15 +213,15 @@ class HadoopCatalog(CatalogOfFolders):
         return StagedTable(
             identifier=self.identifier_to_tuple(identifier),
             metadata=metadata,
-            metadata_location=f"{own}/metadata/v1.metadata.json",
-            io=self._load_file_io(properties, own),
+            metadata_location=f"{folder}/metadata/v1.metadata.json",
+            io=self._load_file_io(properties, folder),
             catalog=self,
         )
 
     def _refuse_locations(self, identifier: Identifier, current: Table | None, metadata: TableMetadata) -> None:
-        own = current.metadata.location if current else self._location(identifier)
-        if metadata.location.rstrip("/") != own:
-            raise ValueError(f"a table of a hadoop catalog cannot be relocated from {own} to {metadata.location}")
+        folder = current.metadata.location if current else self._location(identifier)
+        if metadata.location.rstrip("/") != folder:
+            raise ValueError(f"a table of a hadoop catalog cannot be relocated from {folder} to {metadata.location}")
         if _METADATA_PATH in metadata.properties:
             raise ValueError(f"a table of a hadoop catalog cannot have its metadata elsewhere: {_METADATA_PATH}")
 

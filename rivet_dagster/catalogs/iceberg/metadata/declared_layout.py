@@ -203,22 +203,22 @@ def _wrong_properties(value: Any) -> Iterator[Wrong]:
         yield Wrong("RVT-204", "options.properties", f"`properties` must be a mapping, not {show(value)}")
         return
     for key, setting in value.items():
-        place = f"options.properties.{key}"
+        option = f"options.properties.{key}"
         if _is_unexpanded(key):
             continue
         if not isinstance(key, str) or not re.fullmatch(r"[^\s,]+", key):
             yield Wrong("RVT-204", "options.properties", f"no property is called {show(key)}")
         elif key.lower().startswith("rivet."):
-            yield Wrong("RVT-204", place, f"the property '{key}' is set by rivet_dagster itself")
+            yield Wrong("RVT-204", option, f"the property '{key}' is set by rivet_dagster itself")
         elif key in _RESERVED:
-            yield Wrong("RVT-204", place, f"the property '{key}' is reserved by Iceberg and cannot be set")
+            yield Wrong("RVT-204", option, f"the property '{key}' is reserved by Iceberg and cannot be set")
         elif _is_unexpanded(setting):
             continue
         elif not isinstance(setting, str | int | float):
-            yield Wrong("RVT-204", place, f"the property '{key}' must be a text, a number, true or false")
+            yield Wrong("RVT-204", option, f"the property '{key}' must be a text, a number, true or false")
         elif key == FORMAT_VERSION and as_text(setting) != "2":
             message = f"`{FORMAT_VERSION}` must be 2, not {show(setting)}: tables of other versions cannot be published"
-            yield Wrong("RVT-204", place, message)
+            yield Wrong("RVT-204", option, message)
 
 
 def _is_unexpanded(value: Any) -> bool:

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from rivet_dagster.catalogs.iceberg.metadata.last_publication import last_publication, read_last_publication
-from rivet_dagster.catalogs.iceberg.metadata.same_rows import (
+from rivet_dagster.catalogs.iceberg.metadata.snapshot_rows import (
     PUBLISHED_AT,
     current_version,
     facts_of,
@@ -19,7 +19,7 @@ from rivet_dagster.catalogs.iceberg.metadata.same_rows import (
 from rivet_dagster.catalogs.iceberg.metadata.statistics import statistics_of
 from rivet_dagster.catalogs.iceberg.metadata.summary import (
     ENVIRONMENT,
-    Publication,
+    PublicationFacts,
     foreign_publication,
     names_publisher,
     publication_of,
@@ -54,7 +54,7 @@ def published_version(table: Table, snapshot: Snapshot, catalog: str, declared: 
     return replace(published, unknown_before=publication.unknown_before)
 
 
-def publication_for(table: Table, snapshot: Snapshot) -> Publication:
+def publication_for(table: Table, snapshot: Snapshot) -> PublicationFacts:
     """Return what is recorded about a snapshot.
 
     Of one by another engine, its summary tells how its rows came about; what they were made from, and by which code,
@@ -62,15 +62,19 @@ def publication_for(table: Table, snapshot: Snapshot) -> Publication:
     """
     snapshot = with_facts(table, snapshot)
     last = last_publication(table, snapshot)
-    own = publication_of(last.facts) if last is not None else None
-    if last is not None and own is not None and last.version == version_of(table, snapshot):
-        return own
+    publication = publication_of(last.facts) if last is not None else None
+    if last is not None and publication is not None and last.version == version_of(table, snapshot):
+        return publication
     parent = table.snapshot_by_id(snapshot.parent_snapshot_id) if snapshot.parent_snapshot_id is not None else None
-    before = _rows(table, parent) if parent is not None else own.rows if own is not None else 0
+    before = _rows(table, parent) if parent is not None else publication.rows if publication is not None else 0
     other = foreign_publication(facts_of(snapshot), _rows(table, snapshot), before)
     if last is not None and last.lost is not None:
         return replace(other, unknown_before=str(last.lost))
-    return other if own is None else replace(other, inputs=own.inputs, code_versions=own.code_versions)
+    return (
+        other
+        if publication is None
+        else replace(other, inputs=publication.inputs, code_versions=publication.code_versions)
+    )
 
 
 def published_by(table: Table, identity: str) -> Snapshot | None:
@@ -86,7 +90,7 @@ def published_by(table: Table, identity: str) -> Snapshot | None:
     return None
 
 
-def expired_publications(table: Table) -> Iterator[tuple[int, Publication]]:
+def expired_publications(table: Table) -> Iterator[tuple[int, PublicationFacts]]:
     """Yield the publications that are remembered although their snapshots have expired, by version."""
     known = {int(version): facts for version, facts in json.loads(table.metadata.properties.get(EXPIRED, "{}")).items()}
     current = table.current_snapshot()
@@ -103,22 +107,22 @@ def expired_version(table: Table, identity: str, current: Published) -> Publishe
     for version, known in expired_publications(table):
         if is_by(known, identity):
             statistics = Statistics(known.rows, known.record.bytes or 0, current.statistics.columns)
-            found = describe_published(known, current.catalog, current.table, str(version), current.uri, statistics)
-            return replace(found, environment=current.environment, unknown_before=current.unknown_before)
+            published = describe_published(known, current.catalog, current.table, str(version), current.uri, statistics)
+            return replace(published, environment=current.environment, unknown_before=current.unknown_before)
     return None
 
 
 def published_versions(table: Table) -> tuple[Version, ...]:
     """Return the published versions that still exist, the newest first."""
     current, times = current_version(table), _times(table)
-    found: dict[int, Version] = {}
+    versions: dict[int, Version] = {}
     for snapshot in published_snapshots(table):
         version, publication = version_of(table, snapshot), publication_for(table, snapshot)
-        if version not in found:
+        if version not in versions:
             state = CURRENT if version == current else OLDER
             at = _published_at(with_facts(table, snapshot), times)
-            found[version] = describe_version(publication, str(version), state, at)
-    return tuple(sorted(found.values(), key=lambda version: version.state != CURRENT))
+            versions[version] = describe_version(publication, str(version), state, at)
+    return tuple(sorted(versions.values(), key=lambda version: version.state != CURRENT))
 
 
 def published_at(table: Table, snapshot: Snapshot) -> str:
@@ -137,9 +141,9 @@ def _published_at(first: Snapshot, times: Mapping[int, int]) -> str:
 
 def _rows(table: Table, snapshot: Snapshot) -> int:
     facts = facts_of(snapshot)
-    own = publication_of(facts)
-    if own is not None:
-        return own.rows
+    publication = publication_of(facts)
+    if publication is not None:
+        return publication.rows
     if "total-records" in facts and not int(facts.get("total-delete-files") or 0):
         return int(facts["total-records"] or 0)
     return statistics_of(table, snapshot.snapshot_id, schema_of(table, snapshot.snapshot_id)).rows

@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from rivet_dagster.catalogs.iceberg.metadata.same_rows import ROWS_OF, facts_of
+from rivet_dagster.catalogs.iceberg.metadata.snapshot_rows import ROWS_OF, facts_of
 from rivet_dagster.catalogs.iceberg.metadata.summary import ERRORS, IDENTITY, LANDED
 
 if TYPE_CHECKING:
@@ -82,11 +82,11 @@ def last_publication_property(snapshot: int, facts: Facts) -> dict[str, str]:
     >>> last_publication_property(7, {"rivet.identity": "1f/orders", "total-records": "3"})
     {'rivet.last-publication': '{"snapshot":7,"facts":{"rivet.identity":"1f/orders"}}'}
     """
-    own = {key: value for key, value in facts.items() if key.startswith("rivet.")}
-    text = _text({"snapshot": snapshot, "facts": own})
+    properties = {key: value for key, value in facts.items() if key.startswith("rivet.")}
+    text = _text({"snapshot": snapshot, "facts": properties})
     if len(text) > LONGEST:
-        own.pop(LANDED, None)
-        text = _text({"snapshot": snapshot, "facts": own, "is_cut": True})
+        properties.pop(LANDED, None)
+        text = _text({"snapshot": snapshot, "facts": properties, "is_cut": True})
     return {LAST: text}
 
 
@@ -152,9 +152,9 @@ def _earlier_snapshots(table: Table, expired: int) -> dict[int, Snapshot]:
             metadata = FromInputFile.table_metadata(table.io.new_input(entry.metadata_file))
         except FileNotFoundError:
             return {}  # this one and those before it have been removed
-        found = {snapshot.snapshot_id: snapshot for snapshot in metadata.snapshots}
-        if expired in found:
-            return found
+        by_id = {snapshot.snapshot_id: snapshot for snapshot in metadata.snapshots}
+        if expired in by_id:
+            return by_id
     return {}
 
 

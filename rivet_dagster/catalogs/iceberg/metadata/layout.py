@@ -28,11 +28,11 @@ if TYPE_CHECKING:
     from pyiceberg.types import NestedField
 
 __all__ = [
-    "Layout",
-    "kept_layout",
+    "IcebergLayout",
     "layout_updates",
     "order_of",
     "parse_layout",
+    "retain_layout",
     "spec_of",
     "spec_updates",
     "table_properties",
@@ -44,7 +44,7 @@ OWN_PROPERTIES = "rivet.properties"
 
 
 @dataclass(frozen=True)
-class Layout:
+class IcebergLayout:
     """The declared layout of a table; None leaves what the table has."""
 
     partitioned_by: tuple[PartitionText, ...] | None = None
@@ -52,7 +52,7 @@ class Layout:
     properties: Mapping[str, str] | None = None
 
 
-def parse_layout(options: Mapping[str, Any]) -> Layout:
+def parse_layout(options: Mapping[str, Any]) -> IcebergLayout:
     """Return the layout that a joint's options declare. Raises RVT-203, RVT-204.
 
     >>> layout = parse_layout({"partitioned_by": ["days(at)", "truncate(name, 2)"], "sort_order": ["id desc"]})
@@ -62,14 +62,16 @@ def parse_layout(options: Mapping[str, Any]) -> Layout:
     for wrong in wrong_layout(options):
         raise RivetError(wrong.code, f"`{wrong.key}`: {wrong.message}", remediation=wrong.remediation)
     partitioned_by, sort_order = options.get("partitioned_by"), options.get("sort_order")
-    return Layout(
+    return IcebergLayout(
         None if partitioned_by is None else tuple(partition_text(text) for text in partitioned_by),
         None if sort_order is None else tuple(sort_text(text) for text in sort_order),
         {key: as_text(value) for key, value in options.get("properties", {}).items()},
     )
 
 
-def spec_of(layout: Layout, schema: Schema, base: PartitionSpec | None, last_partition_id: int | None) -> PartitionSpec:
+def spec_of(
+    layout: IcebergLayout, schema: Schema, base: PartitionSpec | None, last_partition_id: int | None
+) -> PartitionSpec:
     """Return the declared partition spec; ``base`` if nothing is declared, or the same as it.
 
     A field that ``base`` has keeps its id; others get ids after ``last_partition_id``. Raises RVT-514 for a column that
@@ -78,12 +80,12 @@ def spec_of(layout: Layout, schema: Schema, base: PartitionSpec | None, last_par
     return _spec(layout, schema, base, [base] if base else [], last_partition_id)
 
 
-def order_of(layout: Layout, schema: Schema, base: SortOrder | None) -> SortOrder:
+def order_of(layout: IcebergLayout, schema: Schema, base: SortOrder | None) -> SortOrder:
     """Return the declared sort order; ``base`` if nothing is declared, or the same as it. Raises RVT-514."""
     return _order(layout, schema, base, [base] if base else [])
 
 
-def kept_layout(layout: Layout, schema: Schema, metadata: TableMetadata) -> Layout:
+def retain_layout(layout: IcebergLayout, schema: Schema, metadata: TableMetadata) -> IcebergLayout:
     """Return the layout of a table whose columns become those of ``schema``.
 
     Partitions or a sort order that are not declared, and are of columns that the table will not have any more, are
@@ -92,12 +94,12 @@ def kept_layout(layout: Layout, schema: Schema, metadata: TableMetadata) -> Layo
     if layout.partitioned_by is None:
         fields = _live(metadata.spec())
         if _lacks(schema, fields):
-            texts = tuple(_kept("partitioned_by", field, schema, metadata) for field in fields)
+            texts = tuple(_retained_text("partitioned_by", field, schema, metadata) for field in fields)
             layout = replace(layout, partitioned_by=texts)
     if layout.sort_order is None:
         order = metadata.sort_order().fields
         if _lacks(schema, order):
-            sorts = tuple(_kept_sort(field, schema, metadata) for field in order)
+            sorts = tuple(_retained_sort(field, schema, metadata) for field in order)
             layout = replace(layout, sort_order=sorts)
     return layout
 
@@ -106,7 +108,9 @@ def _lacks(schema: Schema, fields: Iterable[PartitionField | SortField]) -> bool
     return any(field.source_id not in schema._lazy_id_to_field for field in fields)
 
 
-def _kept(key: str, field: PartitionField | SortField, schema: Schema, metadata: TableMetadata) -> PartitionText:
+def _retained_text(
+    key: str, field: PartitionField | SortField, schema: Schema, metadata: TableMetadata
+) -> PartitionText:
     paths = (_path(field.source_id, known.fields) for known in reversed(metadata.schemas))
     path = next((path for path in paths if path), ())
     name, _, size = str(field.transform).removesuffix("]").partition("[")
@@ -123,10 +127,10 @@ def _kept(key: str, field: PartitionField | SortField, schema: Schema, metadata:
     return text
 
 
-def _kept_sort(field: SortField, schema: Schema, metadata: TableMetadata) -> SortText:
+def _retained_sort(field: SortField, schema: Schema, metadata: TableMetadata) -> SortText:
     from pyiceberg.table.sorting import NullOrder, SortDirection
 
-    text = _kept("sort_order", field, schema, metadata)
+    text = _retained_text("sort_order", field, schema, metadata)
     return SortText(text, field.direction == SortDirection.DESC, field.null_order == NullOrder.NULLS_LAST)
 
 
@@ -143,14 +147,14 @@ def _path(id_: int, fields: Iterable[NestedField]) -> tuple[str, ...]:
     return ()
 
 
-def table_properties(layout: Layout) -> dict[str, str]:
+def table_properties(layout: IcebergLayout) -> dict[str, str]:
     """Return the properties with which a table of the layout is created."""
     properties = layout.properties or {}
-    own = ",".join(sorted(properties.keys() - {FORMAT_VERSION}))
-    return {**properties, **({OWN_PROPERTIES: own} if own else {})}
+    names = ",".join(sorted(properties.keys() - {FORMAT_VERSION}))
+    return {**properties, **({OWN_PROPERTIES: names} if names else {})}
 
 
-def layout_updates(layout: Layout, metadata: TableMetadata) -> tuple[TableUpdate, ...]:
+def layout_updates(layout: IcebergLayout, metadata: TableMetadata) -> tuple[TableUpdate, ...]:
     """Return the updates that give a table the declared layout; none if it has it.
 
     ``metadata`` is that after the change of columns, if they change. What the joint once set and no longer declares is
@@ -184,14 +188,14 @@ def spec_updates(staged: PartitionSpec, metadata: TableMetadata) -> tuple[TableU
     return (AddPartitionSpecUpdate(spec=new), SetDefaultSpecUpdate.model_validate({"spec-id": new.spec_id}))
 
 
-def _format_updates(layout: Layout, metadata: TableMetadata) -> Iterator[TableUpdate]:
+def _format_updates(layout: IcebergLayout, metadata: TableMetadata) -> Iterator[TableUpdate]:
     from pyiceberg.table.update import UpgradeFormatVersionUpdate
 
     if FORMAT_VERSION in (layout.properties or {}) and metadata.format_version < 2:
         yield UpgradeFormatVersionUpdate.model_validate({"format-version": 2})
 
 
-def _spec_updates(layout: Layout, metadata: TableMetadata) -> Iterator[TableUpdate]:
+def _spec_updates(layout: IcebergLayout, metadata: TableMetadata) -> Iterator[TableUpdate]:
     from pyiceberg.table.update import AddPartitionSpecUpdate, SetDefaultSpecUpdate
 
     specs = metadata.partition_specs
@@ -206,7 +210,7 @@ def _spec_updates(layout: Layout, metadata: TableMetadata) -> Iterator[TableUpda
     yield SetDefaultSpecUpdate.model_validate({"spec-id": spec.spec_id})
 
 
-def _order_updates(layout: Layout, metadata: TableMetadata) -> Iterator[TableUpdate]:
+def _order_updates(layout: IcebergLayout, metadata: TableMetadata) -> Iterator[TableUpdate]:
     from pyiceberg.table.update import AddSortOrderUpdate, SetDefaultSortOrderUpdate
 
     order = _order(layout, metadata.schema(), metadata.sort_order(), metadata.sort_orders)
@@ -217,7 +221,7 @@ def _order_updates(layout: Layout, metadata: TableMetadata) -> Iterator[TableUpd
     yield SetDefaultSortOrderUpdate.model_validate({"sort-order-id": order.order_id})
 
 
-def _property_updates(layout: Layout, metadata: TableMetadata) -> Iterator[TableUpdate]:
+def _property_updates(layout: IcebergLayout, metadata: TableMetadata) -> Iterator[TableUpdate]:
     from pyiceberg.table.update import RemovePropertiesUpdate, SetPropertiesUpdate
 
     if layout.properties is None:
@@ -225,9 +229,9 @@ def _property_updates(layout: Layout, metadata: TableMetadata) -> Iterator[Table
     current = metadata.properties
     wanted = table_properties(layout)
     wanted.pop(FORMAT_VERSION, None)
-    own = {key for key in current.get(OWN_PROPERTIES, "").split(",") if key}
+    names = {key for key in current.get(OWN_PROPERTIES, "").split(",") if key}
     changed = {key: value for key, value in wanted.items() if current.get(key) != value}
-    removed = sorted(((own | {OWN_PROPERTIES}) & current.keys()) - wanted.keys())
+    removed = sorted(((names | {OWN_PROPERTIES}) & current.keys()) - wanted.keys())
     if changed:
         yield SetPropertiesUpdate(updates=changed)
     if removed:
@@ -235,7 +239,11 @@ def _property_updates(layout: Layout, metadata: TableMetadata) -> Iterator[Table
 
 
 def _spec(
-    layout: Layout, schema: Schema, base: PartitionSpec | None, specs: Sequence[PartitionSpec], last_id: int | None
+    layout: IcebergLayout,
+    schema: Schema,
+    base: PartitionSpec | None,
+    specs: Sequence[PartitionSpec],
+    last_id: int | None,
 ) -> PartitionSpec:
     from pyiceberg.partitioning import PARTITION_FIELD_ID_START, UNPARTITIONED_PARTITION_SPEC, PartitionSpec
 
@@ -289,7 +297,7 @@ def _new_field(
 _ENDINGS = {"truncate": "trunc"}
 
 
-def _order(layout: Layout, schema: Schema, base: SortOrder | None, orders: Sequence[SortOrder]) -> SortOrder:
+def _order(layout: IcebergLayout, schema: Schema, base: SortOrder | None, orders: Sequence[SortOrder]) -> SortOrder:
     from pyiceberg.table.sorting import UNSORTED_SORT_ORDER, NullOrder, SortDirection, SortField, SortOrder
 
     if layout.sort_order is None:
@@ -334,7 +342,7 @@ def _column(path: tuple[str, ...], fields: Iterable[NestedField]) -> NestedField
     from pyiceberg.types import StructType
 
     named = [field for field in fields if field.name.lower() == path[0].lower()]
-    found = next((field for field in named if field.name == path[0]), named[0] if named else None)
-    if found is None or len(path) == 1:
-        return found
-    return _column(path[1:], found.field_type.fields) if isinstance(found.field_type, StructType) else None
+    column = next((field for field in named if field.name == path[0]), named[0] if named else None)
+    if column is None or len(path) == 1:
+        return column
+    return _column(path[1:], column.field_type.fields) if isinstance(column.field_type, StructType) else None

@@ -14,7 +14,7 @@ from struct import calcsize, unpack
 from threading import Lock
 from typing import TYPE_CHECKING, Any, cast
 
-from rivet_dagster.catalogs.iceberg.metadata.manifests import entries_of, manifests_of
+from rivet_dagster.catalogs.iceberg.metadata.snapshot_rows import entries_of, manifests_of
 from rivet_dagster.catalogs.iceberg.metadata.text_bounds import WholeTexts, whole_texts
 from rivet_dagster.catalogs.iceberg.metadata.types import sql_columns
 from rivet_dagster.catalogs.totals import Totals

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from rivet_dagster.catalogs.versions.inputs_json import inputs_from_json, landed_as_json, positions_as_json
+from rivet_dagster.catalogs.versions.manifest import inputs_from_json, landed_as_json, positions_as_json
 from rivet_dagster.model.inputs import Inputs
 from rivet_dagster.model.storage import Record
 
@@ -42,7 +42,7 @@ _BYTES = "rivet.bytes-written"
 
 
 @dataclass(frozen=True)
-class Publication:
+class PublicationFacts:
     """The facts recorded with a version: who published and who made it, from what, and how its rows came about.
 
     ``unknown_before`` is an expired snapshot of another engine before which nothing is known; it is never recorded.
@@ -58,7 +58,7 @@ class Publication:
     text_bounds: TextBounds = ()
     unknown_before: str | None = None
 
-    def again(self, identity: str, rows_before: int) -> Publication:
+    def again(self, identity: str, rows_before: int) -> PublicationFacts:
         """Return the facts of the same version, published once more, by ``identity``; who made it stays known."""
         made_by = self.made_by or self.identity
         return replace(self, identity=identity, made_by=made_by, rows_before=rows_before, unknown_before=None)
@@ -66,10 +66,10 @@ class Publication:
     def properties(self) -> dict[str, str]:
         """Return the properties of the snapshot.
 
-        >>> Publication("1f/orders", "", 3, 1, Record(2, bytes=9)).properties()["rivet.run-id"]
+        >>> PublicationFacts("1f/orders", "", 3, 1, Record(2, bytes=9)).properties()["rivet.run-id"]
         '1f'
         """
-        found = {
+        texts = {
             IDENTITY: self.identity,
             RUN: self.identity.partition("/")[0],
             INPUTS: _json(positions_as_json(self.inputs)),
@@ -81,22 +81,22 @@ class Publication:
         }
         landed = landed_as_json(self.inputs)
         if landed:
-            found[LANDED] = _json(landed)
+            texts[LANDED] = _json(landed)
         if self.code_versions:
-            found[CODE_VERSIONS] = _json(dict(self.code_versions))
+            texts[CODE_VERSIONS] = _json(dict(self.code_versions))
         if self.made_by not in ("", self.identity):
-            found[MADE_BY] = self.made_by
+            texts[MADE_BY] = self.made_by
         if self.text_bounds:
-            found[TEXT_BOUNDS] = _json(self.text_bounds)
+            texts[TEXT_BOUNDS] = _json(self.text_bounds)
         if self.record.bytes is not None:
-            found[_BYTES] = str(self.record.bytes)
-        return found
+            texts[_BYTES] = str(self.record.bytes)
+        return texts
 
 
-def publication_of(properties: Mapping[str, str | None]) -> Publication | None:
+def publication_of(properties: Mapping[str, str | None]) -> PublicationFacts | None:
     """Return the publication that these properties of a snapshot record; None for a snapshot of another writer.
 
-    >>> publication = Publication("1f/orders", "", 3, 1, Record(2, bytes=9))
+    >>> publication = PublicationFacts("1f/orders", "", 3, 1, Record(2, bytes=9))
     >>> publication_of(publication.properties()) == publication, publication_of({})
     (True, None)
     """
@@ -104,7 +104,7 @@ def publication_of(properties: Mapping[str, str | None]) -> Publication | None:
         return None
     known = {key: value or "" for key, value in properties.items()}
     written = known.get(_BYTES)
-    return Publication(
+    return PublicationFacts(
         identity=known.get(IDENTITY, ""),
         made_by=known.get(MADE_BY, ""),
         rows=int(known[_ROWS]),
@@ -124,13 +124,13 @@ def publication_of(properties: Mapping[str, str | None]) -> Publication | None:
 def names_publisher(properties: Mapping[str, str | None], identity: str) -> bool:
     """Return whether a retry of the run ``identity`` must find the snapshot with these properties, as ``is_by`` does.
 
-    >>> names_publisher(Publication("1f/orders", "", 3, 1, Record(2)).properties(), "1f/orders")
+    >>> names_publisher(PublicationFacts("1f/orders", "", 3, 1, Record(2)).properties(), "1f/orders")
     True
     """
     return identity != "" and identity in (properties.get(IDENTITY), properties.get(MADE_BY))
 
 
-def foreign_publication(properties: Mapping[str, str | None], rows: int, rows_before: int) -> Publication:
+def foreign_publication(properties: Mapping[str, str | None], rows: int, rows_before: int) -> PublicationFacts:
     """Return what the summary of another writer's snapshot says of its write."""
 
     def number(key: str) -> int:
@@ -143,7 +143,7 @@ def foreign_publication(properties: Mapping[str, str | None], rows: int, rows_be
     else:
         added = max(number("added-records"), rows - rows_before)
         record = Record(added, 0, max(0, rows_before + added - rows))
-    return Publication("", "", rows, rows_before, record)
+    return PublicationFacts("", "", rows, rows_before, record)
 
 
 def _json(value: Any) -> str:

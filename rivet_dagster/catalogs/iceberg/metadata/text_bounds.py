@@ -144,8 +144,8 @@ def sequence_number_of(table: Table | None, snapshot_id: int | None) -> int:
 
 def _has_whole(properties: Mapping[str, str]) -> bool:
     modes = [value.lower() for key, value in properties.items() if key.startswith(_METRICS)]
-    found = [_MODE.fullmatch(mode) for mode in modes if not mode.isdigit()]
-    return all(mode is not None and int(mode[1] or WHOLE) >= WHOLE for mode in found)
+    matches = [_MODE.fullmatch(mode) for mode in modes if not mode.isdigit()]
+    return all(mode is not None and int(mode[1] or WHOLE) >= WHOLE for mode in matches)
 
 
 def _is_text(bound: bytes) -> bool:

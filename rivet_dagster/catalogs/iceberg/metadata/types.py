@@ -69,10 +69,10 @@ def iceberg_schema(spark_json: str, base: Schema | None = None, first_id: int = 
 
 def schema_of(table: Table, snapshot: int | None) -> Schema:
     """Return the columns of a snapshot; without one, or where it does not say, those of the table."""
-    found = table.snapshot_by_id(snapshot) if snapshot is not None else None
-    if found is None or found.schema_id is None:
+    of_snapshot = table.snapshot_by_id(snapshot) if snapshot is not None else None
+    if of_snapshot is None or of_snapshot.schema_id is None:
         return table.schema()
-    return table.schemas()[found.schema_id]
+    return table.schemas()[of_snapshot.schema_id]
 
 
 def sql_columns(schema: Schema) -> tuple[tuple[str, str], ...]:
@@ -165,8 +165,8 @@ def _type(type_: Any, ids: Iterator[int], path: str) -> IcebergType:
     if name is None:
         message = f"the column {path} is of the type {type_}, which tables of Iceberg's format 2 cannot store"
         raise RivetError("RVT-514", message, remediation="Cast it in the query to a type that they can store.")
-    found: IcebergType = getattr(types, name)()
-    return found
+    plain: IcebergType = getattr(types, name)()
+    return plain
 
 
 def _nested_type(type_: Any, ids: Iterator[int], path: str) -> IcebergType:
@@ -174,9 +174,9 @@ def _nested_type(type_: Any, ids: Iterator[int], path: str) -> IcebergType:
 
     match type_["type"]:
         case "struct":
-            own = [(next(ids), field) for field in type_["fields"]]
-            types = [_type(field["type"], ids, f"{path}.{field['name']}") for _, field in own]
-            fields = zip(own, types, strict=True)
+            numbered = [(next(ids), field) for field in type_["fields"]]
+            types = [_type(field["type"], ids, f"{path}.{field['name']}") for _, field in numbered]
+            fields = zip(numbered, types, strict=True)
             return StructType(*(NestedField(id_, f["name"], kind, doc=_comment(f)) for (id_, f), kind in fields))
         case "array":
             return ListType(next(ids), _type(type_["elementType"], ids, path), element_required=False)

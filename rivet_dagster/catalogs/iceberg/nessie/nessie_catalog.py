@@ -163,10 +163,10 @@ class NessieCatalog(MetastoreCatalog):
         """Create a namespace and those above it. Raises NamespaceAlreadyExistsError."""
         key = self.identifier_to_tuple(namespace)
         above = [key[:length] for length in range(1, len(key))]
-        head, found = self._found([*above, key])
-        if key in found:
+        head, contents = self._found([*above, key])
+        if key in contents:
             raise NamespaceAlreadyExistsError(f"Namespace already exists: {_dotted(key)}")
-        made = [put(each, namespace_content(each, {})) for each in above if each not in found]
+        made = [put(each, namespace_content(each, {})) for each in above if each not in contents]
         try:
             self._commit(head, f"Create {_dotted(key)}", *made, put(key, namespace_content(key, properties)))
         except NessieConflictError as error:
@@ -272,8 +272,8 @@ class NessieCatalog(MetastoreCatalog):
 
     def _contents(self, key: Key) -> tuple[str, Content | None]:
         """Return the hash of the branch now, and the content of a key there; None if it has none."""
-        head, found = self._found([key])
-        return head, found.get(key)
+        head, contents = self._found([key])
+        return head, contents.get(key)
 
     def _found(self, keys: list[Key]) -> tuple[str, Mapping[Key, Content]]:
         """Return the hash of the branch now, and the contents of those keys that it has."""

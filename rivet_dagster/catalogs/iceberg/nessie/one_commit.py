@@ -7,7 +7,7 @@ from contextlib import suppress
 from typing import Any
 
 from rivet_dagster.catalogs.iceberg.commits.committing import OutcomeUnknownError, is_refusal, look_for, send
-from rivet_dagster.catalogs.iceberg.metadata.manifests import manifests_of
+from rivet_dagster.catalogs.iceberg.metadata.snapshot_rows import manifests_of
 from rivet_dagster.catalogs.iceberg.nessie.nessie_catalog import NessieCatalog
 from rivet_dagster.catalogs.iceberg.nessie.server import (
     TABLE,
@@ -70,14 +70,14 @@ class OneCommit(NessieCatalog):
         self._changes.clear()
 
     def _found(self, keys: list[Key]) -> tuple[str, Mapping[Key, Content]]:
-        found = self._before.of(keys)
+        contents = self._before.of(keys)
         for key in self._changes.keys() & set(keys):
             content = self._changes[key]
             if content is None:
-                found.pop(key, None)
+                contents.pop(key, None)
             else:
-                found[key] = content
-        return self._head.hash, found
+                contents[key] = content
+        return self._head.hash, contents
 
     def _commit(self, head: str, message: str, *operations: dict[str, Any]) -> None:
         self._changes |= {tuple(each["key"]["elements"]): each.get("content") for each in operations}
@@ -85,8 +85,8 @@ class OneCommit(NessieCatalog):
     def _entries(self) -> list[tuple[Key, str]]:
         before = dict(self.server.entries(f"{self._head.name}@{self._head.hash}"))
         changed = {key: content["type"] for key, content in self._changes.items() if content is not None}
-        kept = {key: type_ for key, type_ in before.items() if key not in self._changes}
-        return sorted({**kept, **changed}.items())
+        unchanged = {key: type_ for key, type_ in before.items() if key not in self._changes}
+        return sorted({**unchanged, **changed}.items())
 
     def _is_there(self) -> bool:
         """Return whether the branch has one of the changes, and so had all of them."""

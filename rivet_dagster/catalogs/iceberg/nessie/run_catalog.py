@@ -84,8 +84,8 @@ class RunCatalog(NessieCatalog):
 
     def keep(self) -> None:
         """Have no sweep remove the branch."""
-        head, found = self._found([RECORD])
-        known = found[RECORD]
+        head, contents = self._found([RECORD])
+        known = contents[RECORD]
         record = replace(RunRecord(**known["properties"]), kept="withheld")
         self.server.commit(Reference(self.ref, head), f"Withhold {record.table}", [write_record(record, known)])
 

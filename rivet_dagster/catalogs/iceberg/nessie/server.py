@@ -105,8 +105,8 @@ class NessieServer:
         """Return the hash of a reference now, and the contents of those keys that it has."""
         asked = {"requestedKeys": [{"elements": list(key)} for key in keys]}
         answer = self._call("POST", f"trees/{quote(reference, safe='@')}/contents", asked)
-        found = {tuple(entry["key"]["elements"]): entry["content"] for entry in answer["contents"]}
-        return str(answer["effectiveReference"]["hash"]), found
+        contents = {tuple(entry["key"]["elements"]): entry["content"] for entry in answer["contents"]}
+        return str(answer["effectiveReference"]["hash"]), contents
 
     def entries(self, reference: str) -> Iterator[tuple[Key, str]]:
         """Yield the keys of a reference, and the types of their contents."""
@@ -139,8 +139,8 @@ class NessieServer:
         """Remove a branch or tag with whatever it has by now; return whether there was one."""
         while True:
             try:
-                found = self.reference(name)
-                self._call("DELETE", f"trees/{found.path}", type=found.type)
+                reference = self.reference(name)
+                self._call("DELETE", f"trees/{reference.path}", type=reference.type)
             except NessieNotFoundError:
                 return False
             except NessieConflictError:  # somebody has just committed to it
@@ -150,15 +150,15 @@ class NessieServer:
     def references(self, prefix: str) -> Iterator[tuple[str, str]]:
         """Yield the names of the references that begin with ``prefix``, and the times of their last commits."""
         for page in self._pages("trees", fetch="ALL"):
-            for found in page["references"]:
-                if found["name"].startswith(prefix):
-                    head = (found.get("metadata") or {}).get("commitMetaOfHEAD") or {}
-                    yield found["name"], str(head.get("commitTime", ""))
+            for reference in page["references"]:
+                if reference["name"].startswith(prefix):
+                    head = (reference.get("metadata") or {}).get("commitMetaOfHEAD") or {}
+                    yield reference["name"], str(head.get("commitTime", ""))
 
     def branches(self, prefix: str) -> Iterator[str]:
         """Yield the names of the branches and tags that begin with ``prefix``."""
         for page in self._pages("trees", filter=f"ref.name.startsWith('{prefix}')"):
-            yield from (found["name"] for found in page["references"])
+            yield from (reference["name"] for reference in page["references"])
 
     def merge(
         self,
@@ -244,8 +244,8 @@ class ContentsAtCommit:
         """Ask for the contents of keys, of all in one request."""
         asked = [key for key in dict.fromkeys(keys) if key not in self._known]
         if asked:
-            found = self._server.contents(f"{self.reference.name}@{self.reference.hash}", asked)[1]
-            self._known |= {key: found.get(key) for key in asked}
+            contents = self._server.contents(f"{self.reference.name}@{self.reference.hash}", asked)[1]
+            self._known |= {key: contents.get(key) for key in asked}
 
     def of(self, keys: Sequence[Key]) -> dict[Key, Content]:
         """Return the contents of those keys that the commit has."""

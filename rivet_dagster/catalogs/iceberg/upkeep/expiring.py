@@ -11,7 +11,7 @@ from rivet_dagster.catalogs.capabilities.upkeep import REMEMBERED
 from rivet_dagster.catalogs.iceberg.commits.committing import Changes, commit
 from rivet_dagster.catalogs.iceberg.commits.updates import remove_properties, set_properties
 from rivet_dagster.catalogs.iceberg.metadata.history import EXPIRED
-from rivet_dagster.catalogs.iceberg.metadata.same_rows import facts_of, only_rewrites, snapshot_of, version_of
+from rivet_dagster.catalogs.iceberg.metadata.snapshot_rows import facts_of, only_rewrites, snapshot_of, version_of
 from rivet_dagster.catalogs.iceberg.metadata.summary import (
     CODE_VERSIONS,
     DATA_SNAPSHOT,
@@ -44,17 +44,19 @@ LONGEST = 400_000
 def expire(table: OpenedTable, session: EngineSession, options: ExpireSnapshots, now: datetime) -> tuple[int, int]:
     """Expire old snapshots and return the numbers of snapshots and files that are gone."""
     before = now - options.older_than
-    found = table.load()
-    retained = retained_snapshots(found, options.retain_last)
-    going = _going(found, retained, before)
+    iceberg_table = table.load()
+    retained = retained_snapshots(iceberg_table, options.retain_last)
+    going = _going(iceberg_table, retained, before)
     if not going:
         _remember(table, {}, now)
         return 0, 0
-    _remember(table, _publications(found, going), now)
+    _remember(table, _publications(iceberg_table, going), now)
     # Iceberg counts snapshots, of which a version may have several.
     counts = expire_snapshots(session, table.name, before, len(retained))
     _remember(table, {}, now)
-    gone = {snapshot.snapshot_id for snapshot in found.snapshots()} - {s.snapshot_id for s in table.load().snapshots()}
+    gone = {snapshot.snapshot_id for snapshot in iceberg_table.snapshots()} - {
+        s.snapshot_id for s in table.load().snapshots()
+    }
     return len(gone), sum(counts.values())
 
 
@@ -82,14 +84,14 @@ def retained_snapshots(table: Table, versions: int) -> list[int]:
 
 def _going(table: Table, retained: list[int], before: datetime) -> list[int]:
     """Return the snapshots that may expire; fewer do, if branches have them."""
-    kept = {*retained, *(ref.snapshot_id for ref in table.metadata.refs.values())}
+    referenced = {*retained, *(ref.snapshot_id for ref in table.metadata.refs.values())}
     limit = before.timestamp() * 1000
-    return [s.snapshot_id for s in table.snapshots() if s.timestamp_ms < limit and s.snapshot_id not in kept]
+    return [s.snapshot_id for s in table.snapshots() if s.timestamp_ms < limit and s.snapshot_id not in referenced]
 
 
 def _publications(table: Table, snapshots: list[int]) -> dict[str, dict[str, Any]]:
     """Return the facts of the publications among these snapshots, by version, the oldest first."""
-    found: dict[str, dict[str, Any]] = {}
+    publications: dict[str, dict[str, Any]] = {}
     for snapshot_id in snapshots:
         snapshot = table.snapshot_by_id(snapshot_id)
         if snapshot is None or only_rewrites(snapshot):
@@ -97,24 +99,24 @@ def _publications(table: Table, snapshots: list[int]) -> dict[str, dict[str, Any
         all_facts = facts_of(snapshot).items()
         facts = {key: value for key, value in all_facts if key.startswith("rivet.") and key not in _LEFT_OUT}
         if publication_of(facts) is not None and ENVIRONMENT not in facts:
-            found[str(version_of(table, snapshot))] = facts
-    return found
+            publications[str(version_of(table, snapshot))] = facts
+    return publications
 
 
 def _remember(table: OpenedTable, more: Mapping[str, Mapping[str, Any]], now: datetime) -> None:
     """Add ``more`` to what is remembered, and forget what is too old, or still there."""
 
-    def changes(found: Table) -> Changes:
-        known = found.metadata.properties.get(EXPIRED, "{}")
+    def changes(iceberg_table: Table) -> Changes:
+        known = iceberg_table.metadata.properties.get(EXPIRED, "{}")
         moment = now.astimezone(UTC).isoformat(timespec="seconds")
         least = (now - REMEMBERED).astimezone(UTC).isoformat(timespec="seconds")
         added = {version: {**facts, _EXPIRED_AT: moment} for version, facts in more.items()}
-        kept = {
+        remembered = {
             version: facts
             for version, facts in json.loads(known).items()
-            if facts.get(_EXPIRED_AT, moment) >= least and snapshot_of(found, int(version)) is None
+            if facts.get(_EXPIRED_AT, moment) >= least and snapshot_of(iceberg_table, int(version)) is None
         }
-        by_age = sorted(kept.items(), key=lambda entry: entry[1].get(_EXPIRED_AT, moment))
+        by_age = sorted(remembered.items(), key=lambda entry: entry[1].get(_EXPIRED_AT, moment))
         text = _text(_newest({**dict(by_age), **added}))
         if text == known:
             return Changes()
@@ -128,15 +130,15 @@ def _newest(entries: Mapping[str, Mapping[str, Any]]) -> dict[str, Mapping[str, 
 
     Half of the room is for entries that are complete, the other half for older ones in short.
     """
-    found: dict[str, Mapping[str, Any]] = {}
+    newest: dict[str, Mapping[str, Any]] = {}
     room = LONGEST
     for version, facts in reversed(list(entries.items())):
         entry = facts if room > LONGEST / 2 else {key: facts[key] for key in facts if key not in _OF_NEWEST}
         room -= len(_text({version: entry}))
         if room < 0:
             break
-        found[version] = entry
-    return found
+        newest[version] = entry
+    return newest
 
 
 def _text(value: Mapping[str, Any]) -> str:

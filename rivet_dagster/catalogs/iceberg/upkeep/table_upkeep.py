@@ -14,7 +14,7 @@ from rivet_dagster.catalogs.iceberg.commits.committing import Changes, commit
 from rivet_dagster.catalogs.iceberg.commits.snapshots import SnapshotWriter, new_snapshot_id
 from rivet_dagster.catalogs.iceberg.commits.updates import MAIN, branch_is_at, set_branch
 from rivet_dagster.catalogs.iceberg.metadata.history import published_at
-from rivet_dagster.catalogs.iceberg.metadata.same_rows import (
+from rivet_dagster.catalogs.iceberg.metadata.snapshot_rows import (
     PUBLISHED_AT,
     ROWS_OF,
     facts_of,
@@ -39,7 +39,7 @@ from rivet_dagster.catalogs.iceberg.upkeep.expiring import (
 )
 from rivet_dagster.catalogs.iceberg.writes.sweeping import staged_by_runs
 from rivet_dagster.catalogs.iceberg.writes.withheld import withheld_versions
-from rivet_dagster.catalogs.versions.sweeping import sweep_dead
+from rivet_dagster.catalogs.versions.heartbeat import sweep_dead
 from rivet_dagster.engines.contract import EngineSession
 from rivet_dagster.errors import RivetError
 
@@ -64,10 +64,10 @@ class TableUpkeep:
 
     def run(self) -> UpkeepReport | None:
         """Do all steps and return what was done; None if the table has no rows yet. Raises RVT-414."""
-        found = self.table.load_if_any()
-        if found is None or found.current_snapshot() is None:
+        iceberg_table = self.table.load_if_any()
+        if iceberg_table is None or iceberg_table.current_snapshot() is None:
             return None
-        began, size = time.monotonic(), _size(found)
+        began, size = time.monotonic(), _size(iceberg_table)
         self._done["leftovers"] = self._remove_leftovers()
         self._rewrite()
         if self.options.expire_snapshots is not None and self._may_delete(EXPIRE):
@@ -179,21 +179,21 @@ def restore_facts(table: OpenedTable, since: int | None = None) -> None:
     that were rewritten after the snapshot ``since`` are known to be written by us.
     """
 
-    def changes(found: Table) -> Changes:
-        current = found.current_snapshot()
+    def changes(iceberg_table: Table) -> Changes:
+        current = iceberg_table.current_snapshot()
         if current is None or not only_rewrites(current):
             return Changes()
-        first = with_facts(found, current)
+        first = with_facts(iceberg_table, current)
         facts = {key: value or "" for key, value in facts_of(first).items() if key.startswith("rivet.")}
         if not facts:
             return Changes()
-        after, bounds = sequence_number_of(found, since), recorded_bounds(found, first.snapshot_id)
-        if after >= sequence_number_of(found, first.snapshot_id):
-            bounds = together(bounds, written_bounds(found, after))
+        after, bounds = sequence_number_of(iceberg_table, since), recorded_bounds(iceberg_table, first.snapshot_id)
+        if after >= sequence_number_of(iceberg_table, first.snapshot_id):
+            bounds = together(bounds, written_bounds(iceberg_table, after))
         facts[TEXT_BOUNDS] = json.dumps(bounds, separators=(",", ":"))
-        same = {ROWS_OF: str(version_of(found, current)), PUBLISHED_AT: published_at(found, current)}
+        same = {ROWS_OF: str(version_of(iceberg_table, current)), PUBLISHED_AT: published_at(iceberg_table, current)}
         snapshot_id = new_snapshot_id()
-        writer = SnapshotWriter(found.io, found.metadata, snapshot_id, current)
+        writer = SnapshotWriter(iceberg_table.io, iceberg_table.metadata, snapshot_id, current)
         added = writer.same_rows(facts | same)
         at_head = branch_is_at(MAIN, current.snapshot_id)
         return Changes((added, set_branch(MAIN, snapshot_id)), (at_head,), (writer,))

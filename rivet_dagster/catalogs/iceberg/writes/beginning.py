@@ -10,15 +10,15 @@ from rivet_dagster.catalogs.iceberg.commits.updates import Definition
 from rivet_dagster.catalogs.iceberg.heartbeat import ObjectHeartbeat
 from rivet_dagster.catalogs.iceberg.metadata.history import publication_for, published_version
 from rivet_dagster.catalogs.iceberg.metadata.last_publication import last_publication
-from rivet_dagster.catalogs.iceberg.metadata.layout import Layout
-from rivet_dagster.catalogs.iceberg.metadata.same_rows import snapshot_of
+from rivet_dagster.catalogs.iceberg.metadata.layout import IcebergLayout
+from rivet_dagster.catalogs.iceberg.metadata.snapshot_rows import snapshot_of
 from rivet_dagster.catalogs.iceberg.metadata.summary import ERRORS
 from rivet_dagster.catalogs.iceberg.metadata.types import sql_columns
 from rivet_dagster.catalogs.iceberg.opened import OpenedTable, Opener
 from rivet_dagster.catalogs.iceberg.settings.options import refuse_nessie
-from rivet_dagster.catalogs.iceberg.writes.errors import Beginning, ExistingVersion, StagedErrors, errors_of_rows
+from rivet_dagster.catalogs.iceberg.writes.errors import BegunWrite, ExistingVersion, StagedErrors, errors_of_rows
 from rivet_dagster.catalogs.iceberg.writes.staged_branch import StagedBranch, StoredSnapshot, begin_branch, stored_rows
-from rivet_dagster.catalogs.iceberg.writes.staged_table import StagingTable, place_of
+from rivet_dagster.catalogs.iceberg.writes.staged_table import StagingTable, locate_version
 from rivet_dagster.catalogs.iceberg.writes.transaction import IcebergTransaction
 from rivet_dagster.catalogs.iceberg.writes.withheld import Withheld, heartbeat_of
 from rivet_dagster.model.relations import CatalogTable
@@ -28,13 +28,15 @@ if TYPE_CHECKING:
     from pyiceberg.table import Table
 
 
-def begin_upon_current(table: OpenedTable, declared: str, layout: Layout, catalog: str, open: Opener) -> Beginning:
+def begin_upon_current(
+    table: OpenedTable, declared: str, layout: IcebergLayout, catalog: str, open: Opener
+) -> BegunWrite:
     """Return what a transaction upon the current version of ``table`` begins with. Raises RVT-413."""
     refuse_nessie(table.catalog)
-    place = place_of(table)
+    location = locate_version(table)
     base, upon, rows = None, None, 0
-    if place.existing is not None:
-        existing = place.existing
+    if location.existing is not None:
+        existing = location.existing
         refuse_later_format(existing.metadata)
         upon = existing.metadata.current_snapshot_id
         relation = CatalogTable(table.name.parts, snapshot=upon)
@@ -43,27 +45,32 @@ def begin_upon_current(table: OpenedTable, declared: str, layout: Layout, catalo
         rows = publication_for(existing, current).rows if current is not None else 0
 
     def described(snapshot_id: int) -> Published:
-        found = table.published.load()
-        snapshot = found.snapshot_by_id(snapshot_id)
+        iceberg_table = table.published.load()
+        snapshot = iceberg_table.snapshot_by_id(snapshot_id)
         assert snapshot is not None, "it was just published"
-        return published_version(found, snapshot, catalog, declared)
+        return published_version(iceberg_table, snapshot, catalog, declared)
 
     errors = StagedErrors(table, open)
-    begun = Definition.of(place.existing.metadata) if place.existing is not None else None
-    return Beginning(declared, table, place, upon, base, rows, layout, described, errors, begun)
+    begun = Definition.of(location.existing.metadata) if location.existing is not None else None
+    return BegunWrite(declared, table, location, upon, base, rows, layout, described, errors, begun)
 
 
 def take_up_version(
-    table: OpenedTable, declared: str, catalog: str, open: Opener, version: Withheld, layout: Layout | None = None
+    table: OpenedTable,
+    declared: str,
+    catalog: str,
+    open: Opener,
+    version: Withheld,
+    layout: IcebergLayout | None = None,
 ) -> IcebergTransaction:
     """Return a transaction that publishes or removes a withheld version, or a staged one upon what that was begun with.
 
     ``layout`` is the declared one, without which the table keeps its own.
     """
-    begin = begin_upon_current(table, declared, layout or Layout(), catalog, open)
+    begin = begin_upon_current(table, declared, layout or IcebergLayout(), catalog, open)
     if version.is_staged:
         begin = replace(begin, upon=version.upon, rows_before=version.publication.rows_before)
-    existing = begin.place.existing
+    existing = begin.location.existing
     if version.judged.begun is not None or version.is_staged:
         begin = replace(begin, begun=version.judged.begun)
     where = version.staged if version.staged is not None else version.table
@@ -71,57 +78,57 @@ def take_up_version(
     assert head is not None, "it was judged before it was withheld"
     heartbeat = heartbeat_of(version)
     heartbeat.extend(0.0)
-    begin = replace(begin, place=replace(begin.place, location=heartbeat.location))
+    begin = replace(begin, location=replace(begin.location, root=heartbeat.location))
     staged: StagedBranch | StagingTable
     if version.staged is None:
         staged = StagedBranch(version.table, version.key, head)
     else:
         fence = _fence(table, existing, version) if existing is not None else None
-        staged = StagingTable(version.staged, begin.place, heartbeat, None, exists=True, fence=fence)
+        staged = StagingTable(version.staged, begin.location, heartbeat, None, exists=True, fence=fence)
     _take_up_errors(begin, open, version, heartbeat)
-    stored = StoredSnapshot(where.name, version.found, head)
+    stored = StoredSnapshot(where.name, version.iceberg_table, head)
     origin = ExistingVersion(version.publication, stored.whole, staged, key=version.key)
     return IcebergTransaction(begin, int(version.name), None, origin, heartbeat=heartbeat)
 
 
 def restage_version(table: OpenedTable, declared: str, catalog: str, open: Opener, version: int) -> IcebergTransaction:
     """Return a transaction that publishes an older version again."""
-    begin = begin_upon_current(table, declared, Layout(), catalog, open)
-    existing = begin.place.existing
-    found = snapshot_of(existing, version) if existing is not None else None
-    assert existing is not None and found is not None, "it was just listed"
-    last, snapshot = last_publication(existing, found), found.snapshot_id
+    begin = begin_upon_current(table, declared, IcebergLayout(), catalog, open)
+    existing = begin.location.existing
+    source = snapshot_of(existing, version) if existing is not None else None
+    assert existing is not None and source is not None, "it was just listed"
+    last, snapshot = last_publication(existing, source), source.snapshot_id
     name = last.facts.get(ERRORS) if last is not None else None
     if last is not None and name is not None:
-        place = place_of(open(name))
-        older = errors_of_rows(place.existing, last.version) if place.existing is not None else None
+        location = locate_version(open(name))
+        older = errors_of_rows(location.existing, last.version) if location.existing is not None else None
         if older is not None:
-            begin.errors.adopt(name, place, None, older=older)
-    origin = ExistingVersion(publication_for(existing, found), lambda: stored_rows(table, snapshot), snapshot=snapshot)
+            begin.errors.adopt(name, location, None, older=older)
+    origin = ExistingVersion(publication_for(existing, source), lambda: stored_rows(table, snapshot), snapshot=snapshot)
     return IcebergTransaction(begin, new_snapshot_id(), None, origin)
 
 
-def _take_up_errors(begin: Beginning, open: Opener, version: Withheld, heartbeat: ObjectHeartbeat) -> None:
+def _take_up_errors(begin: BegunWrite, open: Opener, version: Withheld, heartbeat: ObjectHeartbeat) -> None:
     """Take up the errors that were withheld with a version, if it has some."""
     name = version.errors
     if name is None:
         return
     opened = open(name)
-    place = place_of(opened)
+    location = locate_version(opened)
     staging = opened.staged(version.key)
-    existing, found = place.existing, staging.load_if_any()
+    existing, iceberg_table = location.existing, staging.load_if_any()
     staged: StagedBranch | StagingTable
     current: int | None
-    if found is None and existing is not None and version.key in existing.metadata.refs:
+    if iceberg_table is None and existing is not None and version.key in existing.metadata.refs:
         current = existing.metadata.refs[version.key].snapshot_id
         staged = StagedBranch(opened, version.key, current)
     else:
-        current = found.metadata.current_snapshot_id if found is not None else None
+        current = iceberg_table.metadata.current_snapshot_id if iceberg_table is not None else None
         of_errors = replace(version, table=opened)
-        fence = _fence(opened, existing, of_errors) if found is not None and existing is not None else None
-        staged = StagingTable(staging, place, heartbeat, None, exists=True, fence=fence)
+        fence = _fence(opened, existing, of_errors) if iceberg_table is not None and existing is not None else None
+        staged = StagingTable(staging, location, heartbeat, None, exists=True, fence=fence)
     judged = version.judged.errors
-    begin.errors.adopt(name, place, staged, judged=current if judged is None else judged)
+    begin.errors.adopt(name, location, staged, judged=current if judged is None else judged)
 
 
 def _fence(table: OpenedTable, existing: Table, version: Withheld) -> StagedBranch | None:

@@ -12,15 +12,15 @@ from rivet_dagster.catalogs.iceberg.commits.snapshots import new_snapshot_id
 from rivet_dagster.catalogs.iceberg.commits.updates import MAIN, Definition, branch_is_at, set_branch
 from rivet_dagster.catalogs.iceberg.heartbeat import ObjectHeartbeat
 from rivet_dagster.catalogs.iceberg.metadata.last_publication import last_publication
-from rivet_dagster.catalogs.iceberg.metadata.layout import Layout
-from rivet_dagster.catalogs.iceberg.metadata.summary import DATA_SNAPSHOT, ERRORS, ERRORS_OF, IDENTITY, Publication
+from rivet_dagster.catalogs.iceberg.metadata.layout import IcebergLayout
+from rivet_dagster.catalogs.iceberg.metadata.summary import DATA_SNAPSHOT, ERRORS, ERRORS_OF, IDENTITY, PublicationFacts
 from rivet_dagster.catalogs.iceberg.opened import OpenedTable, Opener
 from rivet_dagster.catalogs.iceberg.writes.publishing import Release
 from rivet_dagster.catalogs.iceberg.writes.staged_branch import StagedBranch, begin_branch
 from rivet_dagster.catalogs.iceberg.writes.staged_table import (
     StagingTable,
     VersionLocation,
-    place_of,
+    locate_version,
     unmark_publishing,
 )
 from rivet_dagster.catalogs.iceberg.writes.sweeping import remove_leftovers
@@ -54,7 +54,7 @@ class StagedErrors:
     older: int | None = None
     judged: int | None = None
     outcome: Outcome = field(default_factory=Outcome)
-    _place: VersionLocation | None = None
+    _location: VersionLocation | None = None
     _upon: int | None = None
     _key: str = field(default="")
 
@@ -86,9 +86,9 @@ class StagedErrors:
 
         None also where the table lacks a column, as one of an earlier release does.
         """
-        found = self.open(name).load_if_any()
-        base = errors_of_rows(found, version) if found is not None else None
-        if found is None or base is None or not has_columns(found):
+        iceberg_table = self.open(name).load_if_any()
+        base = errors_of_rows(iceberg_table, version) if iceberg_table is not None else None
+        if iceberg_table is None or base is None or not has_columns(iceberg_table):
             return None
         self._begin(name, heartbeat, session, base)
         return self.add(name, None, heartbeat, session)
@@ -103,22 +103,22 @@ class StagedErrors:
     def adopt(
         self,
         name: str,
-        place: VersionLocation,
+        location: VersionLocation,
         staged: StagedBranch | StagingTable | None,
         older: int | None = None,
         judged: int | None = None,
     ) -> None:
         """Take over errors that exist already: those of a withheld version, or of an older one."""
-        self.name, self.staged, self.older, self.judged, self._place = name, staged, older, judged, place
-        found = place.of.load_if_any()
-        self._upon = found.metadata.current_snapshot_id if found is not None else None
+        self.name, self.staged, self.older, self.judged, self._location = name, staged, older, judged, location
+        iceberg_table = location.of.load_if_any()
+        self._upon = iceberg_table.metadata.current_snapshot_id if iceberg_table is not None else None
 
     def within(self, catalog: Catalog) -> StagedErrors:
         """Return the same errors, to be published in another catalog, which commits them later."""
-        place = self._place
-        if place is not None:
-            place = replace(place, of=OpenedTable(catalog, place.of.name))
-        return replace(self, table=OpenedTable(catalog, self.table.name), _place=place)
+        location = self._location
+        if location is not None:
+            location = replace(location, of=OpenedTable(catalog, location.of.name))
+        return replace(self, table=OpenedTable(catalog, self.table.name), _location=location)
 
     @contextmanager
     def published(self, identity: str, of_rows: Outcome) -> Iterator[dict[str, str]]:
@@ -127,7 +127,7 @@ class StagedErrors:
         They stay as long as ``of_rows``, what is known of that block's commit, does not exclude that it is carried out.
         Yield the properties by which the rows name their errors.
         """
-        if self._place is None or self.name is None:
+        if self._location is None or self.name is None:
             yield {}
             return
         release = self._released(identity)
@@ -162,44 +162,44 @@ class StagedErrors:
     ) -> None:
         """Begin with the errors of the snapshot ``base`` of the table; without one, or if it is new, with none."""
         opened = self.open(name)
-        place = place_of(opened)
-        self._refuse_another(opened, place)
-        self.name, self._place, self._key = name, place, heartbeat.key
-        remove_leftovers(opened, place.io, place.location)
-        existing, key = place.existing, heartbeat.key
+        location = locate_version(opened)
+        self._refuse_another(opened, location)
+        self.name, self._location, self._key = name, location, heartbeat.key
+        remove_leftovers(opened, location.io, location.root)
+        existing, key = location.existing, heartbeat.key
         if existing is not None:
             self._upon = existing.metadata.current_snapshot_id
         if existing is not None and has_columns(existing):
             self.staged = begin_branch(opened, key, base or self._upon, emptied=base is None)
             return
-        staged = StagingTable(opened.staged(key), place, heartbeat, session)
+        staged = StagingTable(opened.staged(key), location, heartbeat, session)
         staged.make(ERROR_SCHEMA)
         self.staged = staged
         if existing is not None:
             staged.fence = begin_branch(opened, key, self._upon)
 
-    def _refuse_another(self, opened: OpenedTable, place: VersionLocation) -> None:
+    def _refuse_another(self, opened: OpenedTable, location: VersionLocation) -> None:
         """Raise RVT-404 if the name is that of another table."""
-        own = ".".join(self.table.name.identifier)
-        of = place.existing.metadata.properties.get(ERRORS_OF) if place.existing is not None else own
-        if of != own or opened.name == self.table.name:
+        identifier = ".".join(self.table.name.identifier)
+        of = location.existing.metadata.properties.get(ERRORS_OF) if location.existing is not None else identifier
+        if of != identifier or opened.name == self.table.name:
             raise other_table(str(opened.name), str(self.table.name))
 
     def _released(self, identity: str) -> Release:
-        assert self._place is not None
-        own = ".".join(self.table.name.identifier)
-        properties = {DATA_SNAPSHOT: str(self.snapshot_id), ERRORS_OF: own, IDENTITY: identity}
-        opened = self._place.of
-        found = opened.load_if_any()
-        known = errors_snapshot(found, self.snapshot_id) if found is not None else None
-        if found is not None and known is not None and known == found.metadata.current_snapshot_id:
+        assert self._location is not None
+        identifier = ".".join(self.table.name.identifier)
+        properties = {DATA_SNAPSHOT: str(self.snapshot_id), ERRORS_OF: identifier, IDENTITY: identity}
+        opened = self._location.of
+        iceberg_table = opened.load_if_any()
+        known = errors_snapshot(iceberg_table, self.snapshot_id) if iceberg_table is not None else None
+        if iceberg_table is not None and known is not None and known == iceberg_table.metadata.current_snapshot_id:
             # An attempt that was killed before it published the rows has published the errors.
-            before = [entry.snapshot_id for entry in found.metadata.snapshot_log if entry.snapshot_id != known]
+            before = [entry.snapshot_id for entry in iceberg_table.metadata.snapshot_log if entry.snapshot_id != known]
             self._upon = before[-1] if before else None
             return Release(opened, self._upon, known, properties)
-        existing = self._place.existing
+        existing = self._location.existing
         begun = Definition.of(existing.metadata) if existing is not None else None
-        marks = {ERRORS_OF: own}
+        marks = {ERRORS_OF: identifier}
         new, outcome = new_snapshot_id(), self.outcome
         release = Release(opened, self._upon, new, properties, marks=marks, begun=begun, outcome=outcome)
         match self.staged:
@@ -223,15 +223,15 @@ class StagedErrors:
             return  # interrupted after the commit: the rows that name these errors are published
         opened, upon = release.table, self._upon
         if upon is None:
-            found = opened.load_if_any()
-            if found is not None and found.metadata.current_snapshot_id == release.snapshot_id:
+            iceberg_table = opened.load_if_any()
+            if iceberg_table is not None and iceberg_table.metadata.current_snapshot_id == release.snapshot_id:
                 opened.catalog.purge_table(opened.name.identifier)
                 if isinstance(self.staged, StagingTable):
                     unmark_publishing(self.staged.table)
             return
 
-        def changes(found: Table) -> Changes:
-            if found.metadata.current_snapshot_id != release.snapshot_id:
+        def changes(iceberg_table: Table) -> Changes:
+            if iceberg_table.metadata.current_snapshot_id != release.snapshot_id:
                 return Changes()
             return Changes((set_branch(MAIN, upon),), (branch_is_at(MAIN, release.snapshot_id),))
 
@@ -266,7 +266,7 @@ def has_columns(errors: Table) -> bool:
 
 
 @dataclass(frozen=True)
-class Beginning:
+class BegunWrite:
     """The state that a transaction begins with.
 
     ``declared`` is the table's name as the joint has it; ``upon`` is the current snapshot of the table, ``rows_before``
@@ -277,11 +277,11 @@ class Beginning:
 
     declared: str
     table: OpenedTable
-    place: VersionLocation
+    location: VersionLocation
     upon: int | None
     base: Base | None
     rows_before: int
-    layout: Layout
+    layout: IcebergLayout
     described: Callable[[int], Published]
     errors: StagedErrors
     begun: Definition | None
@@ -296,7 +296,7 @@ class ExistingVersion:
     ``key`` is that of a withheld version.
     """
 
-    publication: Publication
+    publication: PublicationFacts
     stored: Callable[[], StoredRows]
     staged: StagedBranch | StagingTable | None = None
     snapshot: int | None = None

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from rivet_dagster.catalogs.capabilities.transaction import WriteContext
 from rivet_dagster.catalogs.iceberg.metadata.layout import layout_updates
-from rivet_dagster.catalogs.iceberg.metadata.manifests import manifests_of
+from rivet_dagster.catalogs.iceberg.metadata.snapshot_rows import manifests_of
 from rivet_dagster.catalogs.iceberg.metadata.types import same_columns
-from rivet_dagster.catalogs.iceberg.writes.errors import Beginning
+from rivet_dagster.catalogs.iceberg.writes.errors import BegunWrite
 from rivet_dagster.catalogs.iceberg.writes.staged_branch import StagedBranch, StoredSnapshot
 from rivet_dagster.catalogs.iceberg.writes.staged_table import StagingTable, VersionLocation
 from rivet_dagster.catalogs.rewriting.incoming import (
@@ -39,7 +39,7 @@ from rivet_dagster.model.write_plan import (
     WritePlan,
 )
 from rivet_dagster.sql.write_strategies.alignment import projection
-from rivet_dagster.sql.write_strategies.incoming import changed_rows
+from rivet_dagster.sql.write_strategies.merge import changed_rows
 from rivet_dagster.sql.write_strategies.statements import count_query, delete, delete_and_insert, update_or_insert
 from rivet_dagster.sql.write_strategies.trees import BATCH, INCOMING, TARGET
 
@@ -47,20 +47,20 @@ if TYPE_CHECKING:
     from pyiceberg.table import Table
 
 
-def fits(begin: Beginning, plan: WritePlan, session: EngineSession, frame: Frame, context: WriteContext) -> bool:
+def fits(begin: BegunWrite, plan: WritePlan, session: EngineSession, frame: Frame, context: WriteContext) -> bool:
     """Return whether the table keeps its columns, and its layout if all rows are written. Raises RVT-513, RVT-514."""
-    existing, base = begin.place.existing, begin.base
+    existing, base = begin.location.existing, begin.base
     assert existing is not None and base is not None
     given = session.columns(frame)
     if isinstance(plan, Refresh) and context.window is None:
         return False
     if plan.replaces_table and context.window is None:
         return same_columns(existing.schema(), given) and not layout_updates(begin.layout, existing.metadata)
-    own = own_columns(plan, given) if isinstance(plan, History) else ()
-    return tuple(table_columns(plan, base.columns, (*given, *own))) == tuple(base.columns)
+    added = own_columns(plan, given) if isinstance(plan, History) else ()
+    return tuple(table_columns(plan, base.columns, (*given, *added))) == tuple(base.columns)
 
 
-def overwritable_by(place: VersionLocation, upon: int | None) -> tuple[str, ...]:
+def overwritable_by(location: VersionLocation, upon: int | None) -> tuple[str, ...]:
     """Return the columns by whose values Iceberg's dynamic overwrite replaces rows of the snapshot ``upon``.
 
     None where transforms of columns are the table's partitions. None either where a live manifest, of data or of delete
@@ -69,14 +69,14 @@ def overwritable_by(place: VersionLocation, upon: int | None) -> tuple[str, ...]
     """
     from pyiceberg.transforms import IdentityTransform
 
-    existing = place.existing
+    existing = location.existing
     base = existing.snapshot_by_id(upon) if existing is not None and upon is not None else None
     if existing is None or base is None:
         return ()
     fields = existing.spec().fields
     if not all(isinstance(field.transform, IdentityTransform) for field in fields):
         return ()
-    live = [found for found in manifests_of(base, existing.io) if found.has_added_files() or found.has_existing_files()]
+    live = [file for file in manifests_of(base, existing.io) if file.has_added_files() or file.has_existing_files()]
     if any(manifest.partition_spec_id != existing.metadata.default_spec_id for manifest in live):
         return ()
     return tuple(existing.schema().find_field(field.source_id).name for field in fields)
@@ -285,5 +285,5 @@ def are_distinct(table: Table, snapshot: int, rows: int, keys: Sequence[str]) ->
     if rows > MOST_ROWS or not all(field and str(field.field_type).startswith(_SAME_BYTES) for field in fields):
         return False
     names = list(dict.fromkeys(field.name for field in fields if field is not None))
-    found = table.scan(snapshot_id=snapshot, selected_fields=tuple(names)).to_arrow()
-    return bool(found.group_by(names).aggregate([]).num_rows == found.num_rows)
+    arrow = table.scan(snapshot_id=snapshot, selected_fields=tuple(names)).to_arrow()
+    return bool(arrow.group_by(names).aggregate([]).num_rows == arrow.num_rows)

@@ -20,14 +20,13 @@ from rivet_dagster.catalogs.iceberg.commits.updates import (
 )
 from rivet_dagster.catalogs.iceberg.metadata.last_publication import CONTINUES, last_publication_property
 from rivet_dagster.catalogs.iceberg.metadata.layout import (
-    Layout,
-    kept_layout,
+    IcebergLayout,
     layout_updates,
+    retain_layout,
     spec_updates,
     table_properties,
 )
-from rivet_dagster.catalogs.iceberg.metadata.manifests import manifests_of
-from rivet_dagster.catalogs.iceberg.metadata.same_rows import facts_of, with_facts
+from rivet_dagster.catalogs.iceberg.metadata.snapshot_rows import facts_of, manifests_of, with_facts
 from rivet_dagster.catalogs.iceberg.metadata.summary import ORDER, OVERRIDE, SPEC
 from rivet_dagster.catalogs.iceberg.opened import OpenedTable
 from rivet_dagster.catalogs.iceberg.reaching import OTHER_NAME
@@ -65,7 +64,7 @@ class Release:
     upon: int | None
     snapshot_id: int
     properties: Mapping[str, str]
-    layout: Layout = field(default_factory=Layout)
+    layout: IcebergLayout = field(default_factory=IcebergLayout)
     marks: Mapping[str, str] = field(default_factory=dict)
     begun: Definition | None = None
     outcome: Outcome = field(default_factory=Outcome)
@@ -76,13 +75,13 @@ class Release:
         Raises RVT-405 if another snapshot has been published since, RVT-406 if the branch is gone.
         """
 
-        def changes(found: Table) -> Changes:
-            if self.is_done(found):
+        def changes(iceberg_table: Table) -> Changes:
+            if self.is_done(iceberg_table):
                 return Changes()
-            if head_of(found, key) != head:
+            if head_of(iceberg_table, key) != head:
                 raise RivetError("RVT-407", f"the branch {key} of '{self.table.name}' has changed since it was judged")
-            made = self._same_rows(found, head)
-            updates = (*made.updates, remove_ref(key), *self.property_updates(found, key))
+            made = self._same_rows(iceberg_table, head)
+            updates = (*made.updates, remove_ref(key), *self.property_updates(iceberg_table, key))
             return self.with_requirements(updates, (*made.requirements, branch_is_at(key, head)), made)
 
         self.commit_changes(changes)
@@ -93,12 +92,12 @@ class Release:
         Raises RVT-401 if it has expired, or its columns are not known any more.
         """
 
-        def changes(found: Table) -> Changes:
-            if self.is_done(found):
+        def changes(iceberg_table: Table) -> Changes:
+            if self.is_done(iceberg_table):
                 return Changes()
-            made = self._again(found, snapshot)
+            made = self._again(iceberg_table, snapshot)
             return self.with_requirements(
-                (*made.updates, *self.property_updates(found, laid_out=True)), made.requirements, made
+                (*made.updates, *self.property_updates(iceberg_table, laid_out=True)), made.requirements, made
             )
 
         self.commit_changes(changes)
@@ -121,21 +120,21 @@ class Release:
         files = live_files(source.current_snapshot(), source.io)
         is_on_branch_of_run = staged.table.published is not staged.table  # where sweeps remove no file
         if self.table.load_if_any() is None and staged.fence is None:
-            self._make(source, None if is_on_branch_of_run else staged.table, staged.place, files)
+            self._make(source, None if is_on_branch_of_run else staged.table, staged.location, files)
             return
 
-        def changes(found: Table) -> Changes:
-            if self.is_done(found):
+        def changes(iceberg_table: Table) -> Changes:
+            if self.is_done(iceberg_table):
                 return Changes()
             fence = staged.fence
             if fence is None:
                 raise RivetError("RVT-405", f"'{self.table.name}' has been made by another run since")
             if is_on_branch_of_run:
-                made = self._adopted(found, source, files)
+                made = self._adopted(iceberg_table, source, files)
                 return self.with_requirements(made.updates, made.requirements, made)
-            if head_of(found, fence.key) != fence.start:
+            if head_of(iceberg_table, fence.key) != fence.start:
                 raise RivetError("RVT-407", f"the branch {fence.key} of '{self.table.name}' has been written to")
-            made = self._adopted(found, source, files)
+            made = self._adopted(iceberg_table, source, files)
             required = (*made.requirements, branch_is_at(fence.key, fence.start))
             return self.with_requirements((*made.updates, remove_ref(fence.key)), required, made)
 
@@ -145,12 +144,14 @@ class Release:
         """Commit what ``changes`` returns of the table as it is then. Raises RVT-405."""
         commit(self.table.load, changes, str(self.table.name), self.outcome)
 
-    def _make(self, source: Table, staged: OpenedTable | None, place: VersionLocation, files: list[DataFile]) -> None:
+    def _make(
+        self, source: Table, staged: OpenedTable | None, location: VersionLocation, files: list[DataFile]
+    ) -> None:
         from pyiceberg.table import Table
 
         of = source.metadata
-        empty = of.model_copy(update={"location": place.location, "last_sequence_number": 0, "properties": {}})
-        writer = SnapshotWriter(place.io, empty, self.snapshot_id, None)
+        empty = of.model_copy(update={"location": location.root, "last_sequence_number": 0, "properties": {}})
+        writer = SnapshotWriter(location.io, empty, self.snapshot_id, None)
         added = writer.replaced(files, of.schema(), of.default_spec_id, self.properties)
         marked = {
             **table_properties(self.layout),
@@ -158,11 +159,11 @@ class Release:
             **last_publication_property(self.snapshot_id, self.properties),
         }
         updates = (
-            *creation(self.table.catalog, of.schema(), of.spec(), of.sort_order(), place.location, marked),
+            *creation(self.table.catalog, of.schema(), of.spec(), of.sort_order(), location.root, marked),
             added,
             set_branch(MAIN, self.snapshot_id),
         )
-        new = Table(self.table.name.identifier, empty, "", place.io, self.table.catalog)
+        new = Table(self.table.name.identifier, empty, "", location.io, self.table.catalog)
         if staged is not None:
             mark_publishing(staged)
         try:
@@ -177,45 +178,49 @@ class Release:
             writer.discard()
             if staged is not None:
                 unmark_publishing(staged)
-            found = self.table.load_if_any()
-            if found is None:
+            iceberg_table = self.table.load_if_any()
+            if iceberg_table is None:
                 message = f"the catalog has something of the name '{self.table.name}' that is no table"
                 raise RivetError("RVT-404", message, remediation=OTHER_NAME)
-            if not self.is_done(found):
+            if not self.is_done(iceberg_table):
                 raise RivetError("RVT-405", f"'{self.table.name}' has been made by another run since")
 
-    def _adopted(self, found: Table, source: Table, files: list[DataFile]) -> Changes:
+    def _adopted(self, iceberg_table: Table, source: Table, files: list[DataFile]) -> Changes:
         """Return the changes by which the files, and the columns and the layout of ``source``, are the table's."""
         from pyiceberg.table.update import update_table_metadata
 
         columns = source.schema()
-        schema, with_schema = changed_schema(found.metadata, columns)
-        layout = layout_updates(kept_layout(self.layout, columns, found.metadata), with_schema)
-        laid_out = update_table_metadata(found.metadata, (*schema, *layout)) if schema or layout else found.metadata
+        schema, with_schema = changed_schema(iceberg_table.metadata, columns)
+        layout = layout_updates(retain_layout(self.layout, columns, iceberg_table.metadata), with_schema)
+        laid_out = (
+            update_table_metadata(iceberg_table.metadata, (*schema, *layout))
+            if schema or layout
+            else iceberg_table.metadata
+        )
         spec = spec_updates(source.spec(), laid_out)
         metadata = update_table_metadata(laid_out, spec) if spec else laid_out
-        parent = found.snapshot_by_id(self.upon) if self.upon is not None else None
-        writer = SnapshotWriter(found.io, metadata, self.snapshot_id, parent)
+        parent = iceberg_table.snapshot_by_id(self.upon) if self.upon is not None else None
+        writer = SnapshotWriter(iceberg_table.io, metadata, self.snapshot_id, parent)
         added = writer.replaced(files, metadata.schema(), metadata.default_spec_id, self.properties)
         published = (added, set_branch(MAIN, self.snapshot_id))
-        updates = (*schema, *layout, *spec, *published, *self.property_updates(found, laid_out=True))
+        updates = (*schema, *layout, *spec, *published, *self.property_updates(iceberg_table, laid_out=True))
         return Changes(updates, (branch_is_at(MAIN, self.upon),), (writer,))
 
-    def _again(self, found: Table, snapshot: int) -> Changes:
-        return self._same_rows(found, snapshot, lambda parent: restoring_updates(found, parent))
+    def _again(self, iceberg_table: Table, snapshot: int) -> Changes:
+        return self._same_rows(iceberg_table, snapshot, lambda parent: restoring_updates(iceberg_table, parent))
 
     def _same_rows(
-        self, found: Table, snapshot: int, laid_out: Callable[[Snapshot], tuple[TableUpdate, ...]] | None = None
+        self, iceberg_table: Table, snapshot: int, laid_out: Callable[[Snapshot], tuple[TableUpdate, ...]] | None = None
     ) -> Changes:
         """Return the changes that publish the rows of a snapshot, with what it ``laid_out`` before."""
         from pyiceberg.table.update import update_table_metadata
 
-        parent = found.snapshot_by_id(snapshot)
+        parent = iceberg_table.snapshot_by_id(snapshot)
         if parent is None:
             raise RivetError("RVT-401", f"the snapshot {snapshot} of '{self.table.name}' has expired")
         updates = laid_out(parent) if laid_out is not None else ()
-        metadata = update_table_metadata(found.metadata, updates) if updates else found.metadata
-        writer = SnapshotWriter(found.io, metadata, self.snapshot_id, parent)
+        metadata = update_table_metadata(iceberg_table.metadata, updates) if updates else iceberg_table.metadata
+        writer = SnapshotWriter(iceberg_table.io, metadata, self.snapshot_id, parent)
         added = writer.same_rows(self.properties)
         requirements = (branch_is_at(MAIN, self.upon),)
         return Changes((*updates, added, set_branch(MAIN, self.snapshot_id)), requirements, (writer,))
@@ -224,28 +229,30 @@ class Release:
         self, updates: tuple[TableUpdate, ...], requirements: tuple[TableRequirement, ...], made: Changes
     ) -> Changes:
         """Return a commit of ``updates`` that also requires the table to be what it was when the version was begun."""
-        own = self.begun.requirements(updates) if self.begun is not None else ()
-        return Changes(updates, (*own, *requirements), made.writers)
+        of_begun = self.begun.requirements(updates) if self.begun is not None else ()
+        return Changes(updates, (*of_begun, *requirements), made.writers)
 
-    def is_done(self, found: Table) -> bool:
+    def is_done(self, iceberg_table: Table) -> bool:
         """Return whether the version is published.
 
         Raises RVT-405 if another one is current than when it was begun, or the table has been changed since.
         """
-        if found.snapshot_by_id(self.snapshot_id) is not None:
+        if iceberg_table.snapshot_by_id(self.snapshot_id) is not None:
             return True
-        if found.metadata.current_snapshot_id != self.upon:
+        if iceberg_table.metadata.current_snapshot_id != self.upon:
             raise overtaken(str(self.table.name))
-        if self.begun is not None and Definition.of(found.metadata) != self.begun:
+        if self.begun is not None and Definition.of(iceberg_table.metadata) != self.begun:
             message = f"the columns or partitions of '{self.table.name}' have been changed by somebody else since"
             raise RivetError("RVT-405", message)
         return False
 
-    def property_updates(self, found: Table, key: str | None = None, laid_out: bool = False) -> tuple[TableUpdate, ...]:
+    def property_updates(
+        self, iceberg_table: Table, key: str | None = None, laid_out: bool = False
+    ) -> tuple[TableUpdate, ...]:
         """Return the updates of the table's properties and layout that go with the publication."""
         ended = [OVERRIDE, CONTINUES, *([withheld_mark(key)] if key is not None else [])]
-        gone = [name for name in ended if name in found.metadata.properties]
-        layout = () if laid_out else layout_updates(self.layout, found.metadata)
+        gone = [name for name in ended if name in iceberg_table.metadata.properties]
+        layout = () if laid_out else layout_updates(self.layout, iceberg_table.metadata)
         marks = {**self.marks, **last_publication_property(self.snapshot_id, self.properties)}
         return (*layout, *set_properties(marks), *remove_properties(gone))
 
@@ -297,11 +304,11 @@ def _spec(table: Table, snapshot: Snapshot, schema: Schema) -> int:
     ids = [int(id_) for id_ in wanted if id_ is not None]
     specs = {spec.spec_id: spec for spec in metadata.partition_specs}
     fitting = (id_ for id_ in ids if id_ in specs and _fits(specs[id_].fields, schema))
-    found = next(fitting, None)
-    if found is None:
+    fit = next(fitting, None)
+    if fit is None:
         message = f"the table had partitions with {snapshot.snapshot_id} of columns that its version did not have"
         raise RivetError("RVT-401", message, remediation="Run the joint again instead.")
-    return found
+    return fit
 
 
 def _order(table: Table, snapshot: Snapshot, schema: Schema) -> int:

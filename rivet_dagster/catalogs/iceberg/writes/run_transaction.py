@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from pyiceberg.table.snapshots import Snapshot
     from pyiceberg.table.update import TableUpdate
 
-    from rivet_dagster.catalogs.iceberg.metadata.summary import Publication
+    from rivet_dagster.catalogs.iceberg.metadata.summary import PublicationFacts
     from rivet_dagster.catalogs.iceberg.nessie.nessie_catalog import NessieCatalog
     from rivet_dagster.catalogs.iceberg.writes.transaction import IcebergTransaction
     from rivet_dagster.model.storage import Published
@@ -80,7 +80,7 @@ class NessieTransaction(IcebergTransaction):
         if self.heartbeat is None:
             begin = self.beginning
             key = attempt_key(identity)
-            heartbeat = ObjectHeartbeat(begin.place.io, begin.place.location, key)
+            heartbeat = ObjectHeartbeat(begin.location.io, begin.location.root, key)
             self.run.begin(key, begin.table, self.version, heartbeat)
             self.heartbeat, self.branch = heartbeat, key
             begin.errors.table = self.open(begin.declared)
@@ -97,16 +97,16 @@ class NessieTransaction(IcebergTransaction):
         """Compare the table with what it was when this was begun."""
         self.check_base_in(self.target)
 
-    def _require_base(self, found: Table | None) -> None:
+    def _require_base(self, iceberg_table: Table | None) -> None:
         """Compare the columns and the layout that are current with those then, too."""
         begin = self.beginning
-        now = Definition.of(found.metadata) if found is not None else None
-        current = found.metadata.current_snapshot_id if found is not None else None
+        now = Definition.of(iceberg_table.metadata) if iceberg_table is not None else None
+        current = iceberg_table.metadata.current_snapshot_id if iceberg_table is not None else None
         if current == begin.upon and now != begin.begun:
             name = begin.table.published.name
             message = f"the columns or partitions of '{name}' have been changed by somebody else since"
             raise RivetError("RVT-405", message)
-        super()._require_base(found)
+        super()._require_base(iceberg_table)
 
     def release_in(self, catalog: Catalog, identity: str) -> None:
         """Make the changes that publish the version, and namespaces that it needs, in another catalog."""
@@ -116,7 +116,7 @@ class NessieTransaction(IcebergTransaction):
             catalog.create_namespace_if_not_exists(name.namespace)
         super().release_in(catalog, identity)
 
-    def _publication(self, identity: str, made: Provenance | None) -> Publication:
+    def _publication(self, identity: str, made: Provenance | None) -> PublicationFacts:
         return super()._publication(identity, made or self._made)
 
     def _commit(self, identity: str, made: Provenance | None) -> Published:
@@ -243,14 +243,16 @@ def carry(release: Release, branch: StagedBranch, head: int) -> None:
         message = f"the branch {branch.key} of '{release.table.name}' has changed since it was judged"
         raise RivetError("RVT-407", message)
 
-    def changes(found: Table) -> Changes:
-        if release.is_done(found):
+    def changes(iceberg_table: Table) -> Changes:
+        if release.is_done(iceberg_table):
             return Changes()
-        before, metadata = _carried(found, source, head)
-        writer = SnapshotWriter(found.io, metadata, release.snapshot_id, source.snapshot_by_id(head))
+        before, metadata = _carried(iceberg_table, source, head)
+        writer = SnapshotWriter(iceberg_table.io, metadata, release.snapshot_id, source.snapshot_by_id(head))
         added = writer.same_rows(release.properties)
         made = Changes(
-            (*before, added, set_branch(MAIN, release.snapshot_id), *release.property_updates(found)), (), (writer,)
+            (*before, added, set_branch(MAIN, release.snapshot_id), *release.property_updates(iceberg_table)),
+            (),
+            (writer,),
         )
         return release.with_requirements(made.updates, (branch_is_at(MAIN, release.upon),), made)
 
@@ -259,23 +261,23 @@ def carry(release: Release, branch: StagedBranch, head: int) -> None:
     release.commit_changes(changes)
 
 
-def _carried(found: Table, source: Table, head: int) -> tuple[tuple[TableUpdate, ...], TableMetadata]:
+def _carried(iceberg_table: Table, source: Table, head: int) -> tuple[tuple[TableUpdate, ...], TableMetadata]:
     """Return the updates that add the snapshots up to ``head``, and the metadata that the next one is numbered by."""
     from pyiceberg.table.update import AddSnapshotUpdate, update_table_metadata
 
-    new = list(reversed([*_before(found, source, head)]))
-    next_number = found.metadata.next_sequence_number()
+    new = list(reversed([*_before(iceberg_table, source, head)]))
+    next_number = iceberg_table.metadata.next_sequence_number()
     if new and (new[0].sequence_number or 0) < next_number:
         last = max(next_number, source.metadata.next_sequence_number()) - 1
-        return (), found.metadata.model_copy(update={"last_sequence_number": last})
+        return (), iceberg_table.metadata.model_copy(update={"last_sequence_number": last})
     updates = tuple(AddSnapshotUpdate(snapshot=snapshot) for snapshot in new)
-    return updates, update_table_metadata(found.metadata, updates) if updates else found.metadata
+    return updates, update_table_metadata(iceberg_table.metadata, updates) if updates else iceberg_table.metadata
 
 
-def _before(found: Table, source: Table, head: int) -> Iterator[Snapshot]:
-    """Yield the snapshots of ``source`` from ``head`` back to one that ``found`` has."""
+def _before(iceberg_table: Table, source: Table, head: int) -> Iterator[Snapshot]:
+    """Yield the snapshots of ``source`` from ``head`` back to one that ``iceberg_table`` has."""
     current: int | None = head
-    while current is not None and found.snapshot_by_id(current) is None:
+    while current is not None and iceberg_table.snapshot_by_id(current) is None:
         snapshot = source.snapshot_by_id(current)
         if snapshot is None:
             return

@@ -30,25 +30,27 @@ _MERGED = "spark.merge-into.num-target-rows-"
 
 @dataclass(frozen=True)
 class StoredSnapshot:
-    """The ``snapshot`` of the table ``name``, by its metadata ``found``.
+    """The ``snapshot`` of the table ``name``, by its metadata ``iceberg_table``.
 
     ``start`` is the snapshot upon which a run that is not published yet has written it.
     """
 
     name: TableName
-    found: Table
+    iceberg_table: Table
     snapshot: int
     start: int | None = None
 
     def whole(self) -> StoredRows:
         """Return all rows."""
         relation = CatalogTable(self.name.parts, snapshot=self.snapshot)
-        return StoredRows(relation, statistics_of(self.found, self.snapshot, self._schema, self._written_after))
+        return StoredRows(relation, statistics_of(self.iceberg_table, self.snapshot, self._schema, self._written_after))
 
     def appended(self, after: int) -> StoredRows:
         """Return the rows that it has appended to its parent, ``after``."""
         relation = CatalogTable(self.name.parts, snapshot=self.snapshot, after=after)
-        return StoredRows(relation, added_statistics_of(self.found, self.snapshot, self._schema, self._written_after))
+        return StoredRows(
+            relation, added_statistics_of(self.iceberg_table, self.snapshot, self._schema, self._written_after)
+        )
 
     def merged(self) -> Record | None:
         """Return what the MERGE that made it did, by its summary; None if that does not say."""
@@ -67,11 +69,11 @@ class StoredSnapshot:
 
     @property
     def _written_after(self) -> int | None:
-        return None if self.start is None else sequence_number_of(self.found, self.start)
+        return None if self.start is None else sequence_number_of(self.iceberg_table, self.start)
 
     @property
     def _schema(self) -> Schema:
-        return schema_of(self.found, self.snapshot)
+        return schema_of(self.iceberg_table, self.snapshot)
 
     def _since(self, start: int) -> Iterator[Snapshot]:
         current: int | None = self.snapshot
@@ -81,15 +83,17 @@ class StoredSnapshot:
             current = snapshot.parent_snapshot_id
 
     def _known(self, snapshot: int) -> Snapshot:
-        found = self.found.snapshot_by_id(snapshot)
-        assert found is not None, f"the snapshot {snapshot} was just made"
-        return found
+        known = self.iceberg_table.snapshot_by_id(snapshot)
+        assert known is not None, f"the snapshot {snapshot} was just made"
+        return known
 
 
 _ELSEWHERE = "Have the engine write to the tables that it is told to: without `spark.wap.*` in Spark's configuration."
 
 
-def refuse_other_writes(found: Table, head: int | None, before: int | None, written_to: str, adds: bool = True) -> None:
+def refuse_other_writes(
+    iceberg_table: Table, head: int | None, before: int | None, written_to: str, adds: bool = True
+) -> None:
     """Raise RVT-407 unless ``head`` is the one snapshot that a statement of an engine has added upon ``before``.
 
     Without ``adds`` the statement may have found nothing to do. Spark's client sends one again if the server does not
@@ -97,7 +101,7 @@ def refuse_other_writes(found: Table, head: int | None, before: int | None, writ
     """
     if head == before and not adds:
         return
-    snapshot = found.snapshot_by_id(head) if head is not None and head != before else None
+    snapshot = iceberg_table.snapshot_by_id(head) if head is not None and head != before else None
     if snapshot is None:
         message = f"the engine has written nothing to {written_to}"
         raise RivetError("RVT-407", message, remediation=_ELSEWHERE)
@@ -108,11 +112,11 @@ def refuse_other_writes(found: Table, head: int | None, before: int | None, writ
 
 def stored_rows(table: OpenedTable, snapshot: int | None = None) -> StoredRows:
     """Return all rows of a snapshot, by default of the current one; a table without snapshots has none."""
-    found = table.load()
-    wanted = found.metadata.current_snapshot_id if snapshot is None else snapshot
+    iceberg_table = table.load()
+    wanted = iceberg_table.metadata.current_snapshot_id if snapshot is None else snapshot
     if wanted is not None:
-        return StoredSnapshot(table.name, found, wanted).whole()
-    return StoredRows(CatalogTable(table.name.parts), Statistics(0, 0, sql_columns(found.schema())))
+        return StoredSnapshot(table.name, iceberg_table, wanted).whole()
+    return StoredRows(CatalogTable(table.name.parts), Statistics(0, 0, sql_columns(iceberg_table.schema())))
 
 
 def _summary(snapshot: Snapshot) -> dict[str, str]:
@@ -151,10 +155,10 @@ class StagedBranch:
         """
         before = self._checked.snapshot if self._checked is not None else self.start
         yield
-        found = self.table.load()
-        head = head_of(found, self.key)
-        refuse_other_writes(found, head, before, f"the branch {self.key} of '{self.name}'", adds)
-        self._checked = StoredSnapshot(self.name, found, head, self.start)
+        iceberg_table = self.table.load()
+        head = head_of(iceberg_table, self.key)
+        refuse_other_writes(iceberg_table, head, before, f"the branch {self.key} of '{self.name}'", adds)
+        self._checked = StoredSnapshot(self.name, iceberg_table, head, self.start)
 
     def head(self) -> int:
         """Return the snapshot at the head of the branch. Raises RVT-406 if the branch has been removed."""
@@ -164,8 +168,8 @@ class StagedBranch:
         """Return what the branch holds after the last statement. Raises RVT-406 if it has been removed."""
         if self._checked is not None:
             return self._checked
-        found = self.table.load()
-        return StoredSnapshot(self.name, found, head_of(found, self.key), self.start)
+        iceberg_table = self.table.load()
+        return StoredSnapshot(self.name, iceberg_table, head_of(iceberg_table, self.key), self.start)
 
     def remove(self) -> None:
         """Remove the branch; do nothing if it does not exist any more."""
@@ -176,18 +180,18 @@ def begin_branch(table: OpenedTable, key: str, base: int | None, emptied: bool =
     """Make the branch ``key`` at the snapshot ``base``; without one, or ``emptied``, at a new one without rows."""
     start = base
 
-    def changes(found: Table) -> Changes:
+    def changes(iceberg_table: Table) -> Changes:
         nonlocal start
         # PyIceberg takes a requirement of another branch than main for unmet where there is no snapshot yet.
-        free = (branch_is_at(key, None),) if found.metadata.snapshots else ()
-        if base is not None and found.snapshot_by_id(base) is None:
+        free = (branch_is_at(key, None),) if iceberg_table.metadata.snapshots else ()
+        if base is not None and iceberg_table.snapshot_by_id(base) is None:
             raise RivetError("RVT-405", f"the version of '{table.name}' that this run began upon has been removed")
         if base is not None and not emptied:
             return Changes((set_branch(key, base),), free)
         start = new_snapshot_id()
-        parent = found.snapshot_by_id(base) if base is not None else None
-        writer = SnapshotWriter(found.io, found.metadata, start, parent)
-        added = writer.replaced([], found.schema(), found.metadata.default_spec_id, {})
+        parent = iceberg_table.snapshot_by_id(base) if base is not None else None
+        writer = SnapshotWriter(iceberg_table.io, iceberg_table.metadata, start, parent)
+        added = writer.replaced([], iceberg_table.schema(), iceberg_table.metadata.default_spec_id, {})
         return Changes((added, set_branch(key, start)), free, (writer,))
 
     commit(table.load, changes, str(table.name))
@@ -198,13 +202,13 @@ def begin_branch(table: OpenedTable, key: str, base: int | None, emptied: bool =
 def remove_branch(table: OpenedTable, key: str) -> None:
     """Remove a branch, and the properties that were kept for it; do nothing if there is none."""
 
-    def changes(found: Table) -> Changes:
-        marks = [mark for mark in (withheld_mark(key),) if mark in found.metadata.properties]
-        gone = (remove_ref(key),) if key in found.metadata.refs else ()
+    def changes(iceberg_table: Table) -> Changes:
+        marks = [mark for mark in (withheld_mark(key),) if mark in iceberg_table.metadata.properties]
+        gone = (remove_ref(key),) if key in iceberg_table.metadata.refs else ()
         return Changes((*gone, *remove_properties(marks)))
 
-    found = table.load_if_any()
-    if found is not None and changes(found).updates:
+    iceberg_table = table.load_if_any()
+    if iceberg_table is not None and changes(iceberg_table).updates:
         commit(table.load, changes, str(table.name))
 
 

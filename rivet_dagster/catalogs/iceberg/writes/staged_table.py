@@ -20,8 +20,8 @@ from rivet_dagster.catalogs.iceberg.commits.updates import (
     with_constraints,
 )
 from rivet_dagster.catalogs.iceberg.heartbeat import ObjectHeartbeat, heartbeat_at, remove_empty_folders
-from rivet_dagster.catalogs.iceberg.metadata.layout import Layout, kept_layout, order_of, spec_of
-from rivet_dagster.catalogs.iceberg.metadata.manifests import entries_of, manifests_of
+from rivet_dagster.catalogs.iceberg.metadata.layout import IcebergLayout, order_of, retain_layout, spec_of
+from rivet_dagster.catalogs.iceberg.metadata.snapshot_rows import entries_of, manifests_of
 from rivet_dagster.catalogs.iceberg.metadata.summary import STAGED_FOR
 from rivet_dagster.catalogs.iceberg.metadata.types import iceberg_schema
 from rivet_dagster.catalogs.iceberg.names import staging_of
@@ -75,26 +75,26 @@ _WITHOUT_OLD_METADATA = {REMOVES_METADATA: "true"}
 
 @dataclass(frozen=True)
 class VersionLocation:
-    """The place where the data files of a version belong: among those of the table ``of``.
+    """Where the data files of a version belong: among those of the table ``of``.
 
-    That exists if ``existing`` is not None; ``location`` is its location, or the one that it will have, ``data_path``
+    That exists if ``existing`` is not None; ``root`` is its location, or the one that it will have, ``data_path``
     the folder of its data files if they are to be elsewhere.
     """
 
     of: OpenedTable
     existing: Table | None
-    location: str
+    root: str
     io: FileIO
     data_path: str | None = None
 
     @property
     def data(self) -> str:
         """The folder of the data files."""
-        own = self.existing.metadata.properties.get(DATA_PATH) if self.existing is not None else self.data_path
-        return own or f"{self.location.rstrip('/')}/data"
+        data_path = self.existing.metadata.properties.get(DATA_PATH) if self.existing is not None else self.data_path
+        return data_path or f"{self.root.rstrip('/')}/data"
 
 
-def place_of(table: OpenedTable) -> VersionLocation:
+def locate_version(table: OpenedTable) -> VersionLocation:
     """Return where the data files of a table belong; nothing is made for one that does not exist.
 
     Raises RVT-403, and RVT-404 if the name is that of something else.
@@ -126,18 +126,19 @@ def _refuse_view(table: OpenedTable) -> None:
 class StagingTable(RewritableVersion):
     """A table without versions of its own, readable by its name until it is removed.
 
-    Its data files lie where those of ``place`` do, so that a commit can make them that table's. ``base`` is the version
-    that it builds upon, of ``rows_before`` rows; ``layout`` is the declared one. ``fence`` is a branch of the table
-    that the version is for, which its publication requires, and which goes before these files do; None without a table.
+    Its data files lie where those of ``location`` do, so that a commit can make them that table's. ``base`` is the
+    version that it builds upon, of ``rows_before`` rows; ``layout`` is the declared one. ``fence`` is a branch of the
+    table that the version is for, which its publication requires, and which goes before these files do; None without a
+    table.
     """
 
     table: OpenedTable
-    place: VersionLocation
+    location: VersionLocation
     heartbeat: ObjectHeartbeat
     engine_session: EngineSession | None
     upon: Base | None = None
     rows_before: int = 0
-    layout: Layout = field(default_factory=Layout)
+    layout: IcebergLayout = field(default_factory=IcebergLayout)
     is_scratch: bool = False
     exists: bool = False
     fence: StagedBranch | None = None
@@ -174,9 +175,9 @@ class StagingTable(RewritableVersion):
     ) -> None:
         """Have the engine append rows to the table, which exists. Raises RVT-407 unless that adds one snapshot."""
         session.write(frame, self.relation, progress, split_by)
-        found = self.table.load()
-        head = found.metadata.current_snapshot_id
-        refuse_other_writes(found, head, self._head, f"the staging table {self.table.name}")
+        iceberg_table = self.table.load()
+        head = iceberg_table.metadata.current_snapshot_id
+        refuse_other_writes(iceberg_table, head, self._head, f"the staging table {self.table.name}")
         self._head = head
 
     def make(self, schema: str, without: str | None = None) -> None:
@@ -213,9 +214,9 @@ class StagingTable(RewritableVersion):
 
     def batch_table(self, suffix: str) -> StagingTable:
         """Return another staging table of the same run, not made yet, for rows that are never published."""
-        name = replace(self.place.of.name.staged(self.heartbeat.key, suffix), ref=self.table.name.ref)
+        name = replace(self.location.of.name.staged(self.heartbeat.key, suffix), ref=self.table.name.ref)
         batch = self.table.beside(name)
-        return StagingTable(batch, self.place, self.heartbeat, self.engine_session, is_scratch=True)
+        return StagingTable(batch, self.location, self.heartbeat, self.engine_session, is_scratch=True)
 
     def remove(self) -> None:
         """Remove the table, and its data files but those that are published; do nothing if it does not exist."""
@@ -223,14 +224,14 @@ class StagingTable(RewritableVersion):
             self.fence.remove()
         if self.exists:
             self.exists = False
-            remove_staging_table(self.table, self.place.of)
+            remove_staging_table(self.table, self.location.of)
 
     def remove_folder(self) -> None:
         """Remove its own folder after its data files are published; the table goes with the branch that it is on."""
-        found = self.table.load_if_any() if self.exists else None
+        iceberg_table = self.table.load_if_any() if self.exists else None
         self.exists = False
-        if found is not None:
-            _remove_folder(found)
+        if iceberg_table is not None:
+            _remove_folder(iceberg_table)
 
     def _definition(self, schema: str) -> tuple[Schema, PartitionSpec, SortOrder]:
         """Return the columns, the partitioning and the order of a table with the columns ``schema``."""
@@ -239,29 +240,31 @@ class StagingTable(RewritableVersion):
 
         if self.is_scratch:
             return iceberg_schema(schema), UNPARTITIONED_PARTITION_SPEC, UNSORTED_SORT_ORDER
-        existing = self.place.existing.metadata if self.place.existing is not None else None
+        existing = self.location.existing.metadata if self.location.existing is not None else None
         if existing is None:
             columns = iceberg_schema(schema)
             return columns, spec_of(self.layout, columns, None, None), order_of(self.layout, columns, None)
         given = iceberg_schema(schema, existing.schema(), existing.last_column_id + 1)
         columns = with_constraints(given, existing.schema())
-        layout = kept_layout(self.layout, columns, existing)
+        layout = retain_layout(self.layout, columns, existing)
         spec = spec_of(layout, columns, existing.spec(), existing.last_partition_id)
         return columns, spec, order_of(layout, columns, existing.sort_order())
 
     def _properties(self) -> dict[str, str]:
         from pyiceberg.table.metadata import TableMetadataV1
 
-        existing = self.place.existing
-        kept = dict(existing.metadata.properties) if existing is not None and not self.is_scratch else {}
-        own = {key: value for key, value in kept.items() if key.startswith("write.") and "metadata.path" not in key}
+        existing = self.location.existing
+        before = dict(existing.metadata.properties) if existing is not None and not self.is_scratch else {}
+        written = {
+            key: value for key, value in before.items() if key.startswith("write.") and "metadata.path" not in key
+        }
         declared = {} if self.is_scratch else dict(self.layout.properties or {})
-        where = {} if self.is_scratch else {DATA_PATH: self.place.data}
-        marks = {STAGED_FOR: ".".join(self.place.of.name.identifier), HEARTBEAT: self.heartbeat.path}
+        where = {} if self.is_scratch else {DATA_PATH: self.location.data}
+        marks = {STAGED_FOR: ".".join(self.location.of.name.identifier), HEARTBEAT: self.heartbeat.path}
         if existing is not None and not isinstance(existing.metadata, TableMetadataV1):
             marks[_BEGUN_AFTER] = f"{existing.metadata.table_uuid} {existing.metadata.last_sequence_number}"
         # With write-audit-publish Spark would write to a branch of the staging table.
-        copied = {key: value for key, value in {**own, **declared}.items() if not key.startswith("write.wap.")}
+        copied = {key: value for key, value in {**written, **declared}.items() if not key.startswith("write.wap.")}
         return {**copied, **where, **marks}
 
 
@@ -310,25 +313,25 @@ def remove_staging_table(table: OpenedTable, of: OpenedTable, mark: str = STAGED
     """
     from pyiceberg.exceptions import NoSuchTableError
 
-    found = table.load_if_any()
-    if found is None or mark not in found.metadata.properties:
+    iceberg_table = table.load_if_any()
+    if iceberg_table is None or mark not in iceberg_table.metadata.properties:
         return True
-    if not _is_unpublishable(table, found, of):
+    if not _is_unpublishable(table, iceberg_table, of):
         return False
-    files = _paths_in(found, found.metadata.snapshots)
+    files = _paths_in(iceberg_table, iceberg_table.metadata.snapshots)
     # A batch lies in a folder of its own: the manifests of all snapshots of the table need not be read for it.
-    published = of.load_if_any() if files and not _is_batch(found) else None
+    published = of.load_if_any() if files and not _is_batch(iceberg_table) else None
     if published is not None:
-        files -= _paths_in(published, _snapshots_since(published, found))
+        files -= _paths_in(published, _snapshots_since(published, iceberg_table))
     # Files first: as long as the table exists, a removal that was interrupted is repeated by the next one.
     for path in files:
         with suppress(FileNotFoundError):
-            found.io.delete(path)
+            iceberg_table.io.delete(path)
     with suppress(NoSuchTableError):
         table.catalog.drop_table(table.name.identifier)
-    _remove_folder(found)
-    if not _is_batch(found):
-        remove_empty_folders(found.metadata.properties[DATA_PATH].removesuffix("/data"))
+    _remove_folder(iceberg_table)
+    if not _is_batch(iceberg_table):
+        remove_empty_folders(iceberg_table.metadata.properties[DATA_PATH].removesuffix("/data"))
     return True
 
 
@@ -337,10 +340,10 @@ def mark_publishing(staging: OpenedTable) -> None:
     now = datetime.now(UTC).isoformat()
 
     def load() -> Table:
-        found = staging.load_if_any()
-        if found is None or REMOVED in found.metadata.properties:
+        iceberg_table = staging.load_if_any()
+        if iceberg_table is None or REMOVED in iceberg_table.metadata.properties:
             raise RivetError("RVT-406", f"the staging table {staging.name} has been removed, by a sweep or by somebody")
-        return found
+        return iceberg_table
 
     commit(load, lambda found: Changes(set_properties({PUBLISHING: now})), str(staging.name))
 
@@ -356,11 +359,11 @@ def _is_batch(staging: Table) -> bool:
     return DATA_PATH not in staging.metadata.properties
 
 
-def _is_unpublishable(table: OpenedTable, found: Table, of: OpenedTable) -> bool:
+def _is_unpublishable(table: OpenedTable, iceberg_table: Table, of: OpenedTable) -> bool:
     """Make it impossible that a commit publishes the files of a staging table, and return whether it is."""
     key = staging_of(table.name.name)
     # What is on the branch of a run is published by its transaction alone, which removes this, or has.
-    if _is_batch(found) or table.published is not table:
+    if _is_batch(iceberg_table) or table.published is not table:
         return True
     if of.load_if_any() is not None:
         if key is not None:

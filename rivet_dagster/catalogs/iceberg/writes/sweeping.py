@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from rivet_dagster.catalogs.iceberg.commits.committing import Changes, commit
 from rivet_dagster.catalogs.iceberg.commits.updates import MAIN, branch_is_at, remove_ref
 from rivet_dagster.catalogs.iceberg.heartbeat import ObjectHeartbeat, heartbeats_of
-from rivet_dagster.catalogs.iceberg.metadata.manifests import entries_of, manifests_of
+from rivet_dagster.catalogs.iceberg.metadata.snapshot_rows import entries_of, manifests_of
 from rivet_dagster.catalogs.iceberg.metadata.summary import ERRORS_OF, STAGED_FOR
 from rivet_dagster.catalogs.iceberg.names import BRANCH, TableName, is_of_environment, staging_of
 from rivet_dagster.catalogs.iceberg.nessie.run_branch import RunBranch, branches_of_runs
@@ -26,7 +26,7 @@ from rivet_dagster.catalogs.iceberg.reaching import translate_errors
 from rivet_dagster.catalogs.iceberg.writes.staged_branch import remove_branch
 from rivet_dagster.catalogs.iceberg.writes.staged_table import heartbeat_of, remove_staging_table
 from rivet_dagster.catalogs.iceberg.writes.withheld import is_published, withheld_as
-from rivet_dagster.catalogs.versions.sweeping import end_dead, find_dead, sweep_dead, telling_failures
+from rivet_dagster.catalogs.versions.heartbeat import end_dead, find_dead, sweep_dead, telling_failures
 from rivet_dagster.errors import RivetError
 
 if TYPE_CHECKING:
@@ -37,23 +37,27 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Leftover:
+class TableLeftover:
     """Something that a run has staged: the branch ``key`` of ``table``, or the staging table ``table`` itself.
 
-    ``found`` is ``table`` as its metadata were then, ``of`` the one that a staging table is for.
+    ``iceberg_table`` is ``table`` as its metadata were then, ``of`` the one that a staging table is for.
     ``is_withheld`` says that it stays for a person: a version with a mark that nobody has published yet.
     """
 
     table: OpenedTable
     key: str
-    found: Table = field(repr=False, compare=False)
+    iceberg_table: Table = field(repr=False, compare=False)
     of: OpenedTable | None = None
     is_withheld: bool = False
 
     @cached_property
     def heartbeat(self) -> ObjectHeartbeat:
         """The heartbeat of the run."""
-        return _heartbeat(self.table, self.found, self.key) if self.of is None else heartbeat_of(self.found)
+        return (
+            _heartbeat(self.table, self.iceberg_table, self.key)
+            if self.of is None
+            else heartbeat_of(self.iceberg_table)
+        )
 
     @property
     def name(self) -> str:
@@ -70,16 +74,16 @@ class Leftover:
         return remove_staging_table(self.table, self.of)
 
 
-def staged_by_runs(table: OpenedTable, look: Look = look) -> Iterator[Leftover | RunBranch]:
+def staged_by_runs(table: OpenedTable, look: Look = look) -> Iterator[TableLeftover | RunBranch]:
     """Yield all that runs have staged for a table, but withheld versions."""
     return (leftover for leftover in _unpublished(table, look) if not leftover.is_withheld)
 
 
-def _unpublished(table: OpenedTable, look: Look) -> Iterator[Leftover | RunBranch]:
+def _unpublished(table: OpenedTable, look: Look) -> Iterator[TableLeftover | RunBranch]:
     yield from branches_of_runs(table.catalog, table, look=look)
-    found = table.load_if_any()
-    if found is not None and STAGED_FOR not in found.metadata.properties:
-        yield from _staged_branches(table, found)
+    iceberg_table = table.load_if_any()
+    if iceberg_table is not None and STAGED_FOR not in iceberg_table.metadata.properties:
+        yield from _staged_branches(table, iceberg_table)
     catalog, namespace = table.catalog, table.name.namespace
     for identifier in look(catalog, namespace, lambda: tables_in(catalog, namespace)):
         if identifier[-1].startswith(f"{table.name.name}__{BRANCH}"):
@@ -104,54 +108,61 @@ def finish_drops(catalog: Catalog, namespace: tuple[str, ...]) -> None:
 
 def remove_heartbeats(table: OpenedTable) -> None:
     """Remove the heartbeats of dead runs that have staged nothing."""
-    found = table.load_if_any()
-    if found is not None and STAGED_FOR not in found.metadata.properties:
-        end_dead(heartbeats_of(found.io, found.metadata.location))
+    iceberg_table = table.load_if_any()
+    if iceberg_table is not None and STAGED_FOR not in iceberg_table.metadata.properties:
+        end_dead(heartbeats_of(iceberg_table.io, iceberg_table.metadata.location))
 
 
-def all_staged(tables: Iterator[OpenedTable]) -> Iterator[Leftover]:
+def all_staged(tables: Iterator[OpenedTable]) -> Iterator[TableLeftover]:
     """Yield all that runs have staged in ``tables``, all of a catalog's, also what is withheld there."""
     for table in tables:
         if staging_of(table.name.name) is not None:
             yield from _staging_table(table)
             continue
-        found = table.load_if_any()
-        if found is not None:
-            yield from _staged_branches(table, found)
+        iceberg_table = table.load_if_any()
+        if iceberg_table is not None:
+            yield from _staged_branches(table, iceberg_table)
 
 
-def _staged_branches(table: OpenedTable, found: Table) -> Iterator[Leftover]:
-    for key in found.metadata.refs:
+def _staged_branches(table: OpenedTable, iceberg_table: Table) -> Iterator[TableLeftover]:
+    for key in iceberg_table.metadata.refs:
         if key.startswith(BRANCH) and not is_of_environment(key) and table.sees(key):
-            is_withheld = withheld_as(found, key) is not None
-            yield Leftover(table, key, found, is_withheld=is_withheld)
+            is_withheld = withheld_as(iceberg_table, key) is not None
+            yield TableLeftover(table, key, iceberg_table, is_withheld=is_withheld)
 
 
-def _staging_table(table: OpenedTable) -> Iterator[Leftover]:
-    found = table.load_if_any()
+def _staging_table(table: OpenedTable) -> Iterator[TableLeftover]:
+    iceberg_table = table.load_if_any()
     key = staging_of(table.name.name)
-    if found is None or key is None or STAGED_FOR not in found.metadata.properties or not table.sees(key):
+    if (
+        iceberg_table is None
+        or key is None
+        or STAGED_FOR not in iceberg_table.metadata.properties
+        or not table.sees(key)
+    ):
         return
-    parts = tuple(found.metadata.properties[STAGED_FOR].split("."))
+    parts = tuple(iceberg_table.metadata.properties[STAGED_FOR].split("."))
     of = table.beside(TableName(table.name.catalog, parts[:-1], parts[-1]))
-    version = withheld_as(found, key)
+    version = withheld_as(iceberg_table, key)
     is_withheld = version is not None and not _is_published(of, version)
-    yield Leftover(table, key, found, of, is_withheld)
+    yield TableLeftover(table, key, iceberg_table, of, is_withheld)
 
 
 def _is_published(table: OpenedTable, version: str) -> bool:
-    found = table.load_if_any()
-    return found is not None and is_published(found, version)
+    iceberg_table = table.load_if_any()
+    return iceberg_table is not None and is_published(iceberg_table, version)
 
 
-def _heartbeat(table: OpenedTable, found: Table, key: str) -> ObjectHeartbeat:
+def _heartbeat(table: OpenedTable, iceberg_table: Table, key: str) -> ObjectHeartbeat:
     """Return the heartbeat of a branch; that of an error table's is beside the table of the rows."""
-    of = found.metadata.properties.get(ERRORS_OF)
+    of = iceberg_table.metadata.properties.get(ERRORS_OF)
     if of is None:
-        return ObjectHeartbeat(found.io, found.metadata.location, key)
+        return ObjectHeartbeat(iceberg_table.io, iceberg_table.metadata.location, key)
     parts = tuple(of.split("."))
     rows = table.beside(TableName(table.name.catalog, parts[:-1], parts[-1])).load_if_any()
-    return ObjectHeartbeat(found.io, rows.metadata.location if rows is not None else found.metadata.location, key)
+    return ObjectHeartbeat(
+        iceberg_table.io, rows.metadata.location if rows is not None else iceberg_table.metadata.location, key
+    )
 
 
 def _named(name: TableName, other: str) -> TableName:
@@ -165,53 +176,53 @@ def remove_versions(table: OpenedTable, snapshot: int) -> bool:
     """
     seen: list[Table] = []
 
-    def without_versions(found: Table) -> Changes:
+    def without_versions(iceberg_table: Table) -> Changes:
         from pyiceberg.table.update import RemoveSnapshotsUpdate
 
-        seen[:] = [found]
-        if found.metadata.current_snapshot_id != snapshot:
+        seen[:] = [iceberg_table]
+        if iceberg_table.metadata.current_snapshot_id != snapshot:
             return Changes()
-        going = [snapshot.snapshot_id for snapshot in _divided(found)[0]]
+        going = [snapshot.snapshot_id for snapshot in _divided(iceberg_table)[0]]
         removed = (RemoveSnapshotsUpdate.model_validate({"snapshot-ids": going}),) if going else ()
         return Changes((remove_ref(MAIN), *removed), (branch_is_at(MAIN, snapshot),))
 
     commit(table.load, without_versions, str(table.name))
-    (found,) = seen
-    if found.metadata.current_snapshot_id != snapshot:
+    (loaded,) = seen
+    if loaded.metadata.current_snapshot_id != snapshot:
         return False
-    _delete_files(found)
+    _delete_files(loaded)
     return True
 
 
-def _delete_files(found: Table) -> None:
+def _delete_files(iceberg_table: Table) -> None:
     """Delete the files that only the removed snapshots had, unless ``gc.enabled`` is false."""
-    if found.metadata.properties.get("gc.enabled", "true").lower() == "false":
+    if iceberg_table.metadata.properties.get("gc.enabled", "true").lower() == "false":
         return
-    going, others = (_files(found, snapshots) for snapshots in _divided(found))
+    going, others = (_files(iceberg_table, snapshots) for snapshots in _divided(iceberg_table))
     for path in sorted(going - others):
         with suppress(FileNotFoundError):
-            found.io.delete(path)
+            iceberg_table.io.delete(path)
 
 
-def _divided(found: Table) -> tuple[list[Snapshot], list[Snapshot]]:
+def _divided(iceberg_table: Table) -> tuple[list[Snapshot], list[Snapshot]]:
     """Return the snapshots that no branch or tag but the current one needs, and the others."""
-    known = {snapshot.snapshot_id: snapshot for snapshot in found.metadata.snapshots}
-    published = {entry.snapshot_id for entry in found.metadata.snapshot_log}
-    kept: set[int] = set()
-    for name, ref in found.metadata.refs.items():
+    known = {snapshot.snapshot_id: snapshot for snapshot in iceberg_table.metadata.snapshots}
+    published = {entry.snapshot_id for entry in iceberg_table.metadata.snapshot_log}
+    reachable: set[int] = set()
+    for name, ref in iceberg_table.metadata.refs.items():
         current: int | None = None if name == MAIN else ref.snapshot_id
-        while current is not None and current in known and current not in kept:
-            kept.add(current)
+        while current is not None and current in known and current not in reachable:
+            reachable.add(current)
             parent = known[current].parent_snapshot_id
             current = None if parent in published else parent
-    return [s for id_, s in known.items() if id_ not in kept], [s for id_, s in known.items() if id_ in kept]
+    return [s for id_, s in known.items() if id_ not in reachable], [s for id_, s in known.items() if id_ in reachable]
 
 
-def _files(found: Table, snapshots: Iterable[Snapshot]) -> set[str]:
+def _files(iceberg_table: Table, snapshots: Iterable[Snapshot]) -> set[str]:
     """Return the paths of the data files and the metadata files of snapshots."""
     lists = {snapshot.manifest_list for snapshot in snapshots}
-    manifests = {manifest.manifest_path: manifest for s in snapshots for manifest in manifests_of(s, found.io)}
-    entries = (entry for m in manifests.values() for entry in entries_of(m, found.io, discard_deleted=False))
+    manifests = {manifest.manifest_path: manifest for s in snapshots for manifest in manifests_of(s, iceberg_table.io)}
+    entries = (entry for m in manifests.values() for entry in entries_of(m, iceberg_table.io, discard_deleted=False))
     return {*lists, *manifests, *(entry.data_file.file_path for entry in entries)}
 
 
@@ -226,7 +237,7 @@ class AllTables:
         """Return the branches and staging tables of runs, each as ``table/branch``. Raises RVT-403."""
         with translate_errors(self.name):
             staged, branches = all_staged(self._opened()), branches_of_runs(self.catalog)
-            unpublished: Iterator[Leftover | RunBranch] = chain(staged, branches)
+            unpublished: Iterator[TableLeftover | RunBranch] = chain(staged, branches)
             return tuple(dict.fromkeys(version.name for version in unpublished if not version.is_withheld))
 
     def sweep(self, failed: Callable[[RivetError], None] | None = None) -> tuple[str, ...]:
@@ -269,8 +280,10 @@ class AllTables:
 
     def _opened(self) -> Iterator[OpenedTable]:
         """Yield the tables of all namespaces, staging tables first: whether those are needed depends on the others."""
-        found = [identifier for namespace in self._namespaces(()) for identifier in self.catalog.list_tables(namespace)]
-        for identifier in sorted(found, key=lambda parts: (staging_of(parts[-1]) is None, parts)):
+        identifiers = [
+            identifier for namespace in self._namespaces(()) for identifier in self.catalog.list_tables(namespace)
+        ]
+        for identifier in sorted(identifiers, key=lambda parts: (staging_of(parts[-1]) is None, parts)):
             yield OpenedTable(self.catalog, TableName(self.name, tuple(identifier[:-1]), identifier[-1]))
 
     def _namespaces(self, parent: tuple[str, ...]) -> Iterator[tuple[str, ...]]:

@@ -11,19 +11,19 @@ from rivet_dagster.catalogs.capabilities.targets import ErrorTransaction, Versio
 from rivet_dagster.catalogs.capabilities.transaction import NO_CONTEXT, WriteContext
 from rivet_dagster.catalogs.iceberg.commits.committing import Outcome, OutcomeUnknownError
 from rivet_dagster.catalogs.iceberg.heartbeat import ObjectHeartbeat
-from rivet_dagster.catalogs.iceberg.metadata.summary import Publication, TextBounds
+from rivet_dagster.catalogs.iceberg.metadata.summary import PublicationFacts, TextBounds
 from rivet_dagster.catalogs.iceberg.metadata.text_bounds import bounds_after, recorded_bounds
 from rivet_dagster.catalogs.iceberg.names import attempt_key
 from rivet_dagster.catalogs.iceberg.opened import OpenedTable
 from rivet_dagster.catalogs.iceberg.reaching import translate_errors, unknown_outcome
-from rivet_dagster.catalogs.iceberg.writes.errors import Beginning, ExistingVersion
+from rivet_dagster.catalogs.iceberg.writes.errors import BegunWrite, ExistingVersion
 from rivet_dagster.catalogs.iceberg.writes.native import NativeWrite, fits, overwritable_by
 from rivet_dagster.catalogs.iceberg.writes.publishing import Release
 from rivet_dagster.catalogs.iceberg.writes.staged_branch import StagedBranch, begin_branch
 from rivet_dagster.catalogs.iceberg.writes.staged_table import StagingTable
 from rivet_dagster.catalogs.iceberg.writes.withheld import Judged, describe_staged, require_staged, stage, withhold
 from rivet_dagster.catalogs.rewriting.rewrite import WrittenRows, rewritten
-from rivet_dagster.catalogs.versions.facts import record_of, told_anew
+from rivet_dagster.catalogs.versions.facts import record_of, update_provenance
 from rivet_dagster.catalogs.versions.refusals import overtaken
 from rivet_dagster.engines.contract import EngineSession, Frame
 from rivet_dagster.errors import RivetError
@@ -43,7 +43,7 @@ class IcebergTransaction(StagedTransaction, VersionTransaction, ErrorTransaction
     Its name is the id of the snapshot that its publication makes.
     """
 
-    beginning: Beginning
+    beginning: BegunWrite
     snapshot_id: int
     session: EngineSession | None = None
     origin: ExistingVersion | None = None
@@ -76,7 +76,7 @@ class IcebergTransaction(StagedTransaction, VersionTransaction, ErrorTransaction
             native = begin.base is not None and begin.natively and fits(begin, plan, session, frame, context)
             staged = StagingTable(
                 begin.table.staged(key),
-                begin.place,
+                begin.location,
                 heartbeat,
                 session,
                 begin.base,
@@ -93,7 +93,7 @@ class IcebergTransaction(StagedTransaction, VersionTransaction, ErrorTransaction
                     begin.base,
                     begin.rows_before,
                     staged.batch_table("_batch"),
-                    overwritable_by(begin.place, begin.upon),
+                    overwritable_by(begin.location, begin.upon),
                     plan,
                     context,
                 )
@@ -102,7 +102,7 @@ class IcebergTransaction(StagedTransaction, VersionTransaction, ErrorTransaction
                 staged.fence = branch
                 self._staged = staged
                 self.query_plan = self._rows.write(rewritten(staged, plan, frame, context))
-            self._text_bounds = bounds_after(begin.place.existing, begin.upon, self._staged.table.load(), native)
+            self._text_bounds = bounds_after(begin.location.existing, begin.upon, self._staged.table.load(), native)
 
     def write_errors(self, table: str, frame: Frame | None) -> StoredRows:
         """Write the errors on a branch of their own table."""
@@ -123,7 +123,7 @@ class IcebergTransaction(StagedTransaction, VersionTransaction, ErrorTransaction
         if self.heartbeat is None:
             begin = self.beginning
             self.branch = attempt_key(identity)
-            heartbeat = ObjectHeartbeat(begin.place.io, begin.place.location, self.branch)
+            heartbeat = ObjectHeartbeat(begin.location.io, begin.location.root, self.branch)
             heartbeat.begin()
             self.heartbeat = heartbeat
         return self.heartbeat
@@ -153,19 +153,19 @@ class IcebergTransaction(StagedTransaction, VersionTransaction, ErrorTransaction
             raise RivetError("RVT-402", "nothing has been written")
         return self.origin.stored()
 
-    def _publication(self, identity: str, made: Provenance | None) -> Publication:
+    def _publication(self, identity: str, made: Provenance | None) -> PublicationFacts:
         if self.origin is not None:
             known = self.origin.publication.again(identity, self.beginning.rows_before)
-            made = told_anew(Provenance(known.inputs, known.code_versions), made)
+            made = update_provenance(Provenance(known.inputs, known.code_versions), made)
             known = replace(known, inputs=made.inputs, code_versions=made.code_versions)
-            if self.origin.snapshot is None or self.beginning.place.existing is None:
+            if self.origin.snapshot is None or self.beginning.location.existing is None:
                 return known
-            bounds = recorded_bounds(self.beginning.place.existing, self.origin.snapshot)
+            bounds = recorded_bounds(self.beginning.location.existing, self.origin.snapshot)
             return replace(known, text_bounds=bounds)
         rows, before = self.whole.statistics.rows, self.beginning.rows_before
         record = record_of(self._rows.record, self.whole.statistics, before)
         made = made or Provenance()
-        return Publication(identity, "", rows, before, record, made.inputs, made.code_versions, self._text_bounds)
+        return PublicationFacts(identity, "", rows, before, record, made.inputs, made.code_versions, self._text_bounds)
 
     def _commit(self, identity: str, made: Provenance | None) -> Published:
         begin = self.beginning
@@ -287,9 +287,9 @@ class IcebergTransaction(StagedTransaction, VersionTransaction, ErrorTransaction
         with translate_errors(begin.table.name.catalog, f"the table {begin.table.name}"):
             self._require_base(OpenedTable(catalog, begin.table.published.name).load_if_any())
 
-    def _require_base(self, found: Table | None) -> None:
+    def _require_base(self, iceberg_table: Table | None) -> None:
         begin = self.beginning
-        current = found.metadata.current_snapshot_id if found is not None else None
+        current = iceberg_table.metadata.current_snapshot_id if iceberg_table is not None else None
         if current not in (begin.upon, self.snapshot_id):
             raise overtaken(str(begin.table.published.name))
 

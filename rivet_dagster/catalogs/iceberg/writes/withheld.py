@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 from rivet_dagster.catalogs.iceberg.commits.committing import Changes, commit
 from rivet_dagster.catalogs.iceberg.commits.updates import Definition, set_properties
 from rivet_dagster.catalogs.iceberg.heartbeat import ObjectHeartbeat
-from rivet_dagster.catalogs.iceberg.metadata.same_rows import facts_of
-from rivet_dagster.catalogs.iceberg.metadata.summary import ERRORS, Publication, publication_of
+from rivet_dagster.catalogs.iceberg.metadata.snapshot_rows import facts_of
+from rivet_dagster.catalogs.iceberg.metadata.summary import ERRORS, PublicationFacts, publication_of
 from rivet_dagster.catalogs.iceberg.metadata.types import schema_of, sql_columns
 from rivet_dagster.catalogs.iceberg.names import staging_of
 from rivet_dagster.catalogs.iceberg.nessie.run_branch import RunBranch, branches_of_runs
@@ -61,18 +61,18 @@ class Judged:
 class Withheld:
     """A withheld or staged version: its name, the key of its branch or staging table, and what is recorded about it.
 
-    ``table`` is the table that it is a version of, on the branch of its run where runs have one; ``found`` is what it
-    was found in, as its metadata were then: that table, or the staging table. ``staged`` is the staging table, None for
-    a version on the branch ``key`` of the table, whose head is ``head``; ``errors`` is the name of its error table,
-    None without one, ``judged`` what the mark says of both. ``is_staged`` says that the last step of a run will publish
-    it ``upon`` a snapshot, None where there was no table.
+    ``table`` is the table that it is a version of, on the branch of its run where runs have one; ``iceberg_table`` is
+    the one that it is in, as its metadata were then: that table, or the staging table. ``staged`` is the staging table,
+    None for a version on the branch ``key`` of the table, whose head is ``head``; ``errors`` is the name of its error
+    table, None without one, ``judged`` what the mark says of both. ``is_staged`` says that the last step of a run will
+    publish it ``upon`` a snapshot, None where there was no table.
     """
 
     name: str
     key: str
-    publication: Publication
+    publication: PublicationFacts
     table: OpenedTable
-    found: Table = field(repr=False, compare=False)
+    iceberg_table: Table = field(repr=False, compare=False)
     staged: OpenedTable | None = None
     head: int | None = None
     errors: str | None = None
@@ -91,7 +91,7 @@ class Withheld:
 
 
 def withhold(
-    table: OpenedTable, key: str, version: str, publication: Publication | None, errors: str | None, judged: Judged
+    table: OpenedTable, key: str, version: str, publication: PublicationFacts | None, errors: str | None, judged: Judged
 ) -> None:
     """Mark the branch ``key`` of a table, or its staging table itself, as withheld under the name ``version``."""
     _mark(table, key, version, publication, errors, judged.facts())
@@ -101,7 +101,7 @@ def stage(
     table: OpenedTable,
     key: str,
     version: str,
-    publication: Publication,
+    publication: PublicationFacts,
     errors: str | None,
     judged: Judged,
     upon: int | None,
@@ -115,7 +115,7 @@ def _mark(
     table: OpenedTable,
     key: str,
     version: str,
-    publication: Publication | None,
+    publication: PublicationFacts | None,
     errors: str | None,
     more: dict[str, str],
 ) -> None:
@@ -128,8 +128,10 @@ def _mark(
 
 def withheld_versions(table: OpenedTable) -> Iterator[Withheld]:
     """Yield the withheld versions of a table, whether on branches or in staging tables, unless they are published."""
-    found = table.load_if_any()
-    return (v for v in list_marked(table) if not v.is_staged and not (found and is_published(found, v.name)))
+    iceberg_table = table.load_if_any()
+    return (
+        v for v in list_marked(table) if not v.is_staged and not (iceberg_table and is_published(iceberg_table, v.name))
+    )
 
 
 def list_marked(table: OpenedTable, version: str | None = None) -> Iterator[Withheld]:
@@ -163,9 +165,9 @@ def _marked_there(table: OpenedTable) -> Iterator[Withheld]:
 
 def _marked_by(table: OpenedTable, keys: Iterable[str]) -> Iterator[Withheld]:
     """Yield the versions with a mark on branches of a table, and those in its staging tables of these keys."""
-    found = table.load_if_any()
-    if found is not None:
-        yield from _marked(table, found, None)
+    iceberg_table = table.load_if_any()
+    if iceberg_table is not None:
+        yield from _marked(table, iceberg_table, None)
     for key in keys:
         staged = table.staged(key)
         marked = staged.load_if_any() if table.sees(key) else None
@@ -187,8 +189,8 @@ def withheld_as(table: Table, key: str) -> str | None:
     return mark["version"] if mark is not None and _UPON not in mark else None
 
 
-def _marked(table: OpenedTable, found: Table, staged: OpenedTable | None) -> Iterator[Withheld]:
-    for name, value in found.metadata.properties.items():
+def _marked(table: OpenedTable, iceberg_table: Table, staged: OpenedTable | None) -> Iterator[Withheld]:
+    for name, value in iceberg_table.metadata.properties.items():
         if not name.startswith(_BRANCHES):
             continue
         facts = json.loads(value)
@@ -196,15 +198,17 @@ def _marked(table: OpenedTable, found: Table, staged: OpenedTable | None) -> Ite
         if publication is None:
             continue
         key = name.removeprefix(_BRANCHES)
-        if staged is None and key not in found.metadata.refs:
+        if staged is None and key not in iceberg_table.metadata.refs:
             continue
-        current = head_of(found, key) if staged is None else found.metadata.current_snapshot_id
+        current = head_of(iceberg_table, key) if staged is None else iceberg_table.metadata.current_snapshot_id
         judged = _judged(facts, current)
         upon = facts.get(_UPON)
         begun_upon = int(upon) if upon not in (None, _NOTHING) else None
         errors, is_staged = facts.get(ERRORS), upon is not None
         head = judged.snapshot
-        yield Withheld(version, key, publication, table, found, staged, head, errors, is_staged, begun_upon, judged)
+        yield Withheld(
+            version, key, publication, table, iceberg_table, staged, head, errors, is_staged, begun_upon, judged
+        )
 
 
 def _judged(facts: Mapping[str, str], current: int | None) -> Judged:
@@ -238,20 +242,20 @@ def heartbeat_of(version: Withheld) -> ObjectHeartbeat:
 
     The location of a table that does not exist yet is known only by its staging table.
     """
-    found = version.found
+    iceberg_table = version.iceberg_table
     if version.staged is not None:
-        return staged_table.heartbeat_of(found)
-    return ObjectHeartbeat(found.io, found.metadata.location, version.key)
+        return staged_table.heartbeat_of(iceberg_table)
+    return ObjectHeartbeat(iceberg_table.io, iceberg_table.metadata.location, version.key)
 
 
 def describe_staged(version: Withheld, catalog: str, declared: str) -> Published:
     """Return a staged version as it will be published; ``declared`` is the table's name as joints have it."""
     _, head = stored_in(version)
-    found = version.found
-    snapshot = found.snapshot_by_id(head)
+    iceberg_table = version.iceberg_table
+    snapshot = iceberg_table.snapshot_by_id(head)
     size = int(facts_of(snapshot).get("total-files-size") or 0) if snapshot is not None else 0
     known = version.publication
-    statistics = Statistics(known.rows, size, sql_columns(schema_of(found, head)))
+    statistics = Statistics(known.rows, size, sql_columns(schema_of(iceberg_table, head)))
     return describe_published(known, catalog, declared, version.name, heartbeat_of(version).location, statistics)
 
 
@@ -260,8 +264,8 @@ def errors_relation(open: Opener, version: Withheld) -> CatalogTable | None:
     if version.errors is None:
         return None
     errors = version.table.beside(replace(open(version.errors).name, ref=version.table.name.ref))
-    found = errors.load_if_any()
-    ref = found.metadata.refs.get(version.key) if found is not None else None
+    iceberg_table = errors.load_if_any()
+    ref = iceberg_table.metadata.refs.get(version.key) if iceberg_table is not None else None
     judged = version.judged.errors
     if ref is not None:
         return CatalogTable(errors.name.parts, snapshot=ref.snapshot_id if judged is None else judged)

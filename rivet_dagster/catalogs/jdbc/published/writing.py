@@ -42,7 +42,7 @@ from rivet_dagster.sql import database_writes as writes
 from rivet_dagster.sql.database_trees import Matching, Name, WrittenColumn
 from rivet_dagster.sql.mariadb import to_sql
 from rivet_dagster.sql.write_strategies.alignment import plain_columns, projection
-from rivet_dagster.sql.write_strategies.incoming import SHOWN
+from rivet_dagster.sql.write_strategies.merge import SHOWN
 from rivet_dagster.sql.write_strategies.trees import Columns
 
 _BATCH = "rivet_batch"

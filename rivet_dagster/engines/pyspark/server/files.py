@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import IO
 from weakref import finalize
 
-from rivet_dagster.project.rivet_folder import make_rivet_folder
+from rivet_dagster.paths import make_rivet_folder
 
 _POLL_SECONDS = 0.1
 _LONGEST_LOG = 10_000_000

@@ -121,12 +121,12 @@ class EnvironmentBranch(StateOfEnvironment[BranchState]):
         staged = [key for key, type_ in self.server.entries(self.ref) if type_ == TABLE and staging_of(key[-1])]
         now = _now().isoformat(timespec="milliseconds")
 
-        def changes(found: Mapping[Key, Content]) -> list[dict[str, Any]]:
-            if STATE in found:
+        def changes(contents: Mapping[Key, Content]) -> list[dict[str, Any]]:
+            if STATE in contents:
                 return []
             head = self.server.reference(self.ref)
             state = BranchState(profile, now, now, OPEN, secrets.token_hex(4), head.hash)
-            return [put(STATE, _described(STATE, asdict(state))), *(delete(key) for key in staged if key in found)]
+            return [put(STATE, _described(STATE, asdict(state))), *(delete(key) for key in staged if key in contents)]
 
         self.change(f"Make the environment {self.name}", [STATE, *staged], changes)
 
@@ -155,14 +155,14 @@ class EnvironmentBranch(StateOfEnvironment[BranchState]):
             self._set(used_at=now.isoformat(timespec="milliseconds"))
 
     def _set(self, instead_of: str | None = None, **values: str) -> None:
-        def changes(found: Mapping[Key, Content]) -> list[dict[str, Any]]:
-            known = _state(found.get(STATE))
+        def changes(contents: Mapping[Key, Content]) -> list[dict[str, Any]]:
+            known = _state(contents.get(STATE))
             if known is None:
                 raise missing_environment(self.name)
             if instead_of not in (None, known.state):
                 return []
             described = _described(STATE, asdict(replace(known, **values)))
-            return [put(STATE, {**described, "id": found[STATE]["id"]})]
+            return [put(STATE, {**described, "id": contents[STATE]["id"]})]
 
         self.change(f"Change the environment {self.name}", [STATE], changes)
 
@@ -173,13 +173,13 @@ class EnvironmentBranch(StateOfEnvironment[BranchState]):
         except NessieNotFoundError:
             return []
         marks = [key for key, type_ in entries if type_ == NAMESPACE and key[0] == ENVIRONMENT and len(key) > 1]
-        found = self.contents(marks) if marks else {}
-        return [seed_in(content) for _, content in sorted(found.items())]
+        contents = self.contents(marks) if marks else {}
+        return [seed_in(content) for _, content in sorted(contents.items())]
 
     def seed(self, table: Key) -> Seed | None:
         """Return the seed of a table; None without one."""
-        found = self.contents([seed_key(table)]).get(seed_key(table))
-        return seed_in(found) if found is not None else None
+        content = self.contents([seed_key(table)]).get(seed_key(table))
+        return seed_in(content) if content is not None else None
 
     def contents(self, keys: list[Key]) -> dict[Key, Content]:
         """Return the contents of keys of the environment; none if there is no such environment."""
@@ -191,8 +191,8 @@ class EnvironmentBranch(StateOfEnvironment[BranchState]):
     def change(self, message: str, keys: list[Key], changes: Changes) -> None:
         """Commit the operations that ``changes`` returns for the contents of ``keys``, none if it is not needed."""
         for _ in range(_TRIES):
-            head, found = self.server.contents(self.ref, keys)
-            operations = changes(found)
+            head, contents = self.server.contents(self.ref, keys)
+            operations = changes(contents)
             if not operations:
                 return
             try:

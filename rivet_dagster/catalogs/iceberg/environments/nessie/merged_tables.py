@@ -39,7 +39,7 @@ class TableMerge:
         Raises RVT-405 for tables of which both sides have changed the same.
         """
         there, of_base = self.environment.contents(keys), self._of_base(keys)
-        found, conflicts = [], {}
+        operations, conflicts = [], {}
         for key in (key for key in keys if key in there):
             try:
                 content = self._merged(key, of_base.get(key), there[key])
@@ -47,13 +47,13 @@ class TableMerge:
                 conflicts[".".join(key)] = error.changed
                 continue
             if content is not None:
-                found.append(put(key, content))
+                operations.append(put(key, content))
         if conflicts:
             self.discard()
             raise merge_conflict(self.environment.name, conflicts)
         above = list(dict.fromkeys(key[:length] for key in there for length in range(1, len(key))))
         known = self._of_base(above)
-        return [*(put(key, namespace_content(key, {})) for key in above if key not in known), *found]
+        return [*(put(key, namespace_content(key, {})) for key in above if key not in known), *operations]
 
     def discard(self) -> None:
         """Remove the metadata files that were written, after a commit that was refused."""
@@ -176,15 +176,15 @@ def _by_key(
     is_ours: set[str],
 ) -> dict[str, Any]:
     """Return the values of a mapping, key by key; add those that conflict to ``changed``."""
-    found: dict[str, Any] = {}
+    by_key: dict[str, Any] = {}
     for key in sorted({*fork, *base, *ours}):
         values = [side.get(key) for side in (fork, base, ours)]
         side = 1 if key in is_ours else _changed_side(*values)
         if side is None:
             changed.append(f"{what} {key}")
         elif values[1 + side] is not None:
-            found[key] = values[1 + side]
-    return found
+            by_key[key] = values[1 + side]
+    return by_key
 
 
 def _columns(of: TableMetadata) -> Any:
@@ -211,5 +211,5 @@ def _missing_columns(of: TableMetadata) -> list[str]:
 
 
 def _statistics(base: list[Any], ours: list[Any], snapshots: Mapping[int, Any]) -> list[Any]:
-    found = {each.snapshot_id: each for each in (*ours, *base)}
-    return [each for snapshot, each in found.items() if snapshot in snapshots]
+    by_snapshot = {each.snapshot_id: each for each in (*ours, *base)}
+    return [each for snapshot, each in by_snapshot.items() if snapshot in snapshots]

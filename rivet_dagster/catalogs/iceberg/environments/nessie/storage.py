@@ -133,12 +133,12 @@ class NessieEnvironment(StoredEnvironment):
         return f"{self.environment.name} {state.token}"
 
     def _described(self, name: str, is_published: bool) -> BuiltTable:
-        from rivet_dagster.catalogs.iceberg.metadata.same_rows import current_version, same_files
+        from rivet_dagster.catalogs.iceberg.metadata.snapshot_rows import current_version, same_files
 
         current, base = self.tables.catalog.current(name), self.tables.base_of(name)
         assert current is not None, "it was just found to be built"
-        found = self.tables.base.open(name).load_if_any()
-        now = current_version(found) if found is not None else None
+        iceberg_table = self.tables.base.open(name).load_if_any()
+        now = current_version(iceberg_table) if iceberg_table is not None else None
         moved = not is_published and str(now or "") != self.tables.seed_of(name).version
         there = self.tables.access.load(name)
         same = same_files(there, int(self.tables.seed_of(name).snapshot or 0), there.metadata.current_snapshot_id)

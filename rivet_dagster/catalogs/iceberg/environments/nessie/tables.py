@@ -45,8 +45,8 @@ class NessieEnvironmentTables(IcebergEnvironmentTables):
 
     def published_by(self, table: str, identity: str) -> Published | None:
         """Return a version that a run in the environment published."""
-        found = self.catalog.published_by(table, identity)
-        return None if found is None or self._base_has(table, found.version) else found
+        published = self.catalog.published_by(table, identity)
+        return None if published is None or self._base_has(table, published.version) else published
 
     def take_up_staged(self, table: str, version: str, options: Mapping[str, Any]) -> StagedTransaction:
         """Reopen a version that a run in the environment has staged; its heartbeat keeps merges away."""
@@ -56,14 +56,14 @@ class NessieEnvironmentTables(IcebergEnvironmentTables):
 
     def evict(self, published: Published) -> None:
         """Give the environment the base's table again; a version of the base stays."""
-        from rivet_dagster.catalogs.iceberg.metadata.same_rows import version_of
+        from rivet_dagster.catalogs.iceberg.metadata.snapshot_rows import version_of
 
-        found = self.access.open(published.table).load_if_any()
-        current = found.current_snapshot() if found is not None else None
-        if found is None or current is None:
+        iceberg_table = self.access.open(published.table).load_if_any()
+        current = iceberg_table.current_snapshot() if iceberg_table is not None else None
+        if iceberg_table is None or current is None:
             return
         with self.access.reaching(published.table, "RVT-404"):
-            if str(version_of(found, current)) == published.version:
+            if str(version_of(iceberg_table, current)) == published.version:
                 give_back(self.environment, self.access.table_name(published.table).identifier, current.snapshot_id)
 
     def is_built(self, table: str) -> bool:
@@ -78,8 +78,8 @@ class NessieEnvironmentTables(IcebergEnvironmentTables):
                 return False
             if mark is not None and str(content.get("snapshotId")) != mark["properties"]["snapshot"]:
                 return True
-            found = self.access.open(table).load_if_any()
-            of = found.metadata.properties.get(ERRORS_OF) if found is not None else None
+            iceberg_table = self.access.open(table).load_if_any()
+            of = iceberg_table.metadata.properties.get(ERRORS_OF) if iceberg_table is not None else None
         return of is not None and self.is_built(of)
 
     def built_names(self) -> tuple[str, ...]:
@@ -90,20 +90,20 @@ class NessieEnvironmentTables(IcebergEnvironmentTables):
 
     def seed_of(self, table: str) -> Seed:
         """Return the seed of a table that was built there."""
-        found = self.environment.seed(self.access.table_name(table).identifier)
-        assert found is not None, "each table that was built there has one"
-        return found
+        seed = self.environment.seed(self.access.table_name(table).identifier)
+        assert seed is not None, "each table that was built there has one"
+        return seed
 
-    def base_snapshot(self, table: str, found: Table) -> int | None:
+    def base_snapshot(self, table: str, iceberg_table: Table) -> int | None:
         """Return the snapshot that the table had in the base when it was given to the environment."""
         snapshot = self.seed_of(table).snapshot
         return int(snapshot) if snapshot else None
 
     def _base_has(self, table: str, version: str) -> bool:
         """Return whether a version had been published in the base when the environment's table was made of it."""
-        found, base = self.access.load(table), self.base_of(table)
-        old = found.snapshot_by_id(int(base.version)) if base is not None else None
-        snapshot = found.snapshot_by_id(int(version))
+        iceberg_table, base = self.access.load(table), self.base_of(table)
+        old = iceberg_table.snapshot_by_id(int(base.version)) if base is not None else None
+        snapshot = iceberg_table.snapshot_by_id(int(version))
         if old is None or snapshot is None:
             return old is not None
         return (snapshot.sequence_number or 0) <= (old.sequence_number or 0)
@@ -126,11 +126,11 @@ class NessieEnvironmentTables(IcebergEnvironmentTables):
         if self.is_built(table):
             return
         from rivet_dagster.catalogs.iceberg.metadata.last_publication import error_tables
-        from rivet_dagster.catalogs.iceberg.metadata.same_rows import current_version
+        from rivet_dagster.catalogs.iceberg.metadata.snapshot_rows import current_version
 
-        found = self.base.open(table).load_if_any()
-        version = current_version(found) if found is not None else None
-        for name in error_tables(found) if found is not None else ():
+        iceberg_table = self.base.open(table).load_if_any()
+        version = current_version(iceberg_table) if iceberg_table is not None else None
+        for name in error_tables(iceberg_table) if iceberg_table is not None else ():
             seed(self.environment, self.access.table_name(name).identifier, "", "")
         seed(self.environment, self.access.table_name(table).identifier, table, str(version or ""))
 
@@ -160,8 +160,8 @@ def seed(environment: EnvironmentBranch, table: Key, declared: str, version: str
     metadata = str(of_base["metadataLocation"]) if of_base is not None else ""
     new = Seed(declared, snapshot, version, metadata)
 
-    def changes(found: Mapping[Key, Content]) -> list[dict[str, Any]]:
-        known, mine = found.get(mark), found.get(table)
+    def changes(contents: Mapping[Key, Content]) -> list[dict[str, Any]]:
+        known, mine = contents.get(mark), contents.get(table)
         if known is not None and seed_in(known) == new:
             return []
         operations = [record_seed(table, new, known)]
@@ -179,13 +179,13 @@ def give_back(environment: EnvironmentBranch, table: Key, snapshot: int) -> None
     mark = seed_key(table)
     of_base = environment.server.contents(environment.base, [table])[1].get(table)
 
-    def changes(found: Mapping[Key, Content]) -> list[dict[str, Any]]:
-        undone = [delete(mark)] if mark in found else []
-        if table not in found:
+    def changes(contents: Mapping[Key, Content]) -> list[dict[str, Any]]:
+        undone = [delete(mark)] if mark in contents else []
+        if table not in contents:
             return undone
-        if found[table].get("snapshotId") != snapshot:
+        if contents[table].get("snapshotId") != snapshot:
             return []  # another version has been published since
-        same = of_base is not None and found[table]["id"] == of_base["id"]
+        same = of_base is not None and contents[table]["id"] == of_base["id"]
         return [*undone, put(table, of_base) if same and of_base is not None else delete(table)]
 
     environment.change(f"Give up {'.'.join(table)}", [table, mark], changes)

@@ -83,8 +83,8 @@ class EnvironmentRecord(StateOfEnvironment[RecordedState]):
 
     def state(self) -> RecordedState | None:
         """Return what is recorded; None if there is no such environment."""
-        found = self.table.load_if_any()
-        return None if found is None else _state(found)
+        iceberg_table = self.table.load_if_any()
+        return None if iceberg_table is None else _state(iceberg_table)
 
     def create(self, profile: str) -> None:
         """Make the record, if there is none."""
@@ -139,8 +139,8 @@ class EnvironmentRecord(StateOfEnvironment[RecordedState]):
         return state
 
     def _set(self, properties: Mapping[str, str], instead_of: str | None = None) -> None:
-        def changes(found: Table) -> Changes:
-            is_wanted = instead_of in (None, found.metadata.properties[_STATE])
+        def changes(iceberg_table: Table) -> Changes:
+            is_wanted = instead_of in (None, iceberg_table.metadata.properties[_STATE])
             return Changes(set_properties(properties)) if is_wanted else Changes()
 
         commit(self.table.load, changes, str(self.table.name))
@@ -151,8 +151,8 @@ def all_records(catalog: Catalog, catalog_name: str) -> Iterator[EnvironmentReco
     names = []
     for identifier in tables_in(catalog, (ENVIRONMENTS,)):
         if identifier[-1].startswith(_RECORD):
-            found = OpenedTable(catalog, TableName(catalog_name, (ENVIRONMENTS,), identifier[-1])).load_if_any()
-            names += [found.metadata.properties[ENVIRONMENT]] if found is not None else []
+            iceberg_table = OpenedTable(catalog, TableName(catalog_name, (ENVIRONMENTS,), identifier[-1])).load_if_any()
+            names += [iceberg_table.metadata.properties[ENVIRONMENT]] if iceberg_table is not None else []
     yield from (EnvironmentRecord(catalog, catalog_name, name) for name in sorted(names))
 
 
@@ -166,8 +166,8 @@ def store_name(name: str) -> str:
     return plain if plain == name else f"{plain}_{sha1(name.encode(), usedforsecurity=False).hexdigest()[:8]}"
 
 
-def _state(found: Table) -> RecordedState:
-    properties = found.metadata.properties
+def _state(iceberg_table: Table) -> RecordedState:
+    properties = iceberg_table.metadata.properties
     tables = sorted((key.removeprefix(_TABLE), value) for key, value in properties.items() if key.startswith(_TABLE))
     return RecordedState(
         properties[_PROFILE],
@@ -175,7 +175,7 @@ def _state(found: Table) -> RecordedState:
         properties[_USED],
         properties[_STATE],
         tuple(_written(name, json.loads(value)) for name, value in tables),
-        found.metadata.location,
+        iceberg_table.metadata.location,
     )
 
 

@@ -37,38 +37,43 @@ class MergeRelease(Release):
     ends: bool = True
 
     def of_own_table(
-        self, own: OpenedTable, source: Table, snapshot: Snapshot, place: VersionLocation, heartbeat: ObjectHeartbeat
+        self,
+        opened: OpenedTable,
+        source: Table,
+        snapshot: Snapshot,
+        location: VersionLocation,
+        heartbeat: ObjectHeartbeat,
     ) -> None:
-        """Publish the files of a table ``own`` that the base does not have, or did not have; it is made there.
+        """Publish the files of a table ``opened`` that the base does not have, or did not have; it is made there.
 
         ``source`` is the table as it was found. Raises what ``of_table`` does.
         """
         heartbeat.require()
         files = live_files(snapshot, source.io)
         plain = _without_history(source)
-        if place.existing is None:
-            self._make(plain, own, place, files)
+        if location.existing is None:
+            self._make(plain, opened, location, files)
             return
 
-        def changes(found: Table) -> Changes:
-            if self.is_done(found):
+        def changes(iceberg_table: Table) -> Changes:
+            if self.is_done(iceberg_table):
                 return Changes()
-            made = self._adopted(found, plain, files)
+            made = self._adopted(iceberg_table, plain, files)
             return self.with_requirements(made.updates, made.requirements, made)
 
         self.commit_changes(changes)
 
-    def _again(self, found: Table, snapshot: int) -> Changes:
+    def _again(self, iceberg_table: Table, snapshot: int) -> Changes:
         """Return the changes that publish the environment's branch, with its columns and layout."""
-        made = self._same_rows(found, snapshot, lambda parent: tuple(self._laid_out(found)))
+        made = self._same_rows(iceberg_table, snapshot, lambda parent: tuple(self._laid_out(iceberg_table)))
         required = (branch_is_at(environment_branch(self.environment), snapshot),) if self.ends else ()
         return Changes(made.updates, (*made.requirements, *required), made.writers)
 
-    def _laid_out(self, found: Table) -> Iterator[TableUpdate]:
+    def _laid_out(self, iceberg_table: Table) -> Iterator[TableUpdate]:
         """Yield the updates of what the environment has changed of columns, partitions and sort order."""
         from pyiceberg.table import update
 
-        record = built(found, self.environment)
+        record = built(iceberg_table, self.environment)
         changed = record.changed if record is not None else ()
         if record is not None and "schema" in changed:
             yield update.SetCurrentSchemaUpdate.model_validate({"schema-id": record.schema})
@@ -77,19 +82,25 @@ class MergeRelease(Release):
         if record is not None and "order" in changed:
             yield update.SetDefaultSortOrderUpdate.model_validate({"sort-order-id": record.order})
 
-    def property_updates(self, found: Table, key: str | None = None, laid_out: bool = False) -> tuple[TableUpdate, ...]:
+    def property_updates(
+        self, iceberg_table: Table, key: str | None = None, laid_out: bool = False
+    ) -> tuple[TableUpdate, ...]:
         """Return the updates of the table's properties, and those that end the environment's branch."""
-        own = own_properties(found, self.environment)
+        properties = own_properties(iceberg_table, self.environment)
         left_out = (withheld_mark(""), OVERRIDE, CONTINUES)
-        own = {name: value for name, value in own.items() if not name.startswith(left_out)}
-        new = {name: value for name, value in own.items() if value is not None} | dict(self.marks)
+        properties = {name: value for name, value in properties.items() if not name.startswith(left_out)}
+        new = {name: value for name, value in properties.items() if value is not None} | dict(self.marks)
         new |= last_publication_property(self.snapshot_id, self.properties)
-        gone = [name for name in {*own, OVERRIDE, CONTINUES} if name in found.metadata.properties and name not in new]
+        gone = [
+            name
+            for name in {*properties, OVERRIDE, CONTINUES}
+            if name in iceberg_table.metadata.properties and name not in new
+        ]
         if not self.ends:
             return (*set_properties(new), *remove_properties(gone))
         refs = (environment_branch(self.environment), environment_tag(self.environment))
-        ended = tuple(remove_ref(ref) for ref in refs if ref in found.metadata.refs)
-        gone += recorded_properties(found, self.environment)
+        ended = tuple(remove_ref(ref) for ref in refs if ref in iceberg_table.metadata.refs)
+        gone += recorded_properties(iceberg_table, self.environment)
         return (*set_properties(new), *remove_properties(gone), *ended)
 
 

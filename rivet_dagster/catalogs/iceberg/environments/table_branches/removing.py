@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING
 from rivet_dagster.catalogs.iceberg.commits.committing import Changes, commit
 from rivet_dagster.catalogs.iceberg.commits.updates import branch_is_at, remove_properties, remove_ref
 from rivet_dagster.catalogs.iceberg.environments.table_branches.seen_table import recorded_properties
-from rivet_dagster.catalogs.iceberg.metadata.manifests import entries_of, manifests_of
-from rivet_dagster.catalogs.iceberg.metadata.same_rows import facts_of
+from rivet_dagster.catalogs.iceberg.metadata.snapshot_rows import entries_of, facts_of, manifests_of
 from rivet_dagster.catalogs.iceberg.metadata.summary import ENVIRONMENT, ENVIRONMENT_OF
 from rivet_dagster.catalogs.iceberg.names import (
     ENVIRONMENTS,
@@ -46,8 +45,8 @@ def remove_from(seen: SeenCatalog, name: TableName) -> bool:
     Return False if something must stay for now, since a commit may be under way that makes a table of it.
     """
     base = OpenedTable(seen.real, name)
-    own = seen.own(name.identifier)
-    table = base.beside(TableName(name.catalog, own[:-1], own[-1]))
+    identifier = seen.own(name.identifier)
+    table = base.beside(TableName(name.catalog, identifier[:-1], identifier[-1]))
     removed = [_remove_staging_tables(of, seen.name) for of in (base, table)]
     removed.append(remove_staging_table(table, base, ENVIRONMENT))
     if base.load_if_any() is not None:
@@ -62,8 +61,8 @@ def remove_remains(catalog: Catalog, catalog_name: str, is_over: Callable[[str],
         if not identifier[-1].startswith(OWN_TABLE):
             continue
         table = OpenedTable(catalog, TableName(catalog_name, (ENVIRONMENTS,), identifier[-1]))
-        found = table.load_if_any()
-        known = found.metadata.properties if found is not None else {}
+        iceberg_table = table.load_if_any()
+        known = iceberg_table.metadata.properties if iceberg_table is not None else {}
         if ENVIRONMENT in known and is_over(known[ENVIRONMENT]):
             base = tuple(json.loads(known[ENVIRONMENT_OF]))
             if remove_staging_table(table, table.beside(TableName(catalog_name, base[:-1], base[-1])), ENVIRONMENT):
@@ -84,22 +83,22 @@ def _remove_staging_tables(of: OpenedTable, name: str) -> bool:
 def _remove_branch(table: OpenedTable, name: str) -> None:
     """Remove the branch, so that nothing can be published from it any more, then its files, then its snapshots."""
 
-    def without_branch(found: Table) -> Changes:
-        return Changes(tuple(remove_ref(ref) for ref in found.metadata.refs if ref == environment_branch(name)))
+    def without_branch(iceberg_table: Table) -> Changes:
+        return Changes(tuple(remove_ref(ref) for ref in iceberg_table.metadata.refs if ref == environment_branch(name)))
 
     commit(table.load, without_branch, str(table.name))
-    found = table.load()
-    removal = _Removal(found, _going(found, name))
+    iceberg_table = table.load()
+    removal = _Removal(iceberg_table, _going(iceberg_table, name))
     removal.delete_data_files()
 
-    def without_snapshots(found: Table) -> Changes:
+    def without_snapshots(iceberg_table: Table) -> Changes:
         from pyiceberg.table.update import RemoveSnapshotsUpdate
 
-        refs = [remove_ref(ref) for ref in found.metadata.refs if _is_of(ref, name)]
-        known = {snapshot.snapshot_id for snapshot in found.metadata.snapshots}
+        refs = [remove_ref(ref) for ref in iceberg_table.metadata.refs if _is_of(ref, name)]
+        known = {snapshot.snapshot_id for snapshot in iceberg_table.metadata.snapshots}
         going = [snapshot.snapshot_id for snapshot in removal.going if snapshot.snapshot_id in known]
         snapshots = (RemoveSnapshotsUpdate.model_validate({"snapshot-ids": going}),) if going else ()
-        return Changes((*refs, *remove_properties(recorded_properties(found, name)), *snapshots))
+        return Changes((*refs, *remove_properties(recorded_properties(iceberg_table, name)), *snapshots))
 
     commit(table.load, without_snapshots, str(table.name))
     removal.delete_manifests()
@@ -110,27 +109,27 @@ def evict_from(seen: SeenCatalog, name: TableName, snapshot: int) -> bool:
 
     Return False, and remove nothing, if ``snapshot`` is not current there any more.
     """
-    own = seen.own(name.identifier)
-    table = OpenedTable(seen.real, TableName(name.catalog, own[:-1], own[-1]))
+    identifier = seen.own(name.identifier)
+    table = OpenedTable(seen.real, TableName(name.catalog, identifier[:-1], identifier[-1]))
     if table.load_if_any() is not None:
         return remove_versions(table, snapshot)
     base, branch = table.beside(name), environment_branch(seen.name)
     removals: list[_Removal] = []
 
-    def without_versions(found: Table) -> Changes:
+    def without_versions(iceberg_table: Table) -> Changes:
         from pyiceberg.table.update import RemoveSnapshotsUpdate
 
         removals.clear()
-        ref = found.metadata.refs.get(branch)
+        ref = iceberg_table.metadata.refs.get(branch)
         if ref is None or ref.snapshot_id != snapshot:
             return Changes()
-        others = [other.snapshot_id for key, other in found.metadata.refs.items() if key != branch]
-        going = _leading_to_no_other([snapshot], found, others)
-        removals.append(_Removal(found, going))
-        refs = [remove_ref(ref) for ref in (branch, environment_tag(seen.name)) if ref in found.metadata.refs]
+        others = [other.snapshot_id for key, other in iceberg_table.metadata.refs.items() if key != branch]
+        going = _leading_to_no_other([snapshot], iceberg_table, others)
+        removals.append(_Removal(iceberg_table, going))
+        refs = [remove_ref(ref) for ref in (branch, environment_tag(seen.name)) if ref in iceberg_table.metadata.refs]
         ids = [snapshot.snapshot_id for snapshot in going]
         snapshots = (RemoveSnapshotsUpdate.model_validate({"snapshot-ids": ids}),) if ids else ()
-        recorded = remove_properties(recorded_properties(found, seen.name))
+        recorded = remove_properties(recorded_properties(iceberg_table, seen.name))
         return Changes((*refs, *recorded, *snapshots), (branch_is_at(branch, snapshot),))
 
     commit(base.load, without_versions, str(base.name))
@@ -140,20 +139,20 @@ def evict_from(seen: SeenCatalog, name: TableName, snapshot: int) -> bool:
     return bool(removals)
 
 
-def _going(found: Table, name: str) -> list[Snapshot]:
+def _going(iceberg_table: Table, name: str) -> list[Snapshot]:
     """Return the snapshots that were published in the environment, and those of its runs before them."""
-    heads = [s.snapshot_id for s in found.metadata.snapshots if facts_of(s).get(ENVIRONMENT) == name]
+    heads = [s.snapshot_id for s in iceberg_table.metadata.snapshots if facts_of(s).get(ENVIRONMENT) == name]
     others: list[int] = []
-    for key, ref in found.metadata.refs.items():
+    for key, ref in iceberg_table.metadata.refs.items():
         is_run = _is_of(key, name) and ref.snapshot_ref_type.value == "branch"
         (heads if is_run else others).append(ref.snapshot_id)
-    return _leading_to_no_other(heads, found, others)
+    return _leading_to_no_other(heads, iceberg_table, others)
 
 
-def _leading_to_no_other(heads: Iterable[int], found: Table, others: Iterable[int]) -> list[Snapshot]:
+def _leading_to_no_other(heads: Iterable[int], iceberg_table: Table, others: Iterable[int]) -> list[Snapshot]:
     """Return the snapshots that lead to ``heads``, and neither to ``others`` nor to versions of the base."""
-    known = {snapshot.snapshot_id: snapshot for snapshot in found.metadata.snapshots}
-    of_base = (entry.snapshot_id for entry in found.metadata.snapshot_log)
+    known = {snapshot.snapshot_id: snapshot for snapshot in iceberg_table.metadata.snapshots}
+    of_base = (entry.snapshot_id for entry in iceberg_table.metadata.snapshot_log)
     return [known[id_] for id_ in _leading_to(heads, known) - _leading_to((*others, *of_base), known)]
 
 
@@ -161,7 +160,7 @@ def _leading_to_no_other(heads: Iterable[int], found: Table, others: Iterable[in
 class _Removal:
     """The removal of the snapshots ``going`` of an environment that no branch or tag of a table leads to any more."""
 
-    found: Table
+    iceberg_table: Table
     going: list[Snapshot]
 
     def delete_data_files(self) -> None:
@@ -169,24 +168,30 @@ class _Removal:
         from pyiceberg.manifest import ManifestEntryStatus
 
         going = self.going
-        if not going or self.found.metadata.properties.get("gc.enabled", "true").lower() == "false":
+        if not going or self.iceberg_table.metadata.properties.get("gc.enabled", "true").lower() == "false":
             return
         ids = {snapshot.snapshot_id for snapshot in going}
-        own, others = self._manifests(going)
-        entries = (entry for manifest in own for entry in entries_of(manifest, self.found.io, discard_deleted=False))
+        removed, others = self._manifests(going)
+        entries = (
+            entry
+            for manifest in removed
+            for entry in entries_of(manifest, self.iceberg_table.io, discard_deleted=False)
+        )
         added = ManifestEntryStatus.ADDED
         files = {e.data_file.file_path for e in entries if e.status == added and e.snapshot_id in ids}
         # What others added since may be the same files, by whatever procedure.
-        kept = (entry for manifest in others for entry in entries_of(manifest, self.found.io, discard_deleted=False))
-        self._delete(files - {entry.data_file.file_path for entry in kept})
+        entries = (
+            entry for manifest in others for entry in entries_of(manifest, self.iceberg_table.io, discard_deleted=False)
+        )
+        self._delete(files - {entry.data_file.file_path for entry in entries})
 
     def delete_manifests(self) -> None:
         """Delete the metadata files of these snapshots."""
         going = self.going
         if not going:
             return
-        own, _ = self._manifests(going)
-        self._delete([manifest.manifest_path for manifest in own])
+        removed, _ = self._manifests(going)
+        self._delete([manifest.manifest_path for manifest in removed])
         self._delete([snapshot.manifest_list for snapshot in going])
 
     def _manifests(self, going: list[Snapshot]) -> tuple[list[ManifestFile], list[ManifestFile]]:
@@ -196,7 +201,9 @@ class _Removal:
         """
         ids = {snapshot.snapshot_id for snapshot in going}
         first = min(snapshot.sequence_number or 0 for snapshot in going)
-        since = [snapshot for snapshot in self.found.metadata.snapshots if (snapshot.sequence_number or 0) >= first]
+        since = [
+            snapshot for snapshot in self.iceberg_table.metadata.snapshots if (snapshot.sequence_number or 0) >= first
+        ]
         read = {
             snapshot.snapshot_id: {
                 manifest.manifest_path: manifest
@@ -205,20 +212,22 @@ class _Removal:
             }
             for snapshot in since
         }
-        kept = {path: manifest for id_, of_one in read.items() if id_ not in ids for path, manifest in of_one.items()}
+        retained = {
+            path: manifest for id_, of_one in read.items() if id_ not in ids for path, manifest in of_one.items()
+        }
         mine = {path: manifest for id_, of_one in read.items() if id_ in ids for path, manifest in of_one.items()}
-        return [manifest for path, manifest in mine.items() if path not in kept], list(kept.values())
+        return [manifest for path, manifest in mine.items() if path not in retained], list(retained.values())
 
     def _read(self, snapshot: Snapshot) -> list[ManifestFile]:
         try:
-            return manifests_of(snapshot, self.found.io)
+            return manifests_of(snapshot, self.iceberg_table.io)
         except FileNotFoundError:  # expired by somebody else meanwhile
             return []
 
     def _delete(self, paths: Iterable[str]) -> None:
         for path in sorted(paths):
             with suppress(FileNotFoundError):
-                self.found.io.delete(path)
+                self.iceberg_table.io.delete(path)
 
 
 def _is_of(ref: str, name: str) -> bool:
@@ -228,10 +237,10 @@ def _is_of(ref: str, name: str) -> bool:
 
 def _leading_to(heads: Iterable[int], known: dict[int, Snapshot]) -> set[int]:
     """Return the snapshots ``heads`` and all that they descend from, as far as they exist."""
-    found: set[int] = set()
+    ids: set[int] = set()
     for head in heads:
         current: int | None = head
-        while current is not None and current not in found and current in known:
-            found.add(current)
+        while current is not None and current not in ids and current in known:
+            ids.add(current)
             current = known[current].parent_snapshot_id
-    return found
+    return ids

@@ -82,9 +82,9 @@ class SeenCatalog:
 
     def load_table(self, identifier: str | Identifier) -> Table:
         """Return a table as the environment sees it. Raises NoSuchTableError."""
-        found = self.real.load_table(identifier)
+        iceberg_table = self.real.load_table(identifier)
         parts = self.real.identifier_to_tuple(identifier)
-        return found if self._is_plain(parts) else SeenTable(found, self.name, self)  # type: ignore[arg-type]
+        return iceberg_table if self._is_plain(parts) else SeenTable(iceberg_table, self.name, self)  # type: ignore[arg-type]
 
     def create_table_transaction(self, identifier: Identifier, schema: Schema) -> CreateTableTransaction:
         """Return a transaction that makes a table; the data of one that the base does not have lie where its will."""
@@ -233,8 +233,8 @@ class _Translation:
         """Yield the updates that remove properties there: of those of the base only the record says so."""
         known = self._real.metadata.properties
         yield from set_properties(self._recorded(dict.fromkeys(name for name in names if name in known)))
-        own = (property_of(self._name, name) for name in names if name not in known)
-        yield from remove_properties(name for name in own if name in known)
+        properties = (property_of(self._name, name) for name in names if name not in known)
+        yield from remove_properties(name for name in properties if name in known)
 
     def _resolved(self, updates: Sequence[TableUpdate], ids: dict[str, int]) -> dict[str, int]:
         """Return ids in place of -1, which is the one that was added last."""

@@ -19,7 +19,7 @@ from pyiceberg.table import Table
 from pyiceberg.table.refs import SnapshotRef, SnapshotRefType
 from pyiceberg.table.snapshots import Snapshot, SnapshotLogEntry
 
-from rivet_dagster.catalogs.iceberg.metadata.same_rows import facts_of, version_of
+from rivet_dagster.catalogs.iceberg.metadata.snapshot_rows import facts_of, version_of
 from rivet_dagster.catalogs.iceberg.metadata.summary import ENVIRONMENT
 from rivet_dagster.catalogs.iceberg.names import environment_branch, is_of_environment
 from rivet_dagster.catalogs.iceberg.writes.staged_branch import withheld_mark
@@ -98,8 +98,8 @@ def as_property(name: str, built: Built) -> dict[str, str]:
 def own_properties(real: Table, name: str) -> dict[str, str | None]:
     """Return the properties that the environment has other values of; None for those that are removed there."""
     prefix = property_of(name, "")
-    found = real.metadata.properties.items()
-    return {key.removeprefix(prefix): json.loads(value) for key, value in found if key.startswith(prefix)}
+    properties = real.metadata.properties.items()
+    return {key.removeprefix(prefix): json.loads(value) for key, value in properties if key.startswith(prefix)}
 
 
 def recorded_properties(real: Table, name: str) -> list[str]:
@@ -111,12 +111,12 @@ def recorded_properties(real: Table, name: str) -> list[str]:
 def seen(real: Table, name: str) -> TableMetadata:
     """Return the metadata of a table as an environment sees it."""
     metadata = real.metadata
-    own = own_properties(real, name)
+    inner = own_properties(real, name)
     hidden = (f"{ENVIRONMENT}.", withheld_mark(""))
     properties = {key: value for key, value in metadata.properties.items() if not key.startswith(hidden)}
-    kept = {key: value for key, value in {**properties, **own}.items() if value is not None}
+    remaining = {key: value for key, value in {**properties, **inner}.items() if value is not None}
     refs = {key: ref for key, ref in metadata.refs.items() if not is_of_environment(key)}
-    changes: dict[str, Any] = {"properties": kept, "refs": refs}
+    changes: dict[str, Any] = {"properties": remaining, "refs": refs}
     record = built(real, name)
     if record is not None:
         head = metadata.refs[environment_branch(name)].snapshot_id

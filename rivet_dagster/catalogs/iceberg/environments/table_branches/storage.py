@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from pyiceberg.table import Table
 
     from rivet_dagster.catalogs.iceberg.metadata.summary import TextBounds
-    from rivet_dagster.catalogs.iceberg.writes.errors import Beginning
+    from rivet_dagster.catalogs.iceberg.writes.errors import BegunWrite
 
 
 @dataclass(frozen=True)
@@ -135,8 +135,8 @@ class BranchEnvironment(StoredEnvironment):
     def _is_alive_at(self, location: str) -> bool:
         from pyiceberg.io import load_file_io
 
-        found = heartbeats_of(load_file_io(self.tables.base.catalog.properties, location), location)
-        return any(environment_of(heartbeat.key) == self.name and heartbeat.is_alive() for heartbeat in found)
+        heartbeats = heartbeats_of(load_file_io(self.tables.base.catalog.properties, location), location)
+        return any(environment_of(heartbeat.key) == self.name and heartbeat.is_alive() for heartbeat in heartbeats)
 
     def _heartbeat(self, state: RecordedState) -> ObjectHeartbeat:
         io = self.tables.access.seen.real._load_file_io(location=state.location)
@@ -148,13 +148,13 @@ class BranchEnvironment(StoredEnvironment):
         return key_of(identity_there(self.name))
 
     def _published_at(self, table: BuiltTable) -> int:
-        found = self.tables.access.load(table.table).current_snapshot()
-        assert found is not None, "it was just found to be built"
-        return int(found.timestamp_ms)
+        snapshot = self.tables.access.load(table.table).current_snapshot()
+        assert snapshot is not None, "it was just found to be built"
+        return int(snapshot.timestamp_ms)
 
     def _publish(self, table: BuiltTable, heartbeat: ObjectHeartbeat) -> Published:
         """Publish a table to the base, unless an interrupted merge has."""
-        from rivet_dagster.catalogs.iceberg.metadata.layout import Layout
+        from rivet_dagster.catalogs.iceberg.metadata.layout import IcebergLayout
         from rivet_dagster.catalogs.iceberg.reaching import unknown_outcome
         from rivet_dagster.catalogs.iceberg.writes.beginning import begin_upon_current
 
@@ -162,7 +162,7 @@ class BranchEnvironment(StoredEnvironment):
         if done is not None:
             return done
         begin = begin_upon_current(
-            self.tables.base.open(table.table), table.table, Layout(), self.base.name, self.tables.base.open
+            self.tables.base.open(table.table), table.table, IcebergLayout(), self.base.name, self.tables.base.open
         )
         if self._described(table.table).moved:  # since all tables were looked at
             raise moved_base(self.name, [table.table])
@@ -174,12 +174,12 @@ class BranchEnvironment(StoredEnvironment):
 
     def _described(self, name: str) -> BuiltTable:
         from rivet_dagster.catalogs.iceberg.environments.table_branches.seen_table import SeenTable, built
-        from rivet_dagster.catalogs.iceberg.metadata.same_rows import current_version, same_files
+        from rivet_dagster.catalogs.iceberg.metadata.snapshot_rows import current_version, same_files
 
         current, base = self.tables.catalog.current(name), self.tables.base_of(name)
         assert current is not None, "it was just found to be built"
-        found = self.tables.access.load(name)
-        record = built(found.real, self.name) if isinstance(found, SeenTable) else None
+        iceberg_table = self.tables.access.load(name)
+        record = built(iceberg_table.real, self.name) if isinstance(iceberg_table, SeenTable) else None
         of_base = self.tables.base.open(name).load_if_any()
         now = current_version(of_base) if of_base is not None else None
         if record is None or of_base is None:
@@ -188,7 +188,9 @@ class BranchEnvironment(StoredEnvironment):
             moved = now != record.version or record.is_overtaken(of_base.metadata)
         if moved and self.base.published_by(name, self.identity_of(name, current)) is not None:
             moved = False  # an interrupted merge has published it
-        same = record is not None and same_files(found, record.snapshot, found.metadata.current_snapshot_id)
+        same = record is not None and same_files(
+            iceberg_table, record.snapshot, iceberg_table.metadata.current_snapshot_id
+        )
         return BuiltTable(name, base, current, moved, same)
 
     def identity_of(self, table: str, current: Published) -> str:
@@ -202,7 +204,7 @@ class _TableMerge:
 
     merge: BranchEnvironment
     table: BuiltTable
-    begin: Beginning
+    begin: BegunWrite
     heartbeat: ObjectHeartbeat
 
     def publish(self) -> Published:
@@ -212,61 +214,63 @@ class _TableMerge:
         from rivet_dagster.catalogs.iceberg.metadata.last_publication import last_publication
         from rivet_dagster.catalogs.iceberg.metadata.summary import ERRORS
 
-        found, new = self.merge.tables.access.load(self.table.table), new_snapshot_id()
-        head = found.current_snapshot()
+        iceberg_table, new = self.merge.tables.access.load(self.table.table), new_snapshot_id()
+        head = iceberg_table.current_snapshot()
         assert head is not None, "it was just found to be built"
-        known = replace(publication_for(found, head), text_bounds=self._text_bounds(found, head.snapshot_id))
+        known = replace(
+            publication_for(iceberg_table, head), text_bounds=self._text_bounds(iceberg_table, head.snapshot_id)
+        )
         identity = self.merge.identity_of(self.table.table, self.table.current)
         properties = known.again(identity, self.begin.rows_before).properties()
-        last = last_publication(found, head)
+        last = last_publication(iceberg_table, head)
         errors = last.facts.get(ERRORS) if last is not None else None
         if last is not None and errors:
             properties[ERRORS] = errors
             self._publish_errors(errors, last.version, new)
-        self._release(found, int(head.snapshot_id), new, properties, self._marks(found, new))
+        self._release(iceberg_table, int(head.snapshot_id), new, properties, self._marks(iceberg_table, new))
         return self.begin.described(new)
 
-    def _text_bounds(self, found: Table, head: int) -> TextBounds:
+    def _text_bounds(self, iceberg_table: Table, head: int) -> TextBounds:
         """Return what the published snapshot records of its files, which those of a table of its own are added to."""
         from rivet_dagster.catalogs.iceberg.environments.table_branches.seen_table import SeenTable
         from rivet_dagster.catalogs.iceberg.metadata.text_bounds import all_are_whole, recorded_bounds
 
-        if isinstance(found, SeenTable):
-            return recorded_bounds(found, head)
-        return ((1, None),) if all_are_whole(found, head) else ()
+        if isinstance(iceberg_table, SeenTable):
+            return recorded_bounds(iceberg_table, head)
+        return ((1, None),) if all_are_whole(iceberg_table, head) else ()
 
-    def _marks(self, found: Table, new: int) -> dict[str, str]:
+    def _marks(self, iceberg_table: Table, new: int) -> dict[str, str]:
         """Return the properties of the table that go with the publication: a watermark that was set by hand."""
         from rivet_dagster.catalogs.iceberg.metadata.summary import OVERRIDE
         from rivet_dagster.catalogs.iceberg.published_tables import override_of
 
-        override = override_of(found, self.table.current.version)
+        override = override_of(iceberg_table, self.table.current.version)
         return {} if override is None else {OVERRIDE: json.dumps({"version": str(new), "value": override.value})}
 
     def _publish_errors(self, name: str, of_rows: int, new: int) -> None:
         from rivet_dagster.catalogs.iceberg.commits.snapshots import new_snapshot_id
-        from rivet_dagster.catalogs.iceberg.metadata.layout import Layout
+        from rivet_dagster.catalogs.iceberg.metadata.layout import IcebergLayout
         from rivet_dagster.catalogs.iceberg.metadata.summary import DATA_SNAPSHOT, ERRORS_OF, IDENTITY
         from rivet_dagster.catalogs.iceberg.writes.beginning import begin_upon_current
         from rivet_dagster.catalogs.iceberg.writes.errors import errors_of_rows
 
         merge = self.merge
-        found = merge.tables.access.load(name)
-        snapshot = errors_of_rows(found, of_rows)
+        iceberg_table = merge.tables.access.load(name)
+        snapshot = errors_of_rows(iceberg_table, of_rows)
         if snapshot is None:
             raise RivetError("RVT-401", f"the errors of '{self.table.table}' in '{name}' have expired")
         of = ".".join(self.begin.table.name.identifier)
         identity = merge.identity_of(self.table.table, self.table.current)
         properties = {DATA_SNAPSHOT: str(new), ERRORS_OF: of, IDENTITY: identity}
         begin = begin_upon_current(
-            merge.tables.base.open(name), name, Layout(), merge.base.name, merge.tables.base.open
+            merge.tables.base.open(name), name, IcebergLayout(), merge.base.name, merge.tables.base.open
         )
         errors = _TableMerge(merge, self.table, begin, self.heartbeat)
-        errors._release(found, snapshot, new_snapshot_id(), properties, {ERRORS_OF: of}, ends=False)
+        errors._release(iceberg_table, snapshot, new_snapshot_id(), properties, {ERRORS_OF: of}, ends=False)
 
     def _release(
         self,
-        found: Table,
+        iceberg_table: Table,
         snapshot: int,
         new: int,
         properties: dict[str, str],
@@ -275,37 +279,37 @@ class _TableMerge:
     ) -> None:
         from rivet_dagster.catalogs.iceberg.environments.table_branches.release import MergeRelease
         from rivet_dagster.catalogs.iceberg.environments.table_branches.seen_table import SeenTable
-        from rivet_dagster.catalogs.iceberg.metadata.layout import Layout
+        from rivet_dagster.catalogs.iceberg.metadata.layout import IcebergLayout
 
         begin, name = self.begin, self.merge.name
-        own = {} if isinstance(found, SeenTable) else _own_properties(found)
+        existing_properties = {} if isinstance(iceberg_table, SeenTable) else _own_properties(iceberg_table)
         release = MergeRelease(
             begin.table,
             begin.upon,
             new,
             properties,
-            Layout(),
-            own | marks,
+            IcebergLayout(),
+            existing_properties | marks,
             begin.begun,
             environment=name,
             ends=ends,
         )
-        if isinstance(found, SeenTable):
+        if isinstance(iceberg_table, SeenTable):
             release.of_snapshot(snapshot)
             return
-        rows = found.snapshot_by_id(snapshot)
+        rows = iceberg_table.snapshot_by_id(snapshot)
         assert rows is not None, "it was just found"
-        identifier = tuple(found.name())
+        identifier = tuple(iceberg_table.name())
         table = begin.table.beside(replace(begin.table.name, namespace=identifier[:-1], name=identifier[-1]))
-        release.of_own_table(table, found, rows, begin.place, self.heartbeat)
+        release.of_own_table(table, iceberg_table, rows, begin.location, self.heartbeat)
 
 
-def _own_properties(found: Table) -> dict[str, str]:
+def _own_properties(iceberg_table: Table) -> dict[str, str]:
     """Return the properties of an environment's own table that the table in the base will have."""
     from rivet_dagster.catalogs.iceberg.metadata.layout import OWN_PROPERTIES
     from rivet_dagster.catalogs.iceberg.writes.staged_table import DATA_PATH
 
-    known = found.metadata.properties
+    known = iceberg_table.metadata.properties
     declared = {*known.get(OWN_PROPERTIES, "").split(","), OWN_PROPERTIES}
     return {key: value for key, value in known.items() if key in declared and key != DATA_PATH}
 
@@ -335,6 +339,6 @@ class BranchEnvironments(IcebergEnvironments):
         """Return whether environments have branches of the table, or files among its files."""
         opened = self.access.open(table)
         with self.access.reaching(table, "RVT-404"):
-            found = opened.load_if_any()
-            is_branched = found is not None and any(map(is_of_environment, found.metadata.refs))
+            iceberg_table = opened.load_if_any()
+            is_branched = iceberg_table is not None and any(map(is_of_environment, iceberg_table.metadata.refs))
             return is_branched or has_table_of_environment(opened)

@@ -20,7 +20,7 @@ from rivet_dagster.catalogs.iceberg.environments.table_branches.record import (
 )
 from rivet_dagster.catalogs.iceberg.names import ENVIRONMENTS, TableName, identity_there
 from rivet_dagster.catalogs.iceberg.opened import OpenedTable
-from rivet_dagster.catalogs.versions.sweeping import sweep_dead
+from rivet_dagster.catalogs.versions.heartbeat import sweep_dead
 from rivet_dagster.model.storage import Published
 
 if TYPE_CHECKING:
@@ -76,9 +76,9 @@ class BranchAccess(TableAccess):
 
     def physical(self, name: TableName) -> OpenedTable:
         """Return what is a table of that name in the environment: the environment's own unless the base has it."""
-        own = self.seen.own(name.identifier)
-        if self.seen.real.table_exists(own) or not self.seen.real.table_exists(name.identifier):
-            name = replace(name, namespace=own[:-1], name=own[-1])
+        identifier = self.seen.own(name.identifier)
+        if self.seen.real.table_exists(identifier) or not self.seen.real.table_exists(name.identifier):
+            name = replace(name, namespace=identifier[:-1], name=identifier[-1])
         return OpenedTable(self.catalog, name, self.environment)
 
     def written(self) -> list[OpenedTable]:
@@ -116,18 +116,22 @@ class BranchTables(IcebergEnvironmentTables):
             snapshots_there,
         )
         from rivet_dagster.catalogs.iceberg.metadata.history import published_version
-        from rivet_dagster.catalogs.iceberg.metadata.same_rows import facts_of
+        from rivet_dagster.catalogs.iceberg.metadata.snapshot_rows import facts_of
         from rivet_dagster.catalogs.iceberg.metadata.summary import names_publisher
 
-        found = self.access.open(table).load_if_any()
-        current = found.current_snapshot() if found is not None else None
-        if found is None or current is None:
+        iceberg_table = self.access.open(table).load_if_any()
+        current = iceberg_table.current_snapshot() if iceberg_table is not None else None
+        if iceberg_table is None or current is None:
             return None
-        record = built(found.real, self.name) if isinstance(found, SeenTable) else None
-        for snapshot in snapshots_there(found, current.snapshot_id, record.snapshot if record is not None else None):
+        record = built(iceberg_table.real, self.name) if isinstance(iceberg_table, SeenTable) else None
+        for snapshot in snapshots_there(
+            iceberg_table, current.snapshot_id, record.snapshot if record is not None else None
+        ):
             if names_publisher(facts_of(snapshot), identity):
                 with self.access.reaching(table):
-                    return replace(published_version(found, snapshot, self.base.name, table), environment=self.name)
+                    return replace(
+                        published_version(iceberg_table, snapshot, self.base.name, table), environment=self.name
+                    )
         return None
 
     def take_up_staged(self, table: str, version: str, options: Mapping[str, Any]) -> StagedTransaction:
@@ -139,16 +143,16 @@ class BranchTables(IcebergEnvironmentTables):
         """Remove what was built in the environment; a version of the base stays."""
         from rivet_dagster.catalogs.iceberg.environments.table_branches.removing import evict_from
         from rivet_dagster.catalogs.iceberg.metadata.last_publication import error_tables
-        from rivet_dagster.catalogs.iceberg.metadata.same_rows import facts_of
+        from rivet_dagster.catalogs.iceberg.metadata.snapshot_rows import facts_of
         from rivet_dagster.catalogs.iceberg.metadata.summary import DATA_SNAPSHOT
 
         current = self.catalog.current(published.table) if self.is_built(published.table) else None
         if current is None or current.version != published.version:
             return
-        found = self.access.load(published.table)
-        head = found.current_snapshot()
+        iceberg_table = self.access.load(published.table)
+        head = iceberg_table.current_snapshot()
         assert head is not None, "it is the current version"
-        names = error_tables(found)
+        names = error_tables(iceberg_table)
         with self.access.reaching(published.table, "RVT-404"):
             if not evict_from(self.access.seen, self.base.table_name(published.table), head.snapshot_id):
                 return  # another version has been published since
@@ -183,15 +187,15 @@ class BranchTables(IcebergEnvironmentTables):
         from rivet_dagster.catalogs.iceberg.metadata.summary import ERRORS_OF
 
         opened = self.access.open(table)
-        found = opened.load_if_any()
-        if found is None:
+        iceberg_table = opened.load_if_any()
+        if iceberg_table is None:
             return False
-        of = found.metadata.properties.get(ERRORS_OF)
+        of = iceberg_table.metadata.properties.get(ERRORS_OF)
         if of is not None:
             return self.is_built(of)
-        if isinstance(found, SeenTable):
-            return built(found.real, self.name) is not None
-        return opened.name.namespace == (ENVIRONMENTS,) and found.current_snapshot() is not None
+        if isinstance(iceberg_table, SeenTable):
+            return built(iceberg_table.real, self.name) is not None
+        return opened.name.namespace == (ENVIRONMENTS,) and iceberg_table.current_snapshot() is not None
 
     def built_names(self) -> tuple[str, ...]:
         """Return the tables that were built there, as joints name them, without error tables."""
@@ -199,11 +203,11 @@ class BranchTables(IcebergEnvironmentTables):
         declared = [table.declared for table in state.tables] if state is not None and state.state != DROPPED else []
         return tuple(name for name in declared if name and self.is_built(name))
 
-    def base_snapshot(self, table: str, found: Table) -> int | None:
+    def base_snapshot(self, table: str, iceberg_table: Table) -> int | None:
         """Return the snapshot of the base that the environment's branch was made of."""
         from rivet_dagster.catalogs.iceberg.environments.table_branches.seen_table import SeenTable, built
 
-        record = built(found.real, self.name) if isinstance(found, SeenTable) else None
+        record = built(iceberg_table.real, self.name) if isinstance(iceberg_table, SeenTable) else None
         return record.snapshot if record is not None else None
 
     def exists(self) -> bool:
@@ -218,11 +222,11 @@ class BranchTables(IcebergEnvironmentTables):
 
     def prepare(self, table: str) -> None:
         """Record that the table is to be written. Raises RVT-404 if the base has something else of its name."""
-        from rivet_dagster.catalogs.iceberg.writes.staged_table import place_of
+        from rivet_dagster.catalogs.iceberg.writes.staged_table import locate_version
 
         with self.access.reaching(table, "RVT-404"):
             if not self.is_built(table):
-                place_of(self.base.open(table))
+                locate_version(self.base.open(table))
             self.record.add(EnvironmentTable(self.base.table_name(table).identifier, table))
 
     def announce(self, transaction: TableTransaction) -> None:
@@ -232,10 +236,10 @@ class BranchTables(IcebergEnvironmentTables):
 
         assert isinstance(transaction, IcebergTransaction)
         begin = transaction.beginning
-        existing: Table | None = begin.place.existing
+        existing: Table | None = begin.location.existing
         natively = isinstance(existing, SeenTable) and not existing.is_laid_out_apart
         transaction.beginning = replace(begin, natively=natively, environment=self.name)
         identifier = self.base.table_name(transaction.table).identifier
         with self.access.reaching(transaction.table, "RVT-404"):
             transaction.send_heartbeats(identity_there(self.name))
-            self.record.add(EnvironmentTable(identifier, transaction.table, begin.place.location))
+            self.record.add(EnvironmentTable(identifier, transaction.table, begin.location.root))

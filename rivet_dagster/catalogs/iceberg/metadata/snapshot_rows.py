@@ -2,18 +2,52 @@
 
 A version has the id of the snapshot that published it. Iceberg says of a snapshot that only rewrote files, by whoever,
 that its operation is ``replace``; upkeep then adds one with the facts of the version, which names it in ``ROWS_OF``.
+
+The manifests of snapshots and the entries in them, as PyIceberg reads them; a damaged file is named.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, TypeVar
 
-from rivet_dagster.catalogs.iceberg.metadata.manifests import entries_of, manifests_of
 from rivet_dagster.catalogs.iceberg.metadata.types import schema_of
+from rivet_dagster.errors import RivetError
 
 if TYPE_CHECKING:
+    from pyiceberg.io import FileIO
+    from pyiceberg.manifest import ManifestEntry, ManifestFile
     from pyiceberg.table import Table
     from pyiceberg.table.snapshots import Snapshot
+
+
+T = TypeVar("T")
+
+
+def manifests_of(snapshot: Snapshot | None, io: FileIO) -> list[ManifestFile]:
+    """Return the manifests that the list of a snapshot names, none without a snapshot.
+
+    Raises OSError for a list that cannot be read, RVT-407 for a damaged one.
+    """
+    return [] if snapshot is None else _read(snapshot.manifest_list, lambda: snapshot.manifests(io))
+
+
+def entries_of(manifest: ManifestFile, io: FileIO, discard_deleted: bool = True) -> list[ManifestEntry]:
+    """Return the entries of a manifest, by default without those of files that its snapshot has removed.
+
+    Raises OSError for a file that cannot be read, RVT-407 for a damaged one.
+    """
+    return _read(manifest.manifest_path, lambda: manifest.fetch_manifest_entry(io, discard_deleted))
+
+
+def _read(path: str, read: Callable[[], T]) -> T:
+    try:
+        return read()
+    except (OSError, RivetError):
+        raise
+    except Exception as error:  # PyIceberg's decoder trusts the bytes: EOFError, UnicodeDecodeError, SystemError, ...
+        remedy = "Restore the file, or have Spark expire the snapshots that need it."
+        raise RivetError("RVT-407", f"the metadata file {path} is damaged: {error!r}", remediation=remedy) from error
 
 
 ROWS_OF, PUBLISHED_AT = "rivet.rows-of", "rivet.published-at"
@@ -37,8 +71,8 @@ def with_facts(table: Table, snapshot: Snapshot) -> Snapshot:
 
 def version_of(table: Table, snapshot: Snapshot) -> int:
     """Return the version whose rows a snapshot has."""
-    found = with_facts(table, snapshot)
-    return int(facts_of(found).get(ROWS_OF) or found.snapshot_id)
+    published = with_facts(table, snapshot)
+    return int(facts_of(published).get(ROWS_OF) or published.snapshot_id)
 
 
 def current_version(table: Table) -> int | None:

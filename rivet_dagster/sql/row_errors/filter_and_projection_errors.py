@@ -12,14 +12,13 @@ from dataclasses import dataclass, replace
 from sqlglot import exp
 
 from rivet_dagster.sql.row_errors.aggregates import Aggregate, windows
-from rivet_dagster.sql.row_errors.expression_text import ExpressionText
 from rivet_dagster.sql.row_errors.fallible import Fallible, FoundSite
 from rivet_dagster.sql.row_errors.raising import RefusedError, any_of, literal, true_or_false
 from rivet_dagster.sql.row_errors.select_clauses import conjuncts
 from rivet_dagster.sql.row_errors.select_rewrite import Given, Operator, SelectRewrite, WhereConditions, refuse_inside
 from rivet_dagster.sql.row_errors.site import fill
 from rivet_dagster.sql.row_errors.site_rules import site_of
-from rivet_dagster.sql.row_errors.token_ranges import Edit, apply_edits, on_one_line
+from rivet_dagster.sql.row_errors.token_ranges import Edit, ExpressionText, apply_edits, on_one_line
 
 _FLAG = "rivet_failed"
 _FLAGS = "rivet_flags"
@@ -37,7 +36,7 @@ def conditions(rewrite: SelectRewrite) -> WhereConditions:
         expression = rewrite.expression(condition)
         text = on_one_line(rewrite.code.of_range(condition))
         wrong = rewrite.failing(expression)
-        start, end = rewrite.code.place(condition)
+        start, end = rewrite.code.span(condition)
         if wrong is None:
             clean.append(text)
             continue
@@ -46,11 +45,11 @@ def conditions(rewrite: SelectRewrite) -> WhereConditions:
     return WhereConditions(tuple(clean), tuple(failing))
 
 
-def projection_operators(rewrite: SelectRewrite, given: Sequence[Given], kept: WhereConditions) -> Iterator[Operator]:
+def projection_operators(rewrite: SelectRewrite, given: Sequence[Given], where: WhereConditions) -> Iterator[Operator]:
     failing = _failing_items(rewrite, given)
-    if not failing and not kept.failing:
+    if not failing and not where.failing:
         return
-    yield operator_of_rows(rewrite, kept, failing)
+    yield operator_of_rows(rewrite, where, failing)
     if failing:
         condition = f"NOT ({any_of([one.failed for one in failing])})"
         rewrite.leave_out("where", condition, rewrite.from_end)
@@ -68,17 +67,17 @@ def _failing_items(rewrite: SelectRewrite, given: Sequence[Given]) -> list[Falli
 
 
 def operator_of_rows(
-    rewrite: SelectRewrite, kept: WhereConditions, failing: Sequence[Fallible], *, only_failing: bool = True
+    rewrite: SelectRewrite, where: WhereConditions, failing: Sequence[Fallible], *, only_failing: bool = True
 ) -> Operator:
     """Return the operator of the conditions of WHERE, and of expressions of the rows that they keep.
 
     Its rows are those that fail if ``only_failing``, which no WHERE can tell of values of window functions.
     """
-    expressions = failing_expressions(kept, failing)
-    conditions = list(kept.clean)
+    expressions = failing_expressions(where, failing)
+    conditions = list(where.clean)
     rows = [f"FROM {rewrite.rendered(rewrite.from_start, rewrite.from_end)}"] if rewrite.select.relations else []
     # Spark moves no condition of a WHERE to below the view of the flags.
-    has_conditions = bool(kept.clean or kept.failing)
+    has_conditions = bool(where.clean or where.failing)
     flagged = only_failing and bool(rows) and not has_conditions and 1 < len(failing) <= _MOST_FLAGS
     if flagged:
         rows.append(_view_of_flags(expressions))
@@ -88,7 +87,7 @@ def operator_of_rows(
         # First, since it is true of few rows.
         conditions.append(any_of([one.failed for one in expressions]))
     if not only_failing or len(expressions) > 1:
-        conditions += [true_or_false(one.text, one.failed, "true") for one in kept.failing]
+        conditions += [true_or_false(one.text, one.failed, "true") for one in where.failing]
     if conditions:
         rows.append(f"WHERE {' AND '.join(f'({condition})' for condition in conditions)}")
     names = rewrite.select.clause("window")
@@ -113,23 +112,23 @@ def _bits(failing: Sequence[Fallible]) -> Iterator[tuple[str, Fallible]]:
         yield f"{2**number}L", one
 
 
-def failing_expressions(kept: WhereConditions, failing: Sequence[Fallible]) -> list[Fallible]:
+def failing_expressions(where: WhereConditions, failing: Sequence[Fallible]) -> list[Fallible]:
     """Return the conditions of WHERE that can fail, and such expressions of the rows for which they do not."""
-    wrong = [one.failed for one in kept.failing]
+    wrong = [one.failed for one in where.failing]
     later = [only_where(one, f"NOT ({any_of(wrong)})") for one in failing] if wrong else failing
-    return [*kept.failing, *later]
+    return [*where.failing, *later]
 
 
-def window_operators(rewrite: SelectRewrite, given: Sequence[Given], kept: WhereConditions) -> Iterator[Operator]:
+def window_operators(rewrite: SelectRewrite, given: Sequence[Given], where: WhereConditions) -> Iterator[Operator]:
     """Keep bad rows for the windows of others, and leave them out behind the windows."""
     failing: list[Fallible] = []
-    places: list[Edit] = []
+    edits: list[Edit] = []
     unnamed = False
     for one in given:
         for window in one.windows:
             refuse_inside(one.expression, window, "a window over an expression")
-        found = [None if rewrite.only_certain else overflow_of(one.expression, window) for window in one.windows]
-        overflows = [overflow for overflow in found if overflow is not None]
+        attempts = [None if rewrite.only_certain else overflow_of(one.expression, window) for window in one.windows]
+        overflows = [overflow for overflow in attempts if overflow is not None]
         expression = with_attempts(one.expression, overflows)
         wrong = or_overflowing(rewrite.failing(expression, windows(expression.tree)), expression, overflows)
         if wrong is None:
@@ -137,10 +136,10 @@ def window_operators(rewrite: SelectRewrite, given: Sequence[Given], kept: Where
         rewrite.refuse_aliases(one)
         unnamed |= one.item.alias is None
         failing.append(wrong)
-        places.append(Edit(*rewrite.code.place(one.item.part), wrong.value))
-    if kept.failing:
-        yield operator_of_rows(rewrite, kept, ())
-    rows = WhereConditions((*kept.clean, *(one.truth for one in kept.failing)), ())
+        edits.append(Edit(*rewrite.code.span(one.item.part), wrong.value))
+    if where.failing:
+        yield operator_of_rows(rewrite, where, ())
+    rows = WhereConditions((*where.clean, *(one.truth for one in where.failing)), ())
     operator = operator_of_rows(rewrite, rows, failing, only_failing=False) if failing else None
     if failing:
         for clause in ("order", "limit", "qualify"):
@@ -148,8 +147,8 @@ def window_operators(rewrite: SelectRewrite, given: Sequence[Given], kept: Where
                 raise RefusedError("a window beside ORDER BY or LIMIT", rewrite.line)
         if rewrite.select.distinct:
             raise RefusedError("a window beside DISTINCT", rewrite.line)
-        rewrite.edits += places
-        start, end = rewrite.code.place(rewrite.select.part)
+        rewrite.edits += edits
+        start, end = rewrite.code.span(rewrite.select.part)
         behind = rewrite.code.tokens[rewrite.items_end - 1].end + 1
         flag = any_of([one.failed for one in failing])
         rewrite.edits += [
@@ -177,10 +176,10 @@ _OUT_OF_RANGE = "NUMERIC_VALUE_OUT_OF_RANGE.WITH_SUGGESTION"
 class Overflow:
     """A call that may overflow: its author's ``text``, and the text of an ``attempt``, which gives NULL where it does.
 
-    ``place`` is where it stands in the text of its expression.
+    ``span`` is where it stands in the text of its expression.
     """
 
-    place: tuple[int, int]
+    span: tuple[int, int]
     text: str
     attempt: str
     failing: Fallible
@@ -195,12 +194,12 @@ def overflow_of(expression: ExpressionText, value: exp.Expr, edits: Sequence[Edi
     call = value
     while isinstance(call, exp.Filter | exp.Window):
         call = call.this
-    site, place = site_of(call), expression.place_of(value)
-    if not isinstance(site, Aggregate) or site.overflow is None or len(site.operands) != 1 or place is None:
+    site, span = site_of(call), expression.span_of(value)
+    if not isinstance(site, Aggregate) or site.overflow is None or len(site.operands) != 1 or span is None:
         return None
     (operand,) = site.operands
-    argument = expression.place_of(operand)
-    text, whole = expression.of(value), on_one_line(apply_edits(expression.text, edits, *place))
+    argument = expression.span_of(operand)
+    text, whole = expression.of(value), on_one_line(apply_edits(expression.text, edits, *span))
     if argument is None or text is None or _NAME.match(whole) is None:
         return None
     values = on_one_line(apply_edits(expression.text, edits, *argument))
@@ -219,13 +218,13 @@ def overflow_of(expression: ExpressionText, value: exp.Expr, edits: Sequence[Edi
     )
     message = f"concat({literal(f'{text} is out of the range of ')}, upper(typeof({attempt})), '.')"
     line = expression.line_of(value)
-    found = FoundSite(text, line, failed, condition, message)
-    return Overflow(place, text, attempt, Fallible(text, line, failed, (found,), call, certain=False))
+    site_of_overflow = FoundSite(text, line, failed, condition, message)
+    return Overflow(span, text, attempt, Fallible(text, line, failed, (site_of_overflow,), call, certain=False))
 
 
 def with_attempts(expression: ExpressionText, overflows: Iterable[Overflow]) -> ExpressionText:
-    """Return an expression with the attempts in the place of the calls that may overflow."""
-    edits = [Edit(*one.place, one.attempt) for one in overflows]
+    """Return an expression with the attempts in place of the calls that may overflow."""
+    edits = [Edit(*one.span, one.attempt) for one in overflows]
     return ExpressionText(apply_edits(expression.text, edits), expression.line) if edits else expression
 
 

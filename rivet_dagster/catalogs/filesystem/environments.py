@@ -20,9 +20,9 @@ from rivet_dagster.catalogs.capabilities.transaction import TableTransaction
 from rivet_dagster.catalogs.environments.catalog import EnvironmentStorage, StoredEnvironment
 from rivet_dagster.catalogs.environments.state import MERGING, OPEN, PUBLISHED, BuiltTable, merged_environment
 from rivet_dagster.catalogs.environments.tables_over_base import EnvironmentTables
+from rivet_dagster.catalogs.filesystem import environment_folder as folders
 from rivet_dagster.catalogs.filesystem.catalog_location import MountGuard
-from rivet_dagster.catalogs.filesystem.environments import folder as folders
-from rivet_dagster.catalogs.filesystem.environments.folder import (
+from rivet_dagster.catalogs.filesystem.environment_folder import (
     EnvironmentFolder,
     FolderState,
     forget,
@@ -32,13 +32,11 @@ from rivet_dagster.catalogs.filesystem.environments.folder import (
 from rivet_dagster.catalogs.filesystem.files.data_files import stamp_of
 from rivet_dagster.catalogs.filesystem.files.file_status import translate_read_errors, translate_write_errors
 from rivet_dagster.catalogs.filesystem.files.footers import parquet_files
-from rivet_dagster.catalogs.filesystem.version_folders import VersionFolders
+from rivet_dagster.catalogs.filesystem.version_folders import VersionFolders, read_override
 from rivet_dagster.catalogs.filesystem.versions import lifecycle, links
-from rivet_dagster.catalogs.filesystem.versions.heartbeat import FileHeartbeat
 from rivet_dagster.catalogs.filesystem.versions.layout import TableLayout, is_table_name
-from rivet_dagster.catalogs.filesystem.versions.records import read_manifest
+from rivet_dagster.catalogs.filesystem.versions.records import FileHeartbeat, read_manifest
 from rivet_dagster.catalogs.filesystem.versions.sweep import list_building
-from rivet_dagster.catalogs.filesystem.versions.watermark import read_override
 from rivet_dagster.catalogs.versions.heartbeat import send_heartbeats
 from rivet_dagster.catalogs.versions.manifest import Manifest
 from rivet_dagster.errors import NotWritable, RivetError
@@ -95,10 +93,10 @@ class FolderTables(EnvironmentTables):
 
     def published_by(self, table: str, identity: str) -> Published | None:
         """Return a version that a run in the environment published."""
-        found = self.catalog.published_by(table, identity)
+        published = self.catalog.published_by(table, identity)
         with translate_read_errors(self.folder.path):
-            is_base = found is not None and found.version in self.folder.base_versions(table)
-        return None if is_base else found
+            is_base = published is not None and published.version in self.folder.base_versions(table)
+        return None if is_base else published
 
     def evict(self, published: Published) -> None:
         """Remove the environment's table, then what it has of the base's versions."""
@@ -192,16 +190,16 @@ class FilesystemEnvironment(StoredEnvironment):
         return done
 
     def _publish_now(self, table: BuiltTable, identity: str) -> Published:
-        layout, own = self.base.layout(table.table), self.folder.layout(table.table)
+        layout, inner = self.base.layout(table.table), self.folder.layout(table.table)
         manifest, version = self._manifest(table), table.current.version
         origin = Provenance(manifest.inputs, manifest.code_versions, manifest.identity, manifest.record)
-        transaction = self.base.begin_copy(layout, origin, beside=own.files(version))
+        transaction = self.base.begin_copy(layout, origin, beside=inner.files(version))
         with transaction:
             if self._described(table.table, table.current).moved:  # since all tables were looked at
                 raise self._conflict(table)
             with send_heartbeats(transaction.beat, layout.name):
-                lifecycle.copy(own, version, transaction.version, layout)
-                keep_permissions(own, version, layout, transaction.version)
+                lifecycle.copy(inner, version, transaction.version, layout)
+                keep_permissions(inner, version, layout, transaction.version)
             return transaction.commit(identity)
 
     def _manifest(self, table: BuiltTable) -> Manifest:
@@ -211,15 +209,15 @@ class FilesystemEnvironment(StoredEnvironment):
         return manifest
 
     def _described(self, name: str, current: Published) -> BuiltTable:
-        layout, own = self.base.layout(name), self.folder.layout(name)
+        layout, inner = self.base.layout(name), self.folder.layout(name)
         bases = self.folder.base_versions(name)
-        manifest = read_manifest(own.manifest(bases[0])) if bases else None
-        base = self.tables.described(own, manifest) if manifest is not None else None
+        manifest = read_manifest(inner.manifest(bases[0])) if bases else None
+        base = self.tables.described(inner, manifest) if manifest is not None else None
         now = lifecycle.current(layout)
         moved = (now.version if now is not None else None) != (bases[0] if bases else None)
         if moved and now is not None and now.identity.startswith(self._identities):
             moved = False  # an interrupted merge has published it
-        same = bool(bases) and _stamps(own, bases[0]) == _stamps(own, current.version)
+        same = bool(bases) and _stamps(inner, bases[0]) == _stamps(inner, current.version)
         return BuiltTable(name, base, current, moved, same)
 
     def _identity(self, table: BuiltTable) -> str:

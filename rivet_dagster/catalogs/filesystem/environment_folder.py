@@ -50,8 +50,8 @@ from rivet_dagster.catalogs.filesystem.versions.layout import HOMES, TableLayout
 from rivet_dagster.catalogs.filesystem.versions.lifecycle import sync_entry
 from rivet_dagster.catalogs.filesystem.versions.records import forget_publishers, write_manifest
 from rivet_dagster.file_replacement import replace_file, sync
+from rivet_dagster.paths import make_rivet_folder
 from rivet_dagster.project.environment_name import NAME
-from rivet_dagster.project.rivet_folder import make_rivet_folder
 
 _FOLDERS, _RECORD, _USED, _LOCK, _BASES = ".environments", ".environment.json", ".used", ".lock", ".bases"
 _DROPPED, _NEW = ".dropped-", ".new-"
@@ -174,11 +174,11 @@ class EnvironmentFolder(StateOfEnvironment[FolderState]):
         try:
             os.rename(self.path, folders_of(self.catalog) / f"{_DROPPED}{self.name}-{secrets.token_hex(4)}")
         except FileNotFoundError:
-            found = False
+            existed = False
         else:
             sync(folders_of(self.catalog))
-            found = True
-        return bool(remove_halves(self.catalog, self.name)) or found
+            existed = True
+        return bool(remove_halves(self.catalog, self.name)) or existed
 
 
 def folders_of(catalog: Path) -> Path:
@@ -242,31 +242,31 @@ def seed(base: TableLayout, environment: EnvironmentFolder) -> None:
 
     Raises RVT-403, RVT-404, RVT-407, OSError.
     """
-    own = environment.layout(base.name)
-    lifecycle.make_durable(own.home)
-    with lifecycle.hold_lock(own):
+    layout = environment.layout(base.name)
+    lifecycle.make_durable(layout.home)
+    with lifecycle.hold_lock(layout):
         while not environment.is_built(base.name):
             version = _published(base)
-            if version is not None and version != own.published():
+            if version is not None and version != layout.published():
                 try:
                     _take(base, version, environment)
                 except FileNotFoundError:
                     if _published(base) == version:
                         raise
                     continue  # it has expired meanwhile
-            elif version is None and own.published() is not None:
-                own.unpublish()
-                links.remove_links(own)
-            _forget_others(environment, own, version)
+            elif version is None and layout.published() is not None:
+                layout.unpublish()
+                links.remove_links(layout)
+            _forget_others(environment, layout, version)
             return
 
 
 def forget(environment: EnvironmentFolder, table: str) -> None:
     """Remove the base's versions of a table that readers in the environment do not see any more. Raises OSError."""
-    own = environment.layout(table)
-    with lifecycle.hold_lock(own):
-        if own.published() is None:
-            _forget_others(environment, own, None)
+    layout = environment.layout(table)
+    with lifecycle.hold_lock(layout):
+        if layout.published() is None:
+            _forget_others(environment, layout, None)
 
 
 def _published(base: TableLayout) -> str | None:
@@ -276,37 +276,40 @@ def _published(base: TableLayout) -> str | None:
 
 
 def _take(base: TableLayout, version: str, environment: EnvironmentFolder) -> None:
-    own, bases = environment.layout(base.name), environment.bases(base.name)
-    lifecycle.remove(own, version)  # what a killed process left of it
-    own.rows_alone(version).mkdir()
-    lifecycle.copy(base, version, version, own)
-    links.move_rows(own, version)
-    keep_permissions(base, version, own, version)
-    for path, copied in ((base.files(version), own.files(version)), (base.watermark(version), own.watermark(version))):
+    layout, bases = environment.layout(base.name), environment.bases(base.name)
+    lifecycle.remove(layout, version)  # what a killed process left of it
+    layout.rows_alone(version).mkdir()
+    lifecycle.copy(base, version, version, layout)
+    links.move_rows(layout, version)
+    keep_permissions(base, version, layout, version)
+    for path, copied in (
+        (base.files(version), layout.files(version)),
+        (base.watermark(version), layout.watermark(version)),
+    ):
         with suppress(FileNotFoundError):
             shutil.copyfile(path, copied)
-    manifest = lifecycle.manifest_of(base, version) or lifecycle.manifest_of(own, version)
+    manifest = lifecycle.manifest_of(base, version) or lifecycle.manifest_of(layout, version)
     assert manifest is not None  # `copy` raises if there is no file
-    lifecycle.sync_data(own, version)
+    lifecycle.sync_data(layout, version)
     bases.mkdir(parents=True, exist_ok=True)
     with suppress(FileExistsError):
         os.symlink(f"../../{HOMES}/{base.name}/{version}", bases / version)
     # After the link: a version with a manifest and without one counts as published by a run.
-    write_manifest(replace(manifest, base=None), own.manifest(version))
-    for folder in (bases, bases.parent, own.home):
+    write_manifest(replace(manifest, base=None), layout.manifest(version))
+    for folder in (bases, bases.parent, layout.home):
         sync(folder)
-    links.make_link(own, version)
-    lifecycle.switch(own, version)
-    links.remove_stale_links(own, own.versions())
+    links.make_link(layout, version)
+    lifecycle.switch(layout, version)
+    links.remove_stale_links(layout, layout.versions())
 
 
-def _forget_others(environment: EnvironmentFolder, own: TableLayout, version: str | None) -> None:
+def _forget_others(environment: EnvironmentFolder, layout: TableLayout, version: str | None) -> None:
     """Remove the versions of the base that it has replaced since."""
-    for other in environment.base_versions(own.name):
+    for other in environment.base_versions(layout.name):
         if other != version:
-            (environment.bases(own.name) / other).unlink(missing_ok=True)
-            lifecycle.remove(own, other)
-    forget_publishers(own)
+            (environment.bases(layout.name) / other).unlink(missing_ok=True)
+            lifecycle.remove(layout, other)
+    forget_publishers(layout)
 
 
 def keep_permissions(table: TableLayout, version: str, other: TableLayout, to: str) -> None:

@@ -1,14 +1,11 @@
-"""Upsert: the incoming rows that the target lacks, and those that differ from the target's row with the same key.
-
-Deduplication of a batch by key, and detection of ambiguous keys, for which no order decides which row is used.
+"""The queries of merges: which of a batch's rows with one key is used, and which rows change the target.
 
 Rows that are equal in all columns are one row; of the others the row with the greatest order is used, where NULL is
-the least value. Everywhere NULL equals NULL. Spark cannot compare maps, so a batch with a map column needs an order
-that decides.
+the least value. Keys for which no order decides are ambiguous. Everywhere NULL equals NULL. Spark cannot compare maps,
+so a batch with a map column needs an order that decides.
 
-The incoming rows that are newer than all rows of the target.
-
-The target's rows that stay: those that no incoming row replaces.
+An upsert takes the rows that the target lacks, and those that differ from the target's row with the same key. Other
+strategies take those that are newer than all rows of the target. The target's rows stay that no incoming row replaces.
 """
 
 from __future__ import annotations
@@ -67,9 +64,9 @@ def _greatest(
 ) -> exp.Select:
     """Return the rows of each key whose ``rank`` is 1, by descending order; without an order all rows are equal."""
     descending = [exp.Ordered(this=plain_column(name), desc=True, nulls_first=False) for name in order_by]
-    place = over(rank, _plain(keys), *(descending or _plain(keys)))
+    number = over(rank, _plain(keys), *(descending or _plain(keys)))
     # As a struct, so that no column of the source can be confused with `place`.
-    ranked = exp.select(named(row_of(columns), "row"), named(place, "place")).from_(plain_relation(source))
+    ranked = exp.select(named(row_of(columns), "row"), named(number, "place")).from_(plain_relation(source))
     first = exp.EQ(this=plain_column("place"), expression=exp.Literal.number(1))
     values = [named(plain_column(name, "row"), name) for name in columns]
     return exp.select(*values).from_(ranked.subquery("ranked")).where(first)

@@ -1,10 +1,10 @@
-"""The sensor that requests its target when files of a source are new or have changed."""
+"""The sensors of sources: of files that are new or have changed, and of a data version that has changed."""
 
 # No `from __future__ import annotations` here: Dagster reads the annotation of a sensor's context as a class.
 
 import base64
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import dagster as dg
@@ -24,14 +24,15 @@ from rivet_dagster.definitions.sensors.requests import (
     run_key,
     target_job,
 )
-from rivet_dagster.errors import RivetError
+from rivet_dagster.errors import Diagnostic, RivetError
 from rivet_dagster.execution.reading.landing import version_of
-from rivet_dagster.execution.reading.sources import source_files, version_of_files
+from rivet_dagster.execution.reading.sources import data_version, source_files, version_of_files
 from rivet_dagster.execution.runtime import Runtime
 from rivet_dagster.model.inputs import LandedFile
 from rivet_dagster.model.text_lines import Origin
 
-KIND = "files"
+FILES, SOURCE_CHANGED = "files", "source_changed"
+"""The kinds of the sensors, in their cursors."""
 
 REMEMBERED = 2000
 """The maximum number of files that a cursor lists: Dagster stores the cursor of every tick for days."""
@@ -81,7 +82,7 @@ def build_files_sensor(
     @secrets_redacted()
     def look(context: dg.SensorEvaluationContext) -> dg.SensorResult | dg.SkipReason:
         runtime = Runtime(project.assembly, project.root, environment=project.environment)
-        before = read_cursor(context, KIND)
+        before = read_cursor(context, FILES)
         # Dagster retains the local variables of the function that makes its first result: the files must not be there.
         count, now, version = _look(runtime, joint, before)
         if before is not None and before["version"] == now["version"]:
@@ -91,7 +92,7 @@ def build_files_sensor(
         return dg.SensorResult(
             run_requests=[dg.RunRequest(run_key=key)] if changed else None,
             skip_reason=None if changed else f"no new file among {count}",
-            cursor=cursor(KIND, last=key, **now),
+            cursor=cursor(FILES, last=key, **now),
             asset_events=[observation(project, source, version)] if version is not None else [],
         )
 
@@ -134,3 +135,72 @@ def _divided(digests: str) -> set[str]:
 def _digest(file: LandedFile) -> str:
     digest = hashlib.sha256(f"{file.path}\0{file.size}\0{file.mtime_ns}".encode()).digest()
     return base64.b64encode(digest[: _DIGEST_LENGTH * 6 // 8]).decode()
+
+
+def build_source_changed_sensor(
+    project: RivetProject,
+    name: str,
+    sources: Sequence[str],
+    target: str,
+    *,
+    minimum_interval_seconds: int | None = None,
+    default_status: dg.DefaultSensorStatus = dg.DefaultSensorStatus.STOPPED,
+    origin: Origin | None = None,
+) -> dg.SensorDefinition:
+    """Return a sensor that requests ``target`` once when the data versions of any of ``sources`` have changed.
+
+    The version at the first tick of a source is its initial one, and requests nothing. A source whose version cannot be
+    read does not stop the others and keeps its last version: the tick logs the error, or fails if no other source has
+    changed. The other arguments are those of ``build_files_sensor``; a new version is also recorded as an observation.
+
+    Raises one RivetError with all errors (RVT-115, RVT-116, RVT-117, RVT-119).
+
+    >>> project = RivetProject.load("example_repo")
+    >>> build_source_changed_sensor(project, "moved", ["planes", "airlines"], 'key:"carrier_fleets"').name
+    'moved'
+    """
+    mistakes = Mistakes(name, origin)
+    joints = []
+    for source in sources:
+        with mistakes.of("sources"):
+            joints.append(find_source(project, source))
+    with mistakes.of("target"):
+        job = target_job(project, name, find_whole_target(project, target))
+    mistakes.raise_all()
+
+    @dg.sensor(
+        name=name,
+        job=job,
+        minimum_interval_seconds=minimum_interval_seconds,
+        default_status=default_status,
+        description=f"Looks whether the data of {', '.join(sources)} changed.",
+    )
+    @secrets_redacted()
+    def look(context: dg.SensorEvaluationContext) -> dg.SensorResult | dg.SkipReason:
+        before = read_cursor(context, SOURCE_CHANGED) or {}
+        known = {source: version for source, version in before.get("versions", {}).items() if source in sources}
+        versions: dict[str, str] = {}
+        errors: list[Diagnostic] = []
+        runtime = Runtime(project.assembly, project.root, environment=project.environment)
+        for joint in joints:
+            try:
+                versions[joint.name] = data_version(runtime, joint)
+            except RivetError as error:
+                errors += error.diagnostics
+        changes = {source: version for source, version in versions.items() if known.get(source) != version}
+        if errors and not changes:
+            raise RivetError.of(errors)
+        for diagnostic in errors:
+            context.log.error(str(diagnostic))
+        if not changes:
+            return dg.SkipReason("no data version has changed")
+        changed = sorted(source for source in changes if source in known)
+        key = run_key(context, changes) if changed else before.get("last", "")
+        return dg.SensorResult(
+            run_requests=[dg.RunRequest(run_key=key)] if changed else None,
+            skip_reason=None if changed else f"seen for the first time: {', '.join(sorted(changes))}",
+            cursor=cursor(SOURCE_CHANGED, last=key, versions={**known, **changes}),
+            asset_events=[observation(project, source, version) for source, version in changes.items()],
+        )
+
+    return look
