@@ -30,7 +30,7 @@ _OWN = "spark_catalog"
 class DatabricksEngine(Engine):
     """A SQL warehouse of Databricks; with ``cluster_id`` a cluster: ``DatabricksCluster``.
 
-    Options: ``host``, of the workspace; ``token``; ``http_path``, of the warehouse; ``catalog``, the catalog of Unity
+    Options: ``host``, of the workspace; ``token``; ``http_path``, of the warehouse; ``catalog``, that of the workspace
     in which a catalog ``spark`` of the profile finds its tables; ``config``, parameters of the warehouse's sessions;
     ``max_fusion_depth``.
     """
@@ -108,8 +108,8 @@ class DatabricksEngine(Engine):
 class DatabricksCluster(PySparkEngine):
     """A cluster of Databricks, by its server of Spark Connect.
 
-    Options: ``host``, of the workspace; ``token``; ``cluster_id``; ``catalog``, the catalog of Unity in which a catalog
-    ``spark`` of the profile finds its tables; ``config``, settings of Spark SQL; ``max_fusion_depth``.
+    Options: ``host``, of the workspace; ``token``; ``cluster_id``; ``catalog``, that of the workspace in which a
+    catalog ``spark`` of the profile finds its tables; ``config``, settings of Spark SQL; ``max_fusion_depth``.
     """
 
     type: ClassVar[str] = "databricks"
