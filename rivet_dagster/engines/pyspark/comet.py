@@ -38,9 +38,7 @@ def examine_comet(subject: str, config: Mapping[str, str], spark: str | None) ->
         return
     memory = config.get("spark.memory.offHeap.size", "0")
     if config.get("spark.memory.offHeap.enabled", "").lower() != "true" or memory.strip("0bkmgtBKMGT") == "":
-        yield doubtful(
-            subject, "Comet computes in memory outside of the heap, and the settings give it none", _OFF_HEAP
-        )
+        yield doubtful(subject, "Comet is off: the settings give it no memory outside of the heap", _OFF_HEAP)
     else:
         yield in_order(
             subject, f"Comet {found['version']} for Spark {found['spark']}, with {memory} outside of the heap"
