@@ -28,6 +28,7 @@ _BUILT_IN = {
         "spark": "rivet_dagster.catalogs.spark:SparkCatalog",
     },
     ENGINES: {
+        "databricks": "rivet_dagster.engines.databricks:DatabricksEngine",
         "duckdb": "rivet_dagster.engines.duckdb:DuckDBEngine",
         "pyspark": "rivet_dagster.engines.pyspark:PySparkEngine",
     },

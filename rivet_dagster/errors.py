@@ -41,7 +41,7 @@ REMEDIATIONS: dict[str, str] = {
     "RVT-122": "Write joints, path:FOLDER, tag:TAG, group:GROUP, kind:KIND; +x is what x reads, too, x+ what reads it; "
     "a space means one or the other, a comma both.",
     "RVT-123": "Install it in a version that rivet_dagster takes: pip install -U rivet_dagster, or its extra ui, java, "
-    "connect, iceberg or pandas.",
+    "connect, databricks, iceberg or pandas.",
     "RVT-124": "Let `dagster instance info` say what is wrong with it; docs/dagster.yaml is one that works.",
     "RVT-125": "Write ${NAME} in its place, and set that variable for the process that runs.",
     "RVT-126": "Set it in the engine's `config`, `packages` or `jars`, which win, or give each catalog an engine of "

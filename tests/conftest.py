@@ -13,6 +13,7 @@ import pytest
 from alembic.config import Config
 from alembic.script import ScriptDirectory
 from support.class_archive import use_archive
+from support.comet import with_comet
 from support.example import example, example_run  # noqa: F401, these are fixtures
 from support.folders import Files, ProjectFolder
 from support.iceberg import jar_settings
@@ -166,8 +167,8 @@ def engine(tmp_path_factory: pytest.TempPathFactory) -> PySparkEngine:
             engine.root = tmp_path_factory.mktemp("project")
             share_sail(engine.root)
         return engine
-    options = {"master": MASTER, "config": settings(tmp_path_factory.mktemp("spark")) | jar_settings()}
-    return PySparkEngine(EngineSpec("spark", "pyspark", options=options))
+    config = with_comet(settings(tmp_path_factory.mktemp("spark")) | jar_settings())
+    return PySparkEngine(EngineSpec("spark", "pyspark", options={"master": MASTER, "config": config}))
 
 
 @pytest.fixture(scope="session")

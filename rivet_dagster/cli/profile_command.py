@@ -93,11 +93,21 @@ def create_catalog(root: Path, profile: str | None, name: str, type_: str, optio
 def create_engine(
     root: Path, profile: str | None, name: str, type_: str, catalogs: str | None, options: Sequence[str]
 ) -> int:
-    """Write an engine into the chosen profile. Raises RVT-103, RVT-104, RVT-105, RVT-106, RVT-108, RVT-109."""
+    """Write an engine into the chosen profile.
+
+    Raises RVT-103, RVT-104, RVT-105, RVT-106, RVT-108, RVT-109, RVT-501.
+    """
     given = _options(options)
+    limit = {key: given.pop(key) for key in ("concurrency_limit",) if key in given}
+    for key, value in limit.items():
+        try:
+            convert.whole(1)(value)
+        except ValueError as error:
+            raise RivetError("RVT-501", f"engine '{name}': `{key}` {error}") from None
     refuse_wrong_options(engine_class(type_).variant(given), f"engine '{name}'", given)
     reached = [each.strip() for each in catalogs.split(",")] if catalogs else []
-    _write(root, profile, "engines", name, {"type": type_, **({"catalogs": reached} if reached else {}), **given})
+    catalogs_of = {"catalogs": reached} if reached else {}
+    _write(root, profile, "engines", name, {"type": type_, **catalogs_of, **limit, **given})
     return 0
 
 

@@ -26,6 +26,7 @@ class Reach:
         if (engine, catalog) not in self._read:
             facts, gives = self._engine(engine), self._catalog(catalog)
             possible = not facts or not gives or bool(facts.reads & gives.gives)
+            possible = possible and not self._refuses(facts, catalog, is_written=False)
             self._read[engine, catalog] = possible and self._reaches(engine, catalog)
         return self._read[engine, catalog]
 
@@ -34,6 +35,7 @@ class Reach:
         if (engine, catalog) not in self._written:
             facts, gives = self._engine(engine), self._catalog(catalog)
             possible = not facts or not gives or ArrowRows in gives.gives or bool(facts.writes & gives.gives)
+            possible = possible and not self._refuses(facts, catalog, is_written=True)
             self._written[engine, catalog] = possible and self._reaches(engine, catalog)
         return self._written[engine, catalog]
 
@@ -45,6 +47,11 @@ class Reach:
     def _reaches(self, engine: str, catalog: str | None) -> bool:
         spec = self._profile.engine(engine)
         return spec is not None and self.named(catalog) in (*spec.catalogs, self._profile.workspace)
+
+    def _refuses(self, facts: EngineTraits | None, catalog: str | None, is_written: bool) -> bool:
+        """Return whether the engine refuses each stored table of the catalog."""
+        spec = self._profile.catalog(self.named(catalog))
+        return bool(facts and spec and tuple(facts.refuses_table(spec, "parquet", {}, is_written)))
 
     def _engine(self, name: str) -> EngineTraits | None:
         return self._plugins.engine(self._profile.engine(name))

@@ -90,6 +90,9 @@ class EngineSession(ABC):
     As a context manager it closes itself; ``close`` can also be called directly, and more than once.
     """
 
+    own_catalog: str = "spark_catalog"
+    """The name by which its queries address the session's own catalog, in which a catalog ``spark`` has its tables."""
+
     def __enter__(self) -> Self:
         return self
 

@@ -15,6 +15,16 @@ from rivet_dagster.definitions.resources.rivet_executor import one_process_execu
 from rivet_dagster.definitions.resources.steps_in_threads import execute_here
 
 SLOW = f"SELECT id, {sleeping('1500L + id')} AS slept FROM range(0, 1, 1, 1)"
+PYTHON = """# rivet:engine: {engine}
+import time
+
+import pyarrow as pa
+
+
+def transform() -> pa.Table:
+    time.sleep(1.5)
+    return pa.table({{"id": [{n}]}})
+"""
 SECONDS = 60.0
 
 
@@ -107,6 +117,19 @@ def test_each_engine_has_a_limit_of_its_own(spans):
 
 
 @pytest.mark.nightly
+def test_groups_of_spark_and_duckdb_run_at_once_within_their_limits(spans):
+    """Each sleeps in a Python joint, so that only the limits keep them apart."""
+    declared = engines(spark=1)
+    duck = {"name": "duck", "type": "duckdb", "catalogs": ["lake"], "concurrency_limit": 2}
+    declared["default"]["engines"].append(duck)
+    wanted = [("spark", 0), ("spark", 1), ("duck", 0), ("duck", 1), ("duck", 2), ("duck", 3)]
+    files = {f"joints/{engine}_{n}.py": PYTHON.format(engine=engine, n=n) for engine, n in wanted}
+    found = spans({"profiles.yaml": declared, **files})
+    assert {engine: len(times) for engine, times in found.items()} == {"spark": 2, "duck": 4}
+    assert {engine: most_at_once(times) for engine, times in found.items()} == {"spark": 1, "duck": 2}
+    assert most_at_once(span for times in found.values() for span in times) == 3
+
+
 def test_a_short_query_does_not_wait_for_all_tasks_of_a_long_one(application, context):
     tracker = context.statusTracker()
     many = 60

@@ -19,7 +19,7 @@ from typing import Any
 from rivet_dagster.catalogs.spark.names import OWN, SparkTableName, columns_ddl, redefine
 from rivet_dagster.engines.contract import EngineSession
 from rivet_dagster.engines.pyspark.messages import spark_error
-from rivet_dagster.engines.pyspark.waiting import THREAD_PREFIX, wait_for
+from rivet_dagster.engines.pyspark.waiting import THREAD_PREFIX
 from rivet_dagster.errors import QueryRefused, RivetError
 from rivet_dagster.model.relations import CatalogTable, Files
 from rivet_dagster.paths import scheme
@@ -67,12 +67,12 @@ class Metastore:
     def describe(self, name: SparkTableName) -> Described | None:
         """Return the table or view of that name; None if there is none, or no such database. Raises RVT-403."""
         try:
-            (row,) = self._rows(f"DESCRIBE TABLE EXTENDED {name.quoted} AS JSON")
+            (row,) = self._rows(f"DESCRIBE TABLE EXTENDED {name.quoted_in(self.session.own_catalog)} AS JSON")
         except RivetError as error:
             if _is_missing(error):
                 return None
             raise
-        known = json.loads(row.json_metadata)
+        known = json.loads(row["json_metadata"])
         return Described(known.get("type", ""), known.get("location"))
 
     def folder_of(self, database: str) -> Path:
@@ -81,10 +81,10 @@ class Metastore:
         Raises RVT-402 if tables cannot be published there, RVT-403 if there is no such database.
         """
         settings = self._rows(f"SET {_IMPLEMENTATION}")
-        if settings[0].value != "hive":
+        if settings[0]["value"] != "hive":
             raise RivetError(
                 "RVT-402",
-                f"the session's own catalog is not Hive's ({_IMPLEMENTATION} is {settings[0].value})",
+                f"the session's own catalog is not Hive's ({_IMPLEMENTATION} is {settings[0]['value']})",
                 remediation=f"Publish to a catalog of another type, or set {_IMPLEMENTATION} where Spark is started.",
             )
         try:
@@ -94,7 +94,7 @@ class Metastore:
                 raise
             message = f"there is no database '{database}' in the session's own catalog"
             raise RivetError("RVT-403", message, remediation=f"Create it: CREATE DATABASE {database}") from error
-        location = next(str(row.info_value) for row in rows if row.info_name == "Location")
+        location = next(str(row["info_value"]) for row in rows if row["info_name"] == "Location")
         folder = local_folder(location)
         if folder is None:
             message = f"the database '{database}' is at {location}, where no table can be switched atomically"
@@ -134,11 +134,11 @@ class Metastore:
                 return None
             raise
 
-    def _rows(self, sql: str) -> list[Any]:
+    def _rows(self, sql: str) -> list[dict[str, Any]]:
         """Return the rows of a command, which Spark answers without a job. Raises RVT-403."""
-        spark = self._spark
+        session = self.session
         with _refused("RVT-403", "the session's own catalog does not answer"):
-            return wait_for(lambda: spark.sql(sql).collect(), lambda: None, grace=0)
+            return session.rows(sql)
 
     def _change(self, name: SparkTableName, change: Callable[[], object]) -> None:
         with _refused("RVT-404", f"the metastore refuses to change {name}"):
@@ -155,7 +155,7 @@ def _refused(code: str, message: str) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        translated = spark_error(error)
+        translated = error if isinstance(error, RivetError) else spark_error(error)
         if translated is None:
             raise
         if not isinstance(translated, QueryRefused):

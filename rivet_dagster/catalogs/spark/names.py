@@ -55,7 +55,15 @@ class SparkTableName:
     @property
     def quoted(self) -> str:
         """The name in SQL."""
-        return ".".join(f"`{part}`" for part in self.identifier)
+        return self.quoted_in(OWN)
+
+    def quoted_in(self, catalog: str) -> str:
+        """Return the name in SQL where the session's own catalog has that name.
+
+        >>> SparkTableName("sales", "orders").quoted_in("main")
+        '`main`.`sales`.`orders`'
+        """
+        return ".".join(f"`{part}`" for part in (catalog.replace("`", "``"), self.database, self.table))
 
     def __str__(self) -> str:
         return f"{self.database}.{self.table}"

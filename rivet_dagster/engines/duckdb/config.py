@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from rivet_dagster.entry_points import is_unexpanded
+from rivet_dagster.engines.option_values import wrong_values
 from rivet_dagster.model import convert
 from rivet_dagster.model.profile import EngineSpec
 
@@ -72,13 +72,7 @@ def wrong_options(options: Mapping[str, Any]) -> dict[str, str]:
     >>> wrong_options({"memory_limit": "much", "config": {"default_order": "desc"}})["config"]
     'default_order would give the same SQL another meaning'
     """
-    wrong = {}
-    for key, converter in _CONVERTERS.items():
-        if key in options and (key in _COMPILED or not is_unexpanded(options[key])):
-            try:
-                converter(options[key])
-            except ValueError as error:
-                wrong[key] = str(error)
+    wrong = wrong_values(options, _CONVERTERS, _COMPILED)
     config = options.get("config", {})
     if not isinstance(config, Mapping):
         return wrong | {"config": f"must be a mapping, not {convert.show(config)}"}

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+from rivet_dagster.engines.option_values import wrong_values
 from rivet_dagster.entry_points import is_unexpanded
 from rivet_dagster.model import convert
 from rivet_dagster.model.profile import EngineSpec
@@ -192,13 +193,7 @@ def without_catalog_secrets(config: Mapping[str, str]) -> dict[str, str]:
 
 def wrong_options(options: Mapping[str, Any]) -> dict[str, str]:
     """Return what is wrong with the values of ``options``: a sentence by key."""
-    wrong = {}
-    for key, converter in _CONVERTERS.items():
-        if key in options and (key in _COMPILED or not is_unexpanded(options[key])):
-            try:
-                converter(options[key])
-            except ValueError as error:
-                wrong[key] = str(error)
+    wrong = wrong_values(options, _CONVERTERS, _COMPILED)
     config = options.get("config", {})
     if not isinstance(config, Mapping):
         wrong["config"] = f"must be a mapping, not {convert.show(config)}"

@@ -10,6 +10,7 @@ from pathlib import Path
 from zipfile import is_zipfile
 
 from rivet_dagster.engines.pyspark.class_archive.making import examine_archive
+from rivet_dagster.engines.pyspark.comet import examine_comet
 from rivet_dagster.engines.pyspark.config import JARS, PACKAGES, list_setting
 from rivet_dagster.engines.pyspark.jars import is_runtime, local_jar, refuse_missing_jars, refuse_unfit_runtime
 from rivet_dagster.engines.pyspark.java import find_java
@@ -87,6 +88,7 @@ def examine_own_server(subject: str, server: ServerSpec, environ: Mapping[str, s
 def _start_findings(subject: str, config: Mapping[str, str], environ: Mapping[str, str]) -> Iterator[Finding]:
     """Yield findings about what Spark needs when it starts with these settings, besides Java."""
     yield from examine_jars(subject, config, Path.home())
+    yield from examine_comet(subject, config, spark_version())
     yield from examine_master(subject, config["spark.master"], environ)
     yield from examine_local_folders(subject, config, environ)
     yield from _memory_findings(subject, config)

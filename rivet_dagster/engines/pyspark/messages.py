@@ -102,8 +102,8 @@ def spark_error(error: Exception, remediation: str | None = None) -> RivetError 
         return RivetError(limit.code, f"{limit.told}: {message}", remediation=limit.remedy)
     if any(sign in text for sign in _LOST for text in (str(error), *_java_causes(error))):
         return RivetError("RVT-510", message)
-    line = _line(str(error)) if remediation is None else None
-    if remediation is None and any(_DATA_EXCEPTION.search(text) for text in (str(error), *_java_causes(error))):
+    line = line_in(str(error)) if remediation is None else None
+    if remediation is None and any(map(is_row_error, (str(error), *_java_causes(error)))):
         return RivetError("RVT-520", message, line=line)
     for sign, remedy in _REMEDIES.items():
         if sign in message:
@@ -154,10 +154,19 @@ def _sentence(text: str) -> str:
     return _SQLSTATE.sub("", _POSITION.sub("", sentence)).strip()
 
 
-def _line(text: str) -> int | None:
+def is_row_error(text: str) -> bool:
+    """Return whether the text of an exception is about a row that cannot be evaluated.
+
+    >>> is_row_error("[DIVIDE_BY_ZERO] Division by zero. SQLSTATE: 22012"), is_row_error("[X] No table.")
+    (True, False)
+    """
+    return _DATA_EXCEPTION.search(text) is not None
+
+
+def line_in(text: str) -> int | None:
     """Return the line of the query that the text of an exception names.
 
-    >>> _line("[X] No column `a`. SQLSTATE: 42703; line 3 pos 7;\\n'Project ['a]\\n"), _line("[Y] No table.")
+    >>> line_in("[X] No column `a`. SQLSTATE: 42703; line 3 pos 7;\\n'Project ['a]\\n"), line_in("[Y] No table.")
     (3, None)
     """
     position = _POSITION.search(text)

@@ -77,6 +77,13 @@ def arrow_schema(schema: StructType) -> pa.Schema:
     return to_arrow_schema(schema, **zone)
 
 
+def columns_of_arrow(schema: pa.Schema) -> tuple[tuple[str, str], ...]:
+    """Return the names and types that columns of Arrow have in Spark; a timestamp without a zone stays one."""
+    from pyspark.sql.pandas.types import from_arrow_type
+
+    return tuple((field.name, sql_type(from_arrow_type(field.type, prefer_timestamp_ntz=True))) for field in schema)
+
+
 _LATEST = 20
 _SECONDS = 1.0
 
