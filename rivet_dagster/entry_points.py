@@ -28,7 +28,9 @@ _BUILT_IN = {
         "spark": "rivet_dagster.catalogs.spark:SparkCatalog",
     },
     ENGINES: {
+        "arrow": "rivet_dagster.engines.arrow:ArrowEngine",
         "duckdb": "rivet_dagster.engines.duckdb:DuckDBEngine",
+        "polars": "rivet_dagster.engines.polars:PolarsEngine",
         "pyspark": "rivet_dagster.engines.pyspark:PySparkEngine",
     },
     CHECKS: {
