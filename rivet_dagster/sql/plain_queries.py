@@ -14,7 +14,7 @@ from sqlglot import exp, parse_one
 
 from rivet_dagster.model.plugins import SPARK
 from rivet_dagster.sql.error import SqlError
-from rivet_dagster.sql.parsing.dialect import translate_parser_errors
+from rivet_dagster.sql.parsing.dialect import parse_expression, translate_parser_errors
 
 PLAIN = "plain"
 """The list of constructs, as ``sql_support`` of an engine names it, of engines that run plain queries alone."""
@@ -86,6 +86,15 @@ def plain_query(sql: str) -> PlainQuery:
     return _query(tree)
 
 
+def is_column(expression: str) -> bool:
+    """Return whether an expression of a source is a column and nothing else.
+
+    >>> is_column("`unit price`"), is_column("net * 2")
+    (True, False)
+    """
+    return isinstance(parse_expression(expression), exp.Column)
+
+
 _CLAUSES = frozenset({"expressions", "from_", "where", "group", "having", "order", "limit", "hint"})
 
 
@@ -130,11 +139,11 @@ def _item(item: exp.Expr) -> tuple[str, Node]:
 _BINARY = {
     exp.And: "and",
     exp.Or: "or",
-    exp.EQ: "equal",
-    exp.GT: "greater",
     exp.Add: "add",
     exp.Sub: "subtract",
 }
+"""Arithmetic is that of counts."""
+
 _UNARY = {exp.Not: "not", exp.CountIf: "count_if", exp.Sum: "sum", exp.Length: "length"}
 _SEVERAL = {exp.Greatest: "greatest", exp.Coalesce: "coalesce"}
 
@@ -168,13 +177,27 @@ def _column(tree: exp.Expr) -> Node:
 def _is(tree: exp.Expr) -> Node:
     if not isinstance(tree.expression, exp.Null):
         raise SqlError("has IS")
-    return Node("is_null", (_node(tree.this),))
+    return Node("is_null", (_of_column(tree.this),))
 
 
 def _in(tree: exp.Expr) -> Node:
     if not tree.expressions:
         raise SqlError("has IN")
-    return Node("in", (_node(tree.this), *map(_node, tree.expressions)))
+    return Node("in", (_of_column(tree.this), *map(_node, tree.expressions)))
+
+
+def _of_column(tree: exp.Expr) -> Node:
+    node = _node(tree)
+    if node.kind != "column":
+        raise SqlError(f"has a condition on {type(tree).__name__}")
+    return node
+
+
+def _greater(tree: exp.Expr) -> Node:
+    left = _node(tree.this)
+    if left.kind not in ("count", "length"):
+        raise SqlError("compares values")
+    return Node("greater", (left, _node(tree.expression)))
 
 
 def _cast(tree: exp.Expr) -> Node:
@@ -203,6 +226,7 @@ _OTHER: dict[type[exp.Expr], Callable[[exp.Expr], Node]] = {
     exp.Paren: lambda tree: _node(tree.this),
     exp.Is: _is,
     exp.In: _in,
+    exp.GT: _greater,
     exp.Cast: _cast,
     exp.Count: _count,
     exp.If: _if,

@@ -179,7 +179,6 @@ _FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     "not": pc.invert,
     "and": pc.and_kleene,
     "or": pc.or_kleene,
-    "equal": pc.equal,
     "greater": pc.greater,
     "add": pc.add_checked,
     "subtract": pc.subtract_checked,
