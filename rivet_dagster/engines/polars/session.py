@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -21,7 +22,7 @@ from rivet_dagster.engines.duckdb.arrow import arrow_schema
 from rivet_dagster.engines.duckdb.unions import united_columns
 from rivet_dagster.engines.duckdb.writing import codec_of
 from rivet_dagster.engines.polars.types import polars_type, spark_columns, with_types
-from rivet_dagster.engines.waiting import stream
+from rivet_dagster.engines.waiting import TICK_SECONDS, stream
 from rivet_dagster.errors import RivetError
 from rivet_dagster.model.relations import Files
 from rivet_dagster.secrets.redaction import redacted
@@ -29,6 +30,7 @@ from rivet_dagster.sql.plain_queries import Node, PlainQuery
 
 _BATCH_ROWS = 65_536
 _POLL_SECONDS = 0.05
+_GRACE_SECONDS = 3.0
 _CODECS = {"lz4_raw": "lz4"}
 """Polars' names of codecs, by DuckDB's, where they differ."""
 
@@ -138,32 +140,62 @@ class PolarsSession(ArrowSession):
         columns = spark_columns(frame)
         codec = codec_of(target.options, self.engine)
         metadata = stored_schema(columns).metadata
-        sink = frame.sink_parquet(
+        stopped = threading.Event()
+
+        def pass_on(part: pl.DataFrame) -> pl.DataFrame:
+            if stopped.is_set():
+                raise _Stopped
+            return part
+
+        checked = frame.map_batches(
+            pass_on, streamable=True, schema=frame.collect_schema(), validate_output_schema=False
+        )
+        sink = checked.sink_parquet(
             target_folder(target, self.engine) / f"part-{uuid4()}.parquet",
             compression=_CODECS.get(codec, codec),  # type: ignore[arg-type]
             metadata={key.decode(): value.decode() for key, value in metadata.items()},
             lazy=True,
         )
-        self._collect(sink)
-
-    def _collect(self, lazy: pl.LazyFrame) -> pl.DataFrame:
-        """Return the rows of a query, which runs in Polars' own threads while the interrupt is checked.
-
-        An interrupt asks Polars to cancel it: Polars ends a step that runs, and of a stream it may compute the rest.
-        """
         with _translated_errors():
-            running = lazy.collect(engine="streaming", background=True)
-            checked = time.monotonic()
-            try:
-                while (found := running.fetch()) is None:
-                    time.sleep(_POLL_SECONDS)
-                    if time.monotonic() > checked + 1:
-                        self._check_interrupt()
-                        checked = time.monotonic()
-            except BaseException:
-                running.cancel()
-                raise
-            return found
+            self._run(sink, stopped)
+
+    def _run(self, sink: pl.LazyFrame, stopped: threading.Event) -> None:
+        """Run a query in Polars' own threads, while the interrupt is checked.
+
+        ``stopped`` fails the query at its next batch of results. Polars does not stop a step that has none yet, such as
+        an aggregation: it ends in the background, and what it would write is lost.
+        """
+        running = sink.collect(engine="streaming", background=True)
+        checked = time.monotonic()
+        try:
+            while running.fetch() is None:
+                time.sleep(_POLL_SECONDS)
+                if time.monotonic() > checked + TICK_SECONDS:
+                    self._check_interrupt()
+                    checked = time.monotonic()
+        except pl.exceptions.PolarsError:
+            raise
+        except BaseException:
+            stopped.set()
+            running.cancel()
+            _wait_for_end(running)
+            raise
+
+
+class _Stopped(Exception):
+    """The end of a query that was interrupted."""
+
+
+def _wait_for_end(running: Any) -> None:
+    """Wait a little, so that a query that ends at once has ended before its files are removed."""
+    ends = time.monotonic() + _GRACE_SECONDS
+    while time.monotonic() < ends:
+        try:
+            if running.fetch() is not None:
+                return
+        except (_Stopped, pl.exceptions.PolarsError):
+            return
+        time.sleep(_POLL_SECONDS)
 
 
 def _stored(lazy: pl.LazyFrame) -> pl.LazyFrame:
