@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -22,6 +22,11 @@ POLARS = "polars"
 OLDEST, BEYOND = Version("2.1"), Version("3")
 """The versions that the tests run on: from the first one on, and below the other."""
 
+_CONVERTERS: Mapping[str, Callable[[Any], Any]] = {
+    "dialect": convert.Choice("spark", POLARS),
+    "max_fusion_depth": convert.whole(1),
+}
+
 _EXTRA = "pip install 'rivet_dagster[polars]'"
 
 
@@ -33,7 +38,7 @@ class PolarsEngine(ArrowEngine):
     """
 
     type: ClassVar[str] = POLARS
-    options: ClassVar[frozenset[str]] = frozenset({"dialect", "max_fusion_depth"})
+    options: ClassVar[frozenset[str]] = frozenset(_CONVERTERS)
     dialect: ClassVar[str] = POLARS
 
     @classmethod
@@ -44,7 +49,10 @@ class PolarsEngine(ArrowEngine):
         "must be spark or polars, not 'duckdb'"
         """
         wrong = {}
-        converters = {"dialect": convert.Choice("spark", POLARS), "max_fusion_depth": convert.whole(1)}
+        converters: dict[str, Callable[[Any], Any]] = {
+            "dialect": convert.Choice("spark", POLARS),
+            "max_fusion_depth": convert.whole(1),
+        }
         for key in converters.keys() & options.keys():
             try:
                 converters[key](options[key])

@@ -14,7 +14,7 @@ import polars as pl
 import pyarrow as pa
 
 from rivet_dagster.engines.arrow.files import ParquetTable, parquet_table, stored_schema, target_folder
-from rivet_dagster.engines.arrow.frames import ArrowFrame, Names, cast
+from rivet_dagster.engines.arrow.frames import ArrowFrame, Columns, Names, cast
 from rivet_dagster.engines.arrow.session import ArrowSession
 from rivet_dagster.engines.arrow_values import refuse_repeated
 from rivet_dagster.engines.contract import QueryPlan
@@ -72,7 +72,9 @@ class PolarsSession(ArrowSession):
         for frame in frames:
             names = {name.lower(): name for name in frame.collect_schema().names()}
             parts.append(
-                frame.select([pl.col(names[name.lower()]).cast(polars_type(kind)).alias(name) for name, kind in columns])
+                frame.select(
+                    [pl.col(names[name.lower()]).cast(polars_type(kind)).alias(name) for name, kind in columns]
+                )
             )
         return pl.concat(parts, how="vertical")
 
@@ -138,7 +140,7 @@ class PolarsSession(ArrowSession):
             super()._write_files(frame, target, split_by)
             return
         columns = spark_columns(frame)
-        codec = codec_of(target.options, self.engine)
+        codec: Any = codec_of(target.options, self.engine)
         metadata = stored_schema(columns).metadata
         stopped = threading.Event()
 
@@ -152,7 +154,7 @@ class PolarsSession(ArrowSession):
         )
         sink = checked.sink_parquet(
             target_folder(target, self.engine) / f"part-{uuid4()}.parquet",
-            compression=_CODECS.get(codec, codec),  # type: ignore[arg-type]
+            compression=_CODECS.get(codec, codec),
             metadata={key.decode(): value.decode() for key, value in metadata.items()},
             lazy=True,
         )
@@ -221,15 +223,15 @@ def _expression(node: Node, names: Mapping[str, str]) -> pl.Expr:
     return _expression(node.parts[0], names) if node.kind == "cast" else pl.lit(node.value)
 
 
-def _alike(table: ParquetTable) -> dict[tuple[str, ...], list[str]]:
+def _alike(table: ParquetTable) -> dict[Columns, list[str]]:
     """Return the files by the columns that they have."""
-    found: dict[tuple[Any, ...], list[str]] = {}
+    found: dict[Columns, list[str]] = {}
     for path, columns in table.files:
         found.setdefault(columns, []).append(path)
     return found
 
 
-def _scan(paths: list[str], own: Sequence[tuple[str, Any]], table: ParquetTable) -> pl.LazyFrame:
+def _scan(paths: list[str], own: Columns, table: ParquetTable) -> pl.LazyFrame:
     """Return the rows of files with the same columns, with the columns of the table; those that they lack are NULL."""
     stored = {name.lower(): name for name, _ in own}
     columns = {name: polars_type(kind) for name, kind in table.columns}
@@ -269,4 +271,3 @@ def _line_of(message: str, sql: str) -> int | None:
     name = re.compile(rf"(?<!\w){re.escape(named[1])}(?!\w)", re.IGNORECASE)
     lines = [number for number, line in enumerate(sql.split("\n"), 1) if name.search(line)]
     return lines[0] if len(lines) == 1 else None
-

@@ -54,8 +54,7 @@ def test_joints_in_the_sql_of_polars_are_one_query():
     assert group.joints == ("orders", "first", "counts", "out")
     (query,) = group.query.fused()
     assert (query.dialect, [name for name, _ in query.ctes]) == ("polars", ["first", "counts"])
-    (error,) = errors(*joints, type_="arrow", **{})[:1]
-    assert error[0] == "RVT-329"
+    assert {code for code, _, _ in errors(*joints, type_="arrow")} == {"RVT-329"}
 
 
 def test_python_joints_and_copies_run():

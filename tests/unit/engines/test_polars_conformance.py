@@ -29,6 +29,6 @@ class TestArrow(EngineConformance):
 
 @pytest.mark.parametrize("suite", [TestPolars, TestArrow])
 def test_sql_of_spark_is_refused_with_a_remedy(suite):
-    with suite().new_engine().session() as session, pytest.raises(RivetError, match="RVT-329 .* has Mul") as caught:
+    with suite().new_engine().session() as session, pytest.raises(RivetError, match=r"RVT-329 .* has Mul") as caught:
         session.query("SELECT id * 2 AS double FROM orders")
     assert ("dialect: polars" in caught.value.diagnostics[0].remediation) == (suite is TestPolars)

@@ -103,7 +103,7 @@ def _columns(file: DataFile) -> list[tuple[str, SparkType]]:
 
 
 def type_of_arrow(type_: Any) -> SparkType:
-    """Return Spark's type of an Arrow type, as in a footer. Raise ValueError for one that Spark refuses or interprets."""
+    """Return Spark's type of an Arrow type, as in a footer. Raise ValueError for what Spark refuses or interprets."""
     if pa.types.is_timestamp(type_) and type_.unit == "ns":
         raise ValueError("timestamps in nanoseconds, which Spark refuses")
     type_ = storable(type_)
