@@ -103,7 +103,7 @@ def _query(tree: exp.Expr) -> PlainQuery:
         raise SqlError(f"has {type(tree).__name__}")
     others = [name for name, value in tree.args.items() if value and name not in _CLAUSES]
     if others:
-        raise SqlError(f"has {others[0]}")
+        raise SqlError(f"has {others[0].strip('_').upper()}")
     clauses = {name: tree.args.get(name) for name in _CLAUSES}
     order = clauses["order"].expressions if clauses["order"] else []
     if len(order) > 1 or any(not ordered.args.get("desc") for ordered in order):

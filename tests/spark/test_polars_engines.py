@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from support.folders import PROFILES, sink, source
-from unit.engines.test_polars_sessions import TABLE
+from support.stored_types import TABLE
 
 from rivet_dagster.checks.contract import kind_of
 from rivet_dagster.engines.arrow import ArrowEngine
@@ -48,7 +48,7 @@ def spark(quick_session):
 
 
 @pytest.fixture(params=[PolarsEngine, ArrowEngine], ids=lambda engine: engine.type)
-def session(request):
+def small(request):
     with request.param(EngineSpec("e", request.param.type)).session() as opened:
         yield opened
 
@@ -62,22 +62,22 @@ def rows(session, relation):
     return sorted(repr(row) for row in session.to_arrow(session.load(relation)).to_pylist())
 
 
-def test_all_types_go_both_ways(session, spark, tmp_path):
+def test_all_types_go_both_ways(small, spark, tmp_path):
     mine, theirs = folder(tmp_path, "mine"), folder(tmp_path, "theirs")
-    session.write(session.from_value(TABLE), mine)
+    small.write(small.from_value(TABLE), mine)
     spark.write(spark.load(ArrowRows(TABLE.schema, TABLE.to_reader)), theirs)
-    assert session.columns(session.load(theirs)) == spark.columns(spark.load(mine))
-    assert json.loads(session.schema(session.load(theirs))) == json.loads(spark.schema(spark.load(mine)))
-    assert rows(session, theirs) == rows(spark, mine) == rows(session, mine) == rows(spark, theirs)
+    assert small.columns(small.load(theirs)) == spark.columns(spark.load(mine))
+    assert json.loads(small.schema(small.load(theirs))) == json.loads(spark.schema(spark.load(mine)))
+    assert rows(small, theirs) == rows(spark, mine) == rows(small, mine) == rows(spark, theirs)
     both = spark.spark.read.option("mergeSchema", "true").parquet(mine.paths[0], theirs.paths[0])
     assert both.count() == 6
 
 
-def test_keys_and_values_of_checks_are_those_of_spark(session, spark):
+def test_keys_and_values_of_checks_are_those_of_spark(small, spark):
     numbers = [0.0, -0.0, float("nan"), float("nan"), None, None, 1.5, float("inf")]
     table = pa.table({"net": numbers, "half": pa.array(numbers, pa.float32())})
     found = []
-    for each in (session, spark):
+    for each in (small, spark):
         each.register("t", each.from_value(table))
         sql = [kind_of(Check(kind="unique", name="c", phase="audit", options={"columns": c})).violations("t")
                for c in (("net",), ("half",), ("net", "half"))]  # fmt: skip
@@ -103,10 +103,10 @@ def test_one_project_runs_on_spark_polars_and_arrow(project):
     assert Counter(row["id"] for row in made.rows("kept")) == {1: 2, 2: 2, 3: 2}
 
 
-@pytest.mark.parametrize("engine", ["small", "copier"])
-def test_a_gate_that_fails_publishes_nothing(project, engine):
+@pytest.mark.parametrize("chosen", ["small", "copier"])
+def test_a_gate_that_fails_publishes_nothing(project, chosen):
     ids = [{"type": "unique", "columns": ["customer"]}, {"type": "not_null", "columns": ["id"]}]
-    made = project({**FILES, "sinks/kept.yaml": sink("kept", "clean", engine=engine, assertions=ids)})
+    made = project({**FILES, "sinks/kept.yaml": sink("kept", "clean", engine=chosen, assertions=ids)})
     made.run("clean")
     result = made.run("kept")
     assert result.gate_failed

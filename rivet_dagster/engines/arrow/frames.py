@@ -45,7 +45,7 @@ def columns_of(schema: pa.Schema) -> Columns:
     (('at', SparkType(kind='timestamp', ...)),)
     >>> columns_of(pa.schema([("at", pa.time64("us"))]))
     Traceback (most recent call last):
-    rivet_dagster.errors.RivetError: RVT-503 the column at is of the type time64[us], which no table can store...
+    rivet_dagster.errors.QueryRefused: RVT-503 the column at is of the type time64[us], which no table can store...
     """
     found = []
     for field in schema:

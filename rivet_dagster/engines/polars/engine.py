@@ -46,7 +46,7 @@ class PolarsEngine(ArrowEngine):
         """Return what is wrong with the values of ``options``, by key; the compiler needs them written out.
 
         >>> PolarsEngine.check({"dialect": "duckdb"})["dialect"]
-        "must be spark or polars, not 'duckdb'"
+        "must be one of spark, polars, not 'duckdb'"
         """
         wrong = {}
         converters: dict[str, Callable[[Any], Any]] = {

@@ -59,7 +59,7 @@ def spark_columns(lazy: pl.LazyFrame) -> Columns:
     (('n', SparkType(kind='bigint', ...)),)
     >>> spark_columns(pl.LazyFrame({"at": []}, schema={"at": pl.List(pl.Time)}))
     Traceback (most recent call last):
-    rivet_dagster.errors.RivetError: RVT-503 the column at is of Polars' type List(Time), which no table can store...
+    rivet_dagster.errors.QueryRefused: RVT-503 the column at is of Polars' type List(Time), which no table can store...
     """
     found = []
     for name, type_ in lazy.collect_schema().items():

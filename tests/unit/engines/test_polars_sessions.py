@@ -10,6 +10,7 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from support.stored_types import NOON, TABLE
 
 from rivet_dagster.checks.contract import kind_of
 from rivet_dagster.engines.arrow import ArrowEngine
@@ -23,25 +24,6 @@ from rivet_dagster.model.finding import OK
 from rivet_dagster.model.profile import EngineSpec
 from rivet_dagster.model.relations import ArrowRows, Files
 
-NOON = dt.datetime(2024, 7, 1, 12, 30, 0, 123456)
-STRUCT = pa.struct([("a", pa.int64()), ("B c", pa.list_(pa.string()))])
-TABLE = pa.table({
-    "n8": pa.array([-128, 127, None], pa.int8()),
-    "n64": pa.array([-(2**63), 2**63 - 1, None], pa.int64()),
-    "f": pa.array([float("-inf"), -0.0, None], pa.float32()),
-    "dec": pa.array([Decimal("-" + "9" * 28 + "." + "9" * 10), Decimal("0E-10"), None], pa.decimal128(38, 10)),
-    "small": pa.array([Decimal("12.50"), Decimal("-0.01"), None], pa.decimal128(4, 2)),
-    'Name with, `quotes` "and" ü': pa.array(["it's", "", "ü\n"]),
-    "raw": pa.array([b"\x00\xff", b"", None], pa.binary()),
-    "yes": pa.array([True, False, None]),
-    "day": pa.array([dt.date(1, 1, 1), dt.date(9999, 12, 31), None]),
-    "at": pa.array([NOON, dt.datetime(1000, 1, 1), None], pa.timestamp("us", "UTC")),
-    "local": pa.array([NOON, dt.datetime(1, 1, 1), None], pa.timestamp("us")),
-    "list": pa.array([[1, None], [], None], pa.list_(pa.int32())),
-    "map": pa.array([[("k", Decimal("1.500"))], [], None], pa.map_(pa.string(), pa.decimal128(9, 3))),
-    "inner": pa.array([{"a": 1, "B c": ["x", None]}, {"a": None, "B c": None}, None], STRUCT),
-    "deep": pa.array([[{"a": 2, "B c": []}], None, []], pa.list_(STRUCT)),
-})  # fmt: skip
 ENGINES = {"polars": PolarsEngine, "arrow": ArrowEngine, "duckdb": DuckDBEngine}
 
 
@@ -311,6 +293,32 @@ def test_an_interrupt_stops_a_stream_of_polars(tmp_path, what):
         size = sum(path.stat().st_size for path in Path(target.paths[0]).iterdir())
         time.sleep(0.5)
         assert sum(path.stat().st_size for path in Path(target.paths[0]).iterdir()) - size < 2**20
+
+
+@pytest.mark.parametrize("what", ["write", "rows"])
+def test_an_interrupt_or_a_timeout_stops_rows_of_arrow(tmp_path, what):
+    checks = []
+
+    def check():
+        checks.append(1)
+        if what == "write" and len(checks) > 5:
+            raise _Stop
+
+    def endless():
+        while True:
+            yield pa.RecordBatch.from_pydict({"n": [1] * 1000})
+
+    rows = ArrowRows(pa.schema([("n", pa.int64())]), lambda: pa.RecordBatchReader.from_batches(schema, endless()))
+    schema = rows.schema
+    with open_session("arrow", tmp_path, check) as session:
+        session.register("t", session.load(rows))
+        frame, target = session.query("SELECT * FROM t"), folder(tmp_path, "t")
+        if what == "write":
+            with pytest.raises(_Stop):
+                session.write(frame, target)
+        else:
+            with pytest.raises(TimeoutError):
+                session.rows("SELECT count(*) AS n FROM t", timeout=0.2)
 
 
 def test_a_missing_or_other_version_of_polars_is_named(monkeypatch):
