@@ -33,7 +33,7 @@ def evaluate(query: PlainQuery, frame_of: Callable[[str], ArrowFrame], parameter
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         try:
-            yield from _limited(compute(query, batches, parameters, read), query.limit)
+            yield from _limited(compute(query, batches, parameters), query.limit)
         except pa.ArrowException as error:
             raise RivetError("RVT-503", str(error)) from error
 
@@ -64,13 +64,13 @@ def _limited(batches: Iterator[pa.RecordBatch], limit: int | None) -> Iterator[p
 
 
 def _rows(
-    query: PlainQuery, batches: Iterable[pa.RecordBatch], parameters: Mapping[str, Any], read: ArrowFrame
+    query: PlainQuery, batches: Iterable[pa.RecordBatch], parameters: Mapping[str, Any]
 ) -> Iterator[pa.RecordBatch]:
     for batch in batches:
-        yield _items(query, _kept(query, batch, parameters), parameters, {})
+        yield _items(query, _filtered(query, batch, parameters), parameters, {})
 
 
-def _kept(query: PlainQuery, batch: pa.RecordBatch, parameters: Mapping[str, Any]) -> pa.RecordBatch:
+def _filtered(query: PlainQuery, batch: pa.RecordBatch, parameters: Mapping[str, Any]) -> pa.RecordBatch:
     if query.where is None:
         return batch
     condition = _value(query.where, batch, parameters, {})
@@ -88,12 +88,12 @@ def _items(
 
 
 def _counted(
-    query: PlainQuery, batches: Iterable[pa.RecordBatch], parameters: Mapping[str, Any], read: ArrowFrame
+    query: PlainQuery, batches: Iterable[pa.RecordBatch], parameters: Mapping[str, Any]
 ) -> Iterator[pa.RecordBatch]:
     """Yield one row of aggregates."""
     totals: dict[Node, int | None] = {node: None if node.kind == "sum" else 0 for node in query.aggregates}
     for whole in batches:
-        batch = _kept(query, whole, parameters)
+        batch = _filtered(query, whole, parameters)
         for node in totals:
             added: int | None = batch.num_rows
             if node.kind != "count":
@@ -107,13 +107,13 @@ def _counted(
 
 
 def _grouped(
-    query: PlainQuery, batches: Iterable[pa.RecordBatch], parameters: Mapping[str, Any], read: ArrowFrame
+    query: PlainQuery, batches: Iterable[pa.RecordBatch], parameters: Mapping[str, Any]
 ) -> Iterator[pa.RecordBatch]:
     """Yield one row for each group, whose aggregate is the number of its rows."""
     names = [f"rivet_key_{number}" for number in range(len(query.keys))]
     parts: list[pa.Table] = []
     for whole in batches:
-        batch = _kept(query, whole, parameters)
+        batch = _filtered(query, whole, parameters)
         keys = [_key(_array(_value(key, batch, parameters, {}), batch.num_rows)) for key in query.keys]
         counted = pa.table([*keys, pa.repeat(pa.scalar(1, pa.int64()), batch.num_rows)], names=[*names, _ROWS])
         parts.append(_merged([counted], names))
@@ -191,11 +191,11 @@ _FUNCTIONS: Mapping[str, Callable[..., Any]] = {
 def _column(path: tuple[str, ...], batch: pa.RecordBatch) -> Any:
     """Return a column, or a field of it; letter case makes no difference. Raises RVT-503."""
     first, *fields = path
-    found = [index for index, name in enumerate(batch.schema.names) if name.lower() == first.lower()]
-    if len(found) != 1:
-        why = "is ambiguous" if found else "does not exist"
+    matches = [index for index, name in enumerate(batch.schema.names) if name.lower() == first.lower()]
+    if len(matches) != 1:
+        why = "is ambiguous" if matches else "does not exist"
         raise RivetError("RVT-503", f"the column {'.'.join(path)} {why}")
-    value = batch.column(found[0])
+    value = batch.column(matches[0])
     for name in fields:
         kinds = list(value.type.fields) if pa.types.is_struct(value.type) else []
         index = next((index for index, kind in enumerate(kinds) if kind.name.lower() == name.lower()), None)
@@ -226,7 +226,7 @@ def _in(value: Any, accepted: list[Any]) -> Any:
     """
     type_ = value.type
     numbers = pa.types.is_integer(type_) or pa.types.is_float64(type_)
-    found = None
+    result = None
     for one in accepted:
         same = (
             (pa.types.is_string(one.type) and pa.types.is_string(type_))
@@ -241,5 +241,5 @@ def _in(value: Any, accepted: list[Any]) -> Any:
             equal = pc.equal(value.cast(pa.int64()), one)
         else:
             equal = pc.equal(value, one.cast(type_))
-        found = equal if found is None else pc.or_kleene(found, equal)
-    return found
+        result = equal if result is None else pc.or_kleene(result, equal)
+    return result

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from rivet_dagster.engines.arrow.frames import ArrowFrame, Columns, Names, cast, readable
+from rivet_dagster.engines.arrow.frames import ArrowFrame, Columns, Names, cast, readable_columns
 from rivet_dagster.engines.contract import cannot_write
 from rivet_dagster.engines.duckdb.arrow import arrow_schema
 from rivet_dagster.engines.duckdb.relations.files import declared_columns
@@ -51,9 +51,9 @@ def parquet_table(files: Files, engine: str) -> ParquetTable:
         message = f"the engine {engine} reads no files in folders like `day=1`"
         raise RivetError("RVT-519", message, remediation=_SPARK)
     options = frozenset(key.lower() for key in files.options)
-    columns, found = parquet_columns(paths, declared, options, engine)
-    each = tuple((file.path, tuple(own)) for file, own in zip(paths, found, strict=True))
-    return ParquetTable(readable(columns, engine), each)
+    columns, of_files = parquet_columns(paths, declared, options, engine)
+    files_with_columns = tuple((file.path, tuple(each)) for file, each in zip(paths, of_files, strict=True))
+    return ParquetTable(readable_columns(columns, engine), files_with_columns)
 
 
 def files_frame(files: Files, engine: str) -> ArrowFrame:
@@ -63,8 +63,8 @@ def files_frame(files: Files, engine: str) -> ArrowFrame:
     def batches(names: Names) -> Iterator[pa.RecordBatch]:
         wanted = [(name, kind) for name, kind in table.columns if names is None or name.lower() in names]
         schema = arrow_schema(wanted)
-        for path, own in table.files:
-            stored = {name.lower(): name for name, _ in own}
+        for path, stored_columns in table.files:
+            stored = {name.lower(): name for name, _ in stored_columns}
             present = [stored[name.lower()] for name, _ in wanted if name.lower() in stored]
             try:
                 with pq.ParquetFile(path, pre_buffer=False, buffer_size=_BUFFER) as opened:

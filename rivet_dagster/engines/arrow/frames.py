@@ -33,10 +33,6 @@ class ArrowFrame:
         """The names and Arrow types of all columns."""
         return arrow_schema(self.columns)
 
-    def reader(self) -> pa.RecordBatchReader:
-        """Return all rows, batch by batch."""
-        return pa.RecordBatchReader.from_batches(self.schema, self.batches(None))
-
 
 def columns_of(schema: pa.Schema) -> Columns:
     """Return the columns of Arrow rows. Raises RVT-503 for a type that Spark does not have.
@@ -47,17 +43,17 @@ def columns_of(schema: pa.Schema) -> Columns:
     Traceback (most recent call last):
     rivet_dagster.errors.QueryRefused: RVT-503 the column at is of the type time64[us], which no table can store...
     """
-    found = []
+    kinds = []
     for field in schema:
         try:
-            found.append((field.name, SparkType("void") if pa.types.is_null(field.type) else type_of_arrow(field.type)))
+            kinds.append((field.name, SparkType("void") if pa.types.is_null(field.type) else type_of_arrow(field.type)))
         except (TypeError, ValueError) as error:
             message = f"the column {field.name} is of the type {field.type}, which no table can store"
             raise RivetError("RVT-503", message, remediation=_REMEDY) from error
-    return tuple(found)
+    return tuple(kinds)
 
 
-def readable(columns: Sequence[tuple[str, SparkType]], engine: str) -> Columns:
+def readable_columns(columns: Sequence[tuple[str, SparkType]], engine: str) -> Columns:
     """Return columns of files. Raises RVT-519 for a type that Arrow does not have."""
     for name, kind in columns:
         try:
@@ -68,7 +64,7 @@ def readable(columns: Sequence[tuple[str, SparkType]], engine: str) -> Columns:
     return tuple(columns)
 
 
-def one_time(reader: pa.RecordBatchReader) -> ArrowFrame:
+def frame_of_reader(reader: pa.RecordBatchReader) -> ArrowFrame:
     """Return a frame of a reader, whose rows can be read once. Raises RVT-503 when they are read again."""
     columns = columns_of(reader.schema)
     schema, left = arrow_schema(columns), [reader]

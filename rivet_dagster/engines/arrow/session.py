@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from rivet_dagster.engines.arrow.evaluation import evaluate
 from rivet_dagster.engines.arrow.files import files_frame, write_files
-from rivet_dagster.engines.arrow.frames import ArrowFrame, Names, columns_of, one_time, with_columns
+from rivet_dagster.engines.arrow.frames import ArrowFrame, Names, columns_of, frame_of_reader, with_columns
 from rivet_dagster.engines.arrow_values import arrow_rows, nullable, refuse_repeated, untyped_columns
 from rivet_dagster.engines.contract import (
     EngineSession,
@@ -43,7 +43,7 @@ class ArrowSession(EngineSession):
     """
 
     engine = "arrow"
-    own_sql = "It runs Python joints and copies: write the joint in Python, or run it on Spark or DuckDB."
+    sql_remedy = "It runs Python joints and copies: write the joint in Python, or run it on Spark or DuckDB."
     """The remedy for SQL that the engine does not run."""
 
     def __init__(self, check_interrupt: Callable[[], None] | None = None) -> None:
@@ -154,7 +154,7 @@ class ArrowSession(EngineSession):
         if reader is None:
             return None
         if isinstance(value, pa.RecordBatchReader):
-            return self._frame(one_time(reader))
+            return self._frame(frame_of_reader(reader))
         table = reader.read_all()
         return self._frame(_of_table(table))
 
@@ -174,7 +174,7 @@ class ArrowSession(EngineSession):
 
     def _load_rows(self, relation: ArrowRows) -> Frame:
         columns = columns_of(relation.schema)
-        return self._frame(ArrowFrame(columns, lambda names: one_time(relation.batches()).batches(names)))
+        return self._frame(ArrowFrame(columns, lambda names: frame_of_reader(relation.batches()).batches(names)))
 
     def _write_files(self, frame: Frame, target: Files, split_by: str | None) -> None:
         rows = self._rows(frame)
@@ -185,7 +185,7 @@ class ArrowSession(EngineSession):
             return plain_query(sql)
         except SqlError as error:
             message = f"the engine {self.engine} does not run Spark's SQL, and this query {error}"
-            raise RivetError("RVT-329", message, line=error.line, remediation=self.own_sql) from error
+            raise RivetError("RVT-329", message, line=error.line, remediation=self.sql_remedy) from error
 
     def _evaluated(
         self, query: PlainQuery, parameters: Mapping[str, Any] | None, check: Callable[[], None] | None = None

@@ -43,7 +43,7 @@ class PolarsSession(ArrowSession):
     """A session that runs queries of Polars' SQL, and reads and writes Parquet by Polars, as a stream where it can."""
 
     engine = "polars"
-    own_sql = "Write the joint in Polars' SQL (`dialect: polars`) or in Python, or run it on Spark or DuckDB."
+    sql_remedy = "Write the joint in Polars' SQL (`dialect: polars`) or in Python, or run it on Spark or DuckDB."
 
     def query_in(self, dialect: str, sql: str, parameters: Mapping[str, Any] | None = None) -> pl.LazyFrame:
         """Return the lazy result of one query of Polars' SQL, which has no parameters. Raises RVT-503."""
@@ -132,7 +132,7 @@ class PolarsSession(ArrowSession):
         if not table.files:
             return pl.LazyFrame(schema=schema)
         with _translated_errors():
-            parts = [_scan(paths, own, table) for own, paths in _alike(table).items()]
+            parts = [_scan(paths, columns, table) for columns, paths in _alike(table).items()]
             return pl.concat(parts, how="vertical") if len(parts) > 1 else parts[0]
 
     def _write_files(self, frame: pl.LazyFrame, target: Files, split_by: str | None) -> None:
@@ -225,15 +225,15 @@ def _expression(node: Node, names: Mapping[str, str]) -> pl.Expr:
 
 def _alike(table: ParquetTable) -> dict[Columns, list[str]]:
     """Return the files by the columns that they have."""
-    found: dict[Columns, list[str]] = {}
+    groups: dict[Columns, list[str]] = {}
     for path, columns in table.files:
-        found.setdefault(columns, []).append(path)
-    return found
+        groups.setdefault(columns, []).append(path)
+    return groups
 
 
-def _scan(paths: list[str], own: Columns, table: ParquetTable) -> pl.LazyFrame:
+def _scan(paths: list[str], stored_columns: Columns, table: ParquetTable) -> pl.LazyFrame:
     """Return the rows of files with the same columns, with the columns of the table; those that they lack are NULL."""
-    stored = {name.lower(): name for name, _ in own}
+    stored = {name.lower(): name for name, _ in stored_columns}
     columns = {name: polars_type(kind) for name, kind in table.columns}
     lazy = pl.scan_parquet(paths, glob=False, hive_partitioning=False, extra_columns="ignore")
     items = []
@@ -264,8 +264,8 @@ def _line_of(message: str, sql: str) -> int | None:
     >>> _line_of('unable to find column "nope"; valid columns: ["a"]', "SELECT 1 AS v,\\n  nope FROM t")
     2
     """
-    if told := _LINE.search(message):
-        return int(told[1]) if 1 <= int(told[1]) <= sql.count("\n") + 1 else None
+    if stated := _LINE.search(message):
+        return int(stated[1]) if 1 <= int(stated[1]) <= sql.count("\n") + 1 else None
     if (named := _NAMED.search(message)) is None:
         return None
     name = re.compile(rf"(?<!\w){re.escape(named[1])}(?!\w)", re.IGNORECASE)

@@ -61,14 +61,14 @@ def spark_columns(lazy: pl.LazyFrame) -> Columns:
     Traceback (most recent call last):
     rivet_dagster.errors.QueryRefused: RVT-503 the column at is of Polars' type List(Time), which no table can store...
     """
-    found = []
+    columns = []
     for name, type_ in lazy.collect_schema().items():
         kind = _spark_type(type_)
         if kind is None:
             message = f"the column {name} is of Polars' type {type_}, which no table can store"
             raise RivetError("RVT-503", message, remediation=_NANOSECONDS if _has_nanoseconds(type_) else _OTHER)
-        found.append((name, kind))
-    return tuple(found)
+        columns.append((name, kind))
+    return tuple(columns)
 
 
 def with_types(lazy: pl.LazyFrame, columns: Sequence[tuple[str, SparkType]]) -> pl.LazyFrame:
@@ -116,7 +116,7 @@ def _spark_type(type_: Any) -> SparkType | None:
 
 
 def _nested(kind: str, inner: Sequence[Any], names: Sequence[str] = ()) -> SparkType | None:
-    parts = [found for part in inner if (found := _spark_type(part)) is not None]
+    parts = [kind_ for part in inner if (kind_ := _spark_type(part)) is not None]
     return SparkType(kind, tuple(parts), tuple(names)) if len(parts) == len(inner) else None
 
 
