@@ -28,8 +28,10 @@ _BUILT_IN = {
         "spark": "rivet_dagster.catalogs.spark:SparkCatalog",
     },
     ENGINES: {
+        "arrow": "rivet_dagster.engines.arrow:ArrowEngine",
         "databricks": "rivet_dagster.engines.databricks:DatabricksEngine",
         "duckdb": "rivet_dagster.engines.duckdb:DuckDBEngine",
+        "polars": "rivet_dagster.engines.polars:PolarsEngine",
         "pyspark": "rivet_dagster.engines.pyspark:PySparkEngine",
     },
     CHECKS: {

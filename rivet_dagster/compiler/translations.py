@@ -6,10 +6,13 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from rivet_dagster.compiler.context import GroupsContext
+from rivet_dagster.errors import Diagnostic
 from rivet_dagster.model.joint import SOURCE, SQL, Joint
 from rivet_dagster.model.plugins import Plugins
 from rivet_dagster.model.profile import Profile
 from rivet_dagster.model.schema import Schema
+from rivet_dagster.model.write_plan import Append, ReplaceAll
+from rivet_dagster.sql.plain_queries import CHECKS, PLAIN, is_column
 from rivet_dagster.sql.target import target_view
 
 if TYPE_CHECKING:
@@ -33,6 +36,11 @@ def check_translations(context: GroupsContext) -> None:
     supports = {name: support_of_engine(name, context.profile, context.plugins) for name in {*context.engines.values()}}
     if not any(supports.values()):
         return
+    for name, joint in context.graph.joints.items():
+        if supports[context.engines[name]] == PLAIN:
+            _check_plain(context, joint)
+    if {*supports.values()} <= {None, PLAIN}:
+        return
     # A project on Spark alone, which compiles at each start, needs none of it.
     from rivet_dagster.sql.translation import translate
 
@@ -41,7 +49,7 @@ def check_translations(context: GroupsContext) -> None:
     for name in graph.order:
         joint, support = graph.joints[name], supports[context.engines[name]]
         known[name] = _pairs(context.schemas[name].schema)
-        if support is None or joint.type not in (SQL, SOURCE):
+        if support in (None, PLAIN) or joint.type not in (SQL, SOURCE):
             continue
         upstream: dict[str, Columns | None] = {u: known[u] for u in graph.upstream[name]}
         if joint.type == SOURCE:
@@ -61,6 +69,39 @@ def check_translations(context: GroupsContext) -> None:
                 context.diagnostics.in_sql(joint, "RVT-329", message, refusal.line, remedy, query.lines)
             if found.columns is not None and not _complete(known[name]):
                 known[name] = found.columns
+
+
+_SPARK = "Run it on an engine of Spark, or on DuckDB."
+
+
+def _check_plain(context: GroupsContext, joint: Joint) -> None:
+    """Report what a joint needs beyond plain queries, which are all that its engine runs of Spark's SQL."""
+    graph, diagnostics = context.graph, context.diagnostics
+    spec = context.profile.engine(context.engines[joint.name])
+    traits = context.plugins.engine(spec)
+    assert spec is not None and traits is not None
+    engine = f"the engine '{spec.name}' ({spec.type})"
+    if joint.type == SQL and any(query.dialect is None for query in graph.renderings(joint.name)):
+        own = f"its own SQL (`dialect: {traits.dialect}`) or in Python" if "dialect" in traits.options else "Python"
+        remedy = f"Write the joint in {own}, or run it on an engine of Spark, or on DuckDB."
+        diagnostics.in_sql(joint, "RVT-329", f"its SQL is Spark's, which {engine} does not run", 1, remedy)
+    for alias, text in joint.columns:
+        if text is not None and not is_column(text):
+            message = f"`{alias}` is an expression of Spark's SQL, which {engine} does not run"
+            diagnostics.error(joint, "RVT-329", message, f"columns.{alias}", _SPARK)
+    if joint.filter is not None:
+        message = f"`filter` is an expression of Spark's SQL, which {engine} does not run"
+        diagnostics.error(joint, "RVT-329", message, "filter", _SPARK)
+    if joint.partitions is not None:
+        diagnostics.error(joint, "RVT-329", f"{engine} does not run partitions", "partitions", _SPARK)
+    if joint.publishes and not isinstance(joint.write_strategy.plan, ReplaceAll | Append):
+        message = f"{engine} does not write by {joint.write_strategy.mode}: it replaces a table, or appends to it"
+        diagnostics.error(joint, "RVT-329", message, "write_strategy.mode", _SPARK)
+    for check in joint.quality:
+        if check.kind not in CHECKS:
+            message = f"the check '{check.name}' ({check.kind}) needs SQL that {engine} does not run"
+            remedy = f"Check it in a joint on an engine of Spark, or on DuckDB; here run {', '.join(sorted(CHECKS))}."
+            diagnostics.errors.append(Diagnostic("RVT-329", message, joint.name, check.file, check.line, remedy))
 
 
 def _check_source(context: GroupsContext, joint: Joint, support: str) -> None:

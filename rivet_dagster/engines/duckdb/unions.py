@@ -14,26 +14,30 @@ _REMEDY = "Cast the columns to one type."
 
 
 def union_query(frames: Sequence[DuckDBFrame]) -> str:
-    """Return the query of all rows, in the order of the first frame's columns.
+    """Return the query of all rows, in the order of the first frame's columns. Raises RVT-503."""
+    wanted = united_columns([frame.columns for frame in frames])
+    parts = []
+    for frame in frames:
+        names = {name.lower(): name for name, _ in frame.columns}
+        items = [
+            f"CAST({quoted(names[name.lower()])} AS {duckdb_type(kind)}) AS {quoted(name)}" for name, kind in wanted
+        ]
+        parts.append(f"SELECT {', '.join(items)} FROM {frame.view}")
+    return "\nUNION ALL\n".join(parts)
+
+
+def united_columns(given: Sequence[Sequence[tuple[str, SparkType]]]) -> list[tuple[str, SparkType]]:
+    """Return the columns of a union by name, in the order of the first part of the rows.
 
     A column has the wider of two types; Spark also unites types of which none is wider, and finds a third one for them.
     Raises RVT-503 for these, and for other names.
     """
-    first, others = frames[0], frames[1:]
-    found = [{name.lower(): (name, kind) for name, kind in frame.columns} for frame in frames]
+    found = [{name.lower(): (name, kind) for name, kind in columns} for columns in given]
     for columns in found[1:]:
         if columns.keys() != found[0].keys():
             different = sorted(columns.keys() ^ found[0].keys())
             raise RivetError("RVT-503", f"only some of the rows that are united have {', '.join(different)}")
-    wanted = [(name, _common(name, [columns[name.lower()][1] for columns in found])) for name, _ in first.columns]
-    parts = []
-    for frame, columns in zip((first, *others), found, strict=True):
-        items = [
-            f"CAST({quoted(columns[name.lower()][0])} AS {duckdb_type(kind)}) AS {quoted(name)}"
-            for name, kind in wanted
-        ]
-        parts.append(f"SELECT {', '.join(items)} FROM {frame.view}")
-    return "\nUNION ALL\n".join(parts)
+    return [(name, _common(name, [columns[name.lower()][1] for columns in found])) for name, _ in given[0]]
 
 
 def _common(name: str, kinds: Sequence[SparkType]) -> SparkType:

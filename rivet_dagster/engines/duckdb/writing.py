@@ -42,7 +42,7 @@ def write_parquet(connection: Any, frame: DuckDBFrame, target: Files, split_by: 
         raise cannot_write("duckdb", target)
     options = [
         "FORMAT parquet",
-        f"COMPRESSION {_codec(target.options)}",
+        f"COMPRESSION {codec_of(target.options, 'duckdb')}",
         f"KV_METADATA {{{literal(SPARK_SCHEMA)}: {literal(_schema(frame, split_by))}}}",
     ]
     if split_by is not None:
@@ -78,15 +78,15 @@ def _schema(frame: DuckDBFrame, split_by: str | None) -> str:
     )
 
 
-def _codec(options: Mapping[str, str]) -> str:
-    """Return the codec that writer options name. Raises RVT-204 for one, or an option, that DuckDB does not have."""
+def codec_of(options: Mapping[str, str], engine: str) -> str:
+    """Return the codec that writer options name, by DuckDB's name. Raises RVT-204 for others, and other options."""
     codec = "snappy"
     for key, value in options.items():
         if key.lower() != "compression":
-            message = f"`{key}` is no option of the engine duckdb for Parquet files: it has `compression`"
+            message = f"`{key}` is no option of the engine {engine} for Parquet files: it has `compression`"
             raise RivetError("RVT-204", message)
         if value.lower() not in _CODECS:
-            message = f"`compression` cannot be {value} on the engine duckdb; it can be {', '.join(_CODECS)}"
+            message = f"`compression` cannot be {value} on the engine {engine}; it can be {', '.join(_CODECS)}"
             raise RivetError("RVT-204", message)
         codec = _CODECS[value.lower()]
     return codec

@@ -12,6 +12,9 @@ from rivet_dagster.sql.error import SqlError, Unreadable
 from rivet_dagster.sql.parsing.dialect import Query, translate_parser_errors
 from rivet_dagster.sql.parsing.known_query import KnownQuery, cte_count, reads
 
+_READ_AS = {"polars": "postgres"}
+"""The dialects by which queries are read that sqlglot has no own one for."""
+
 _PIECE = re.compile(
     r"""(?P<quoted>'(?:[^']|'')*'|"(?:[^"]|"")*"|--[^\n]*|/\*.*?\*/)|(?<![\w$])\$(?P<name>[A-Za-z_]\w*)(?!\$)""",
     re.DOTALL,
@@ -30,7 +33,7 @@ def know_other_query(sql: str, dialect: str) -> KnownQuery:
     text = sql.strip().rstrip(";").rstrip()
     digest = hashlib.sha256(f"{dialect}\x00{text}".encode("utf-8", "surrogatepass")).hexdigest()
     known = KnownQuery(text, digest, {}, 1, False, dialect=dialect)
-    parser = Dialect.get_or_raise(dialect)
+    parser = Dialect.get_or_raise(_READ_AS.get(dialect, dialect))
     try:
         with translate_parser_errors():
             trees = [tree for tree in parser.parse(text) if tree is not None]

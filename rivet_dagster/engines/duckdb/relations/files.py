@@ -21,7 +21,7 @@ def files_query(files: Files, projection: Projection | None) -> str:
     Columns in the names of folders stand behind the others. Raises RVT-519 where the meaning is not certain. With a
     projection, a declared schema names all columns.
     """
-    declared = None if files.schema is None else _declared(files.schema)
+    declared = None if files.schema is None else declared_columns(files.schema)
     paths = data_files(files.paths)
     options = {key.lower(): value for key, value in files.options.items()}
     in_folders = folder_columns(paths, dict(declared or ()))
@@ -43,7 +43,8 @@ def _without(declared: list[tuple[str, SparkType]] | None, in_folders: Columns) 
     return None if declared is None else [(name, kind) for name, kind in declared if name.lower() not in names]
 
 
-def _declared(schema: str) -> list[tuple[str, SparkType]]:
+def declared_columns(schema: str, engine: str = "duckdb") -> list[tuple[str, SparkType]]:
+    """Return the columns of the option ``schema`` of ``Files``. Raises RVT-519."""
     try:
         if schema.startswith("{"):
             return list(parse_json(schema))
@@ -51,5 +52,5 @@ def _declared(schema: str) -> list[tuple[str, SparkType]]:
         if columns is not None and all(column.type is not None for column in columns):
             return [(column.name, parse_type(str(column.type))) for column in columns]
     except ValueError as error:
-        raise RivetError("RVT-519", f"the engine duckdb cannot read columns of the schema: {error}") from error
-    raise RivetError("RVT-519", f"the engine duckdb cannot read the schema {schema!r}", remediation=_SPARK)
+        raise RivetError("RVT-519", f"the engine {engine} cannot read columns of the schema: {error}") from error
+    raise RivetError("RVT-519", f"the engine {engine} cannot read the schema {schema!r}", remediation=_SPARK)

@@ -28,30 +28,13 @@ def parquet_query(
 ) -> str:
     """Return the query that reads files with the columns ``declared``, or those of their footers, and ``in_folders``.
 
-    A declared column that a file does not have is NULL, and one that is narrower there is widened; what else Spark may
-    do, is refused: RVT-519.
+    Raises RVT-519 as ``parquet_columns`` does.
     """
-    if others := options - _OPTIONS:
-        raise RivetError("RVT-519", f"the engine duckdb has no reader option {', '.join(sorted(others))} for Parquet")
+    declared, found = parquet_columns(files, declared, options)
     if not files:
-        items = [f"CAST(NULL AS {duckdb_type(kind)}) AS {quoted(name)}" for name, kind in declared or ()]
+        items = [f"CAST(NULL AS {duckdb_type(kind)}) AS {quoted(name)}" for name, kind in declared]
         return f"SELECT {', '.join(items)} WHERE false"
-    found = [_columns(file) for file in files]
-    are_alike = len({frozenset((name.lower(), kind) for name, kind in columns) for columns in found}) == 1
-    if declared is None:
-        declared = found[0]
-        if not are_alike:
-            message = f"the files have different columns, of which Spark takes those of one: {files[0].path} and others"
-            raise RivetError(
-                "RVT-519", message, remediation="Declare the source's `schema`, or run the joint on Spark."
-            )
     stored = {name.lower(): name for columns in reversed(found) for name, _ in columns}
-    wanted = {name.lower(): kind for name, kind in declared}
-    for name, kind in (column for columns in found for column in columns):
-        meant = wanted.get(name.lower(), kind)
-        if not _is_read_as(kind, meant):
-            message = f"the column {name} is {kind} in a file, and {meant} is wanted"
-            raise RivetError("RVT-519", message, remediation=_SPARK)
     items = []
     for name, kind in (*declared, *in_folders):
         value = quoted(stored.get(name.lower(), name))
@@ -62,9 +45,41 @@ def parquet_query(
     if in_folders:
         types = ", ".join(f"{literal(name)}: {duckdb_type(kind)}" for name, kind in in_folders)
         reader.append(f"hive_types={{{types}}}")
-    if not are_alike:
+    if not _are_alike(found):
         reader.append("union_by_name=true")
     return f"SELECT {', '.join(items)} FROM read_parquet({', '.join(reader)})"
+
+
+def parquet_columns(
+    files: Sequence[DataFile], declared: Columns | None, options: frozenset[str], engine: str = "duckdb"
+) -> tuple[Columns, list[list[tuple[str, SparkType]]]]:
+    """Return the columns with which files are read, ``declared`` or those of their footers, and those of each file.
+
+    A declared column that a file does not have is NULL, and one that is narrower there is widened; what else Spark may
+    do, is refused: RVT-519.
+    """
+    if others := options - _OPTIONS:
+        message = f"the engine {engine} has no reader option {', '.join(sorted(others))} for Parquet"
+        raise RivetError("RVT-519", message)
+    found = [_columns(file) for file in files]
+    if declared is None:
+        declared = found[0] if found else ()
+        if found and not _are_alike(found):
+            message = f"the files have different columns, of which Spark takes those of one: {files[0].path} and others"
+            raise RivetError(
+                "RVT-519", message, remediation="Declare the source's `schema`, or run the joint on Spark."
+            )
+    wanted = {name.lower(): kind for name, kind in declared}
+    for name, kind in (column for columns in found for column in columns):
+        meant = wanted.get(name.lower(), kind)
+        if not _is_read_as(kind, meant):
+            message = f"the column {name} is {kind} in a file, and {meant} is wanted"
+            raise RivetError("RVT-519", message, remediation=_SPARK)
+    return declared, found
+
+
+def _are_alike(found: Sequence[Columns]) -> bool:
+    return len({frozenset((name.lower(), kind) for name, kind in columns) for columns in found}) == 1
 
 
 def _columns(file: DataFile) -> list[tuple[str, SparkType]]:
@@ -82,23 +97,23 @@ def _columns(file: DataFile) -> list[tuple[str, SparkType]]:
     try:
         if SPARK_SCHEMA.encode() in metadata:
             return list(parse_json(metadata[SPARK_SCHEMA.encode()].decode()))
-        return [(field.name, _type(field.type)) for field in schema.to_arrow_schema()]
+        return [(field.name, type_of_arrow(field.type)) for field in schema.to_arrow_schema()]
     except (TypeError, ValueError) as error:
         raise RivetError("RVT-519", f"{file.path}: {error}", remediation=_SPARK) from error
 
 
-def _type(type_: Any) -> SparkType:
-    """Return Spark's type of an Arrow type in a footer. Raise ValueError for one that Spark refuses or interprets."""
+def type_of_arrow(type_: Any) -> SparkType:
+    """Return Spark's type of an Arrow type, as in a footer. Raise ValueError for what Spark refuses or interprets."""
     if pa.types.is_timestamp(type_) and type_.unit == "ns":
         raise ValueError("timestamps in nanoseconds, which Spark refuses")
     type_ = storable(type_)
     if pa.types.is_struct(type_):
-        parts = tuple(_type(field.type) for field in type_.fields)
+        parts = tuple(type_of_arrow(field.type) for field in type_.fields)
         return SparkType("struct", parts, tuple(field.name for field in type_.fields))
     if pa.types.is_map(type_):
-        return SparkType("map", (_type(type_.key_type), _type(type_.item_type)))
+        return SparkType("map", (type_of_arrow(type_.key_type), type_of_arrow(type_.item_type)))
     if pa.types.is_list(type_):
-        return SparkType("array", (_type(type_.value_type),))
+        return SparkType("array", (type_of_arrow(type_.value_type),))
     if pa.types.is_decimal(type_):
         return SparkType("decimal", precision=type_.precision, scale=type_.scale)
     if pa.types.is_timestamp(type_):

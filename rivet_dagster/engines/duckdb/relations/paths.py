@@ -29,13 +29,13 @@ class DataFile:
     folders: tuple[tuple[str, str], ...] = ()
 
 
-def data_files(paths: Sequence[str]) -> list[DataFile]:
+def data_files(paths: Sequence[str], engine: str = "duckdb") -> list[DataFile]:
     """Return the files in order. Raises RVT-519 for paths in a store, RVT-503 for those that do not exist."""
     found: list[DataFile] = []
     for path in paths:
         local = local_path(path)
         if local is None:
-            message = f"the engine duckdb reads files of this machine, and not {path.partition('://')[0]}://"
+            message = f"the engine {engine} reads files of this machine, and not {path.partition('://')[0]}://"
             raise RivetError("RVT-519", message)
         matches = [local] if os.path.lexists(local) else sorted(glob(local, recursive=False))
         if not matches:
