@@ -29,6 +29,7 @@ _BUILT_IN = {
     },
     ENGINES: {
         "duckdb": "rivet_dagster.engines.duckdb:DuckDBEngine",
+        "postgres": "rivet_dagster.engines.postgres:PostgresEngine",
         "pyspark": "rivet_dagster.engines.pyspark:PySparkEngine",
     },
     CHECKS: {

@@ -27,12 +27,12 @@ TableReader = Callable[[CatalogTable], Relation]
 class ResultColumn:
     """A column of the result of a query of a database, with the type of Spark as which it is read.
 
-    It is read through a ``cast`` to a type of the database, if there is one. One that Spark has no type for has none,
-    and says why it is ``unreadable``.
+    It is read through a ``cast`` to a type of the database, if there is one. One that Spark cannot read says why it is
+    ``unreadable``, and its ``type`` is the database's own.
     """
 
     name: str
-    type: str | None
+    type: str
     cast: str | None = None
     unreadable: Unreadable | None = None
 

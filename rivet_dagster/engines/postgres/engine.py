@@ -51,7 +51,7 @@ class PostgresEngine(Engine):
         """Return what is wrong with the values of ``options``, by key.
 
         >>> PostgresEngine.check({"dialect": "spark"})
-        {'dialect': "must be postgres, not 'spark'"}
+        {'dialect': "must be one of postgres, not 'spark'"}
         """
         wrong = {}
         for key in _CONVERTERS.keys() & options.keys():

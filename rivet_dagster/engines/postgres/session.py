@@ -56,6 +56,7 @@ _FETCHED = 10_000
 _TOKEN = re.compile("\x00(\\d+)\x00")
 """A parameter in the text of a query, by its number in the session: no text of PostgreSQL has this character."""
 
+_CAST = "Cast it in the joint's SQL, as to numeric(38, 9) or a text."
 _SPARK = "Write the joint in PostgreSQL's SQL (`dialect: postgres`), or run it on an engine of Spark."
 
 
@@ -133,10 +134,11 @@ class PostgresSession(EngineSession):
         return self._made(text, used)
 
     def query_in(self, dialect: str, sql: str, parameters: Mapping[str, Any] | None = None) -> PostgresFrame:
-        """Return the lazy result of ``sql``, which is PostgreSQL's own, with parameters as ``$name``."""
+        """Return the lazy result of ``sql``, PostgreSQL's own, with parameters as ``$name``. Raises RVT-316."""
         text = replace_parameters(sql, lambda name: self._parameter(name, parameters or {}))
         frame = self._made(text, self._used(sql))
-        self._describe(frame, frame.query.count("\n", 0, frame.query.rindex(f"\n{text}\n")) + 1)
+        described = self._describe(frame, frame.query.count("\n", 0, frame.query.rindex(f"\n{text}\n")) + 1)
+        refuse_repeated(column.name for column in described)
         return frame
 
     def union_by_name(self, frames: Sequence[PostgresFrame]) -> PostgresFrame:
@@ -151,16 +153,8 @@ class PostgresSession(EngineSession):
         return PostgresFrame(union_of(queries), self._snapshot(frames))
 
     def columns(self, frame: PostgresFrame) -> tuple[tuple[str, str], ...]:
-        """Return names and types, as Spark reads them. Raises RVT-422 for a type that Spark has not."""
-        described = self._describe(frame)
-        for column in described:
-            if column.type is None:
-                assert column.unreadable is not None
-                message = f"the column '{column.name}' {column.unreadable.reason}"
-                raise RivetError(
-                    "RVT-422", message, remediation="Cast it in the joint's SQL: CAST(... AS numeric(38, 9))."
-                )
-        return tuple((column.name, column.type or "") for column in described)
+        """Return names and types, as Spark reads them; of a type that Spark has not the database's name."""
+        return tuple((column.name, column.type) for column in self._describe(frame))
 
     def schema(self, frame: PostgresFrame) -> str:
         """Return the columns as DDL."""
@@ -183,11 +177,10 @@ class PostgresSession(EngineSession):
         split_by: str | None = None,
         mode: WriteMode = "append",
     ) -> None:
-        """Add the rows to a table of the database, by one statement. Raises RVT-316 for columns of the same name."""
+        """Add the rows to a table of the database, by one statement."""
         if not isinstance(target, JdbcTable) or not self.runs_in(target.url) or mode != "append":
             raise cannot_write("postgres", target)
-        names = [name for name, _ in self.columns(frame)]
-        refuse_repeated(names)
+        names = [name for name, _ in self._readable(frame)]
         report = _Report(progress)
         statement = insert_from(target.table, names, frame.query)
         self._run(lambda: self._execute(statement, frame.snapshot), table=target.table, tick=report.tick)
@@ -210,7 +203,7 @@ class PostgresSession(EngineSession):
         """Return the rows as the database computes them, on a connection of their own."""
         import pyarrow as pa
 
-        schema = arrow_schema([(name, parse_type(kind)) for name, kind in self.columns(frame)])
+        schema = arrow_schema([(name, parse_type(kind)) for name, kind in self._readable(frame)])
         return pa.RecordBatchReader.from_batches(schema, self._batches(frame, schema))
 
     def from_value(self, value: Any) -> PostgresFrame | None:
@@ -276,10 +269,17 @@ class PostgresSession(EngineSession):
             self._described[frame.query] = self._run(describe, line_of=line_of)
         return self._described[frame.query]
 
+    def _readable(self, frame: PostgresFrame) -> tuple[tuple[str, str], ...]:
+        """Return the columns of a frame. Raises RVT-422 for a type that Spark has not."""
+        for column in self._describe(frame):
+            if column.unreadable is not None:
+                message = f"the column '{column.name}' {column.unreadable.reason}"
+                raise RivetError("RVT-422", message, remediation=_CAST)
+        return self.columns(frame)
+
     def _as_read(self, frame: PostgresFrame) -> str:
         """Return the query of the columns as Spark reads them: of other types as their texts."""
         described = self._describe(frame)
-        refuse_repeated(column.name for column in described)
         if all(column.cast is None for column in described):
             return frame.query
         return select_from(frame.query, [(column.name, column.cast) for column in described])

@@ -70,9 +70,9 @@ class PostgresQueries:
             readable, unreadable = read_columns([column], {}, "", int(digits))
             if readable:
                 read = readable[0]
-                found.append(ResultColumn(column.name, read.spark_type, read.selected.cast))
+                found.append(ResultColumn(column.name, read.spark_type or column.type, read.selected.cast))
             else:
-                found.append(ResultColumn(column.name, None, None, unreadable[column.name]))
+                found.append(ResultColumn(column.name, column.type, None, unreadable[column.name]))
         return tuple(found)
 
     def cancel(self, connection: psycopg.Connection[Any]) -> None:
