@@ -11,7 +11,6 @@ from rivet_dagster.model.check_plan import ByQuery, CompiledCheck, InOnePass, on
 from rivet_dagster.model.joint import PYTHON, SOURCE, SPARK_SQL, SQL, Joint
 from rivet_dagster.model.plugins import EngineTraits, Plugins
 from rivet_dagster.model.profile import EngineSpec, Profile
-from rivet_dagster.model.write_plan import History
 from rivet_dagster.project.templating import is_template
 
 _OWN = "Write the joint in Spark's SQL, or run it on an engine of that dialect."
@@ -67,9 +66,6 @@ def _refuse_spark_sql(
     elif joint.type == PYTHON:
         message = f"it is Python, and {engine} runs SQL alone"
         diagnostics.error(joint, "RVT-329", message, key="engine", remediation=_OF_SPARK)
-    if joint.publishes and isinstance(joint.write_strategy.plan, History):
-        message = f"the history of scd2 is computed by Spark's SQL, which {engine} does not run"
-        diagnostics.error(joint, "RVT-329", message, key="write_strategy.mode", remediation=_OF_SPARK)
 
 
 def _refuse_transforms(source: Joint, spec: EngineSpec, diagnostics: Diagnostics) -> None:

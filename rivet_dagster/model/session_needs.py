@@ -28,11 +28,12 @@ class ResultColumn:
     """A column of the result of a query of a database, with the type of Spark as which it is read.
 
     It is read through a ``cast`` to a type of the database, if there is one. One that Spark cannot read says why it is
-    ``unreadable``, and its ``type`` is the database's own.
+    ``unreadable``, and its ``type`` is the database's own, as ``declared`` always is.
     """
 
     name: str
     type: str
+    declared: str
     cast: str | None = None
     unreadable: Unreadable | None = None
 

@@ -19,7 +19,6 @@ from rivet_dagster.engines.contract import EngineSession
 from rivet_dagster.engines.postgres.session import PostgresFrame, PostgresSession
 from rivet_dagster.engines.pyspark import PySparkEngine
 from rivet_dagster.model.profile import CatalogSpec
-from rivet_dagster.model.write_plan import History
 from rivet_dagster.project_tests.values import spark_type
 from rivet_dagster.sql.postgres.spark_statements import postgres_type
 from rivet_dagster.testing.catalog import CatalogConformance
@@ -80,12 +79,6 @@ class TestPostgresOnDuckDB(OnDuckDB, CatalogConformance):
     """All of the suite."""
 
 
-class _WithoutHistories(JdbcCatalog):
-    """The catalog, without scd2: the compiler refuses it on an engine that runs its own SQL alone."""
-
-    write_plans = JdbcCatalog.write_plans - {History}
-
-
 class _Uploading(PostgresSession):
     """A session of queries in the database, to which the suite brings its rows in tables."""
 
@@ -113,10 +106,7 @@ class _Uploading(PostgresSession):
 @with_few_cases_by_day
 @only([name for name in TESTS if name != LAZY])
 class TestQueriesInPostgres(InDatabase, CatalogConformance):
-    """All of the suite but histories, by statements of the database that writes."""
-
-    def new_catalog(self, folder: Path) -> JdbcCatalog:
-        return _WithoutHistories(CatalogSpec("shop", "jdbc", options_of(self.database)), folder)
+    """All of the suite, by statements of the database that writes."""
 
     @pytest.fixture
     def session(self, database: Database, tmp_path: Path) -> Iterator[EngineSession]:

@@ -29,8 +29,13 @@ _CONVERTERS: Mapping[str, Callable[[Any], Any]] = {
 }
 _OF_CONNECTIONS = ("partition_by", "partitions", "fetch_size")
 """Options of a source by which its rows are shared out among connections."""
-_SETTINGS = {"TimeZone": "UTC", "IntervalStyle": "iso_8601"}
-"""Those with which Spark reads the database: the text of an interval, and the day of a moment, depend on them."""
+_SETTINGS = {
+    # Those with which Spark reads the database: the text of an interval, and the day of a moment, depend on them.
+    "TimeZone": "UTC",
+    "IntervalStyle": "iso_8601",
+    # Has the server stop what it computes for a process that has died.
+    "client_connection_check_interval": "2s",
+}
 
 
 class PostgresEngine(Engine):

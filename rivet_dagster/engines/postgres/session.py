@@ -8,7 +8,8 @@ import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import psycopg
@@ -33,8 +34,10 @@ from rivet_dagster.model.schema import parse_type
 from rivet_dagster.model.session_needs import QueryDatabase, ResultColumn
 from rivet_dagster.model.storage import Projection
 from rivet_dagster.sql.error import SqlError
+from rivet_dagster.sql.own_statements import OwnStatement
 from rivet_dagster.sql.parsing.dialect import quote_name
 from rivet_dagster.sql.parsing.other_dialect import replace_parameters
+from rivet_dagster.sql.postgres.histories import create_row_type
 from rivet_dagster.sql.postgres.spark_statements import (
     NotTranslatedError,
     insert_from,
@@ -45,6 +48,7 @@ from rivet_dagster.sql.postgres.spark_statements import (
     spark_statement_for_postgres,
     union_of,
 )
+from rivet_dagster.sql.write_strategies.trees import BATCH
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -62,10 +66,14 @@ _SPARK = "Write the joint in PostgreSQL's SQL (`dialect: postgres`), or run it o
 
 @dataclass(frozen=True)
 class PostgresFrame:
-    """A lazy result: a query with the texts of all that it reads, and the exported snapshot at which it is run."""
+    """A lazy result: a query with the texts of all that it reads, and the exported snapshot at which it is run.
+
+    ``types`` are the statements that make the types of rows that it needs, in its transaction.
+    """
 
     query: str
     snapshot: str | None = None
+    types: tuple[str, ...] = ()
 
 
 class PostgresSession(EngineSession):
@@ -124,14 +132,17 @@ class PostgresSession(EngineSession):
         """Return the lazy result of a statement of ours, or a plain condition. Raises RVT-329 for all else."""
         used = self._used(sql)
         tables = {name: self.columns(frame) for name, frame in used.items()}
+        row_type, types = self._row_type(used) if isinstance(sql, OwnStatement) else (None, ())
         try:
-            text = spark_statement_for_postgres(sql, tables, lambda name: self._parameter(name, parameters or {}))
+            parameter = partial(self._parameter, parameters=parameters or {})
+            text = spark_statement_for_postgres(sql, tables, parameter, row_type)
         except NotTranslatedError as error:
             message = f"{error} in Spark's SQL may have other rows in PostgreSQL than on Spark"
             raise RivetError("RVT-329", message, remediation=_SPARK) from error
         except SqlError as error:
             raise RivetError("RVT-503", f"the query {error}", line=error.line) from error
-        return self._made(text, used)
+        made = self._made(text, used)
+        return replace(made, types=(*made.types, *types)) if row_type is not None and row_type in text else made
 
     def query_in(self, dialect: str, sql: str, parameters: Mapping[str, Any] | None = None) -> PostgresFrame:
         """Return the lazy result of ``sql``, PostgreSQL's own, with parameters as ``$name``. Raises RVT-316."""
@@ -150,7 +161,7 @@ class PostgresSession(EngineSession):
         for frame in frames:
             spelled = {name.lower(): name for name, _ in self.columns(frame)}
             queries.append((frame.query, [spelled[name.lower()] for name in first]))
-        return PostgresFrame(union_of(queries), self._snapshot(frames))
+        return PostgresFrame(union_of(queries), self._snapshot(frames), _types_of(frames))
 
     def columns(self, frame: PostgresFrame) -> tuple[tuple[str, str], ...]:
         """Return names and types, as Spark reads them; of a type that Spark has not the database's name."""
@@ -164,7 +175,7 @@ class PostgresSession(EngineSession):
         """Return a function that returns the plan of PostgreSQL."""
 
         def plan() -> QueryPlan:
-            rows = self._rows(f"EXPLAIN {frame.query}", None)
+            rows = self._rows(f"EXPLAIN {frame.query}", replace(frame, snapshot=None))
             return QueryPlan("\n".join(text for (text,) in rows))
 
         return plan
@@ -183,7 +194,7 @@ class PostgresSession(EngineSession):
         names = [name for name, _ in self._readable(frame)]
         report = _Report(progress)
         statement = insert_from(target.table, names, frame.query)
-        self._run(lambda: self._execute(statement, frame.snapshot), table=target.table, tick=report.tick)
+        self._run(lambda: self._execute(statement, frame), table=target.table, tick=report.tick)
         report.end()
 
     def rows(
@@ -192,12 +203,12 @@ class PostgresSession(EngineSession):
         """Return rows as dictionaries; timestamps have a time zone."""
         frame = self.query(sql, parameters)
         names = [column.name for column in self._describe(frame)]
-        rows = self._rows(self._as_read(frame), frame.snapshot, timeout)
+        rows = self._rows(self._as_read(frame), frame, timeout)
         return [dict(zip(names, row, strict=True)) for row in rows]
 
     def rows_of(self, sql: str) -> list[tuple[Any, ...]]:
         """Return the rows of a query of PostgreSQL."""
-        return self._rows(sql, None)
+        return self._rows(sql, PostgresFrame(sql))
 
     def batches(self, frame: PostgresFrame) -> pa.RecordBatchReader:
         """Return the rows as the database computes them, on a connection of their own."""
@@ -216,8 +227,8 @@ class PostgresSession(EngineSession):
             return
         self._closed = True
         for connection in (*self._reading, *([self._opened] if self._opened is not None else [])):
-            with suppress(Exception):  # the server has ended it
-                self._database.cancel(connection)
+            if connection.info.transaction_status == psycopg.pq.TransactionStatus.ACTIVE:
+                self._cancel(connection)
             connection.close()
 
     def _bind(self, name: str, frame: PostgresFrame) -> None:
@@ -232,7 +243,14 @@ class PostgresSession(EngineSession):
 
     def _made(self, text: str, used: Mapping[str, PostgresFrame]) -> PostgresFrame:
         query = rows_with(text, {name: frame.query for name, frame in used.items()})
-        return PostgresFrame(query, self._snapshot(used.values()))
+        return PostgresFrame(query, self._snapshot(used.values()), _types_of(used.values()))
+
+    def _row_type(self, used: Mapping[str, PostgresFrame]) -> tuple[str | None, tuple[str, ...]]:
+        """Return the name of a type of the rows of a batch, and the statements that make it; None without a batch."""
+        if BATCH not in used:
+            return None, ()
+        name = f"pg_temp.rivet_row_{next(self._numbers)}"
+        return name, create_row_type(name, [(each.name, each.declared) for each in self._describe(used[BATCH])])
 
     def _parameter(self, name: str, parameters: Mapping[str, Any]) -> str:
         """Return the text of a parameter, whose value is bound with the type that Spark gives it."""
@@ -260,7 +278,7 @@ class PostgresSession(EngineSession):
             sent, values = self._bound(statement)
 
             def describe() -> tuple[ResultColumn, ...]:
-                with self._transaction(self._connection(), None):
+                with self._transaction(self._connection(), replace(frame, snapshot=None)):
                     return self._database.columns(self._connection(), sent, values)
 
             def line_of(position: int) -> int:
@@ -284,14 +302,14 @@ class PostgresSession(EngineSession):
             return frame.query
         return select_from(frame.query, [(column.name, column.cast) for column in described])
 
-    def _rows(self, query: str, snapshot: str | None, timeout: float | None = None) -> list[tuple[Any, ...]]:
-        return self._run(lambda: self._execute(query, snapshot), timeout)
+    def _rows(self, query: str, frame: PostgresFrame, timeout: float | None = None) -> list[tuple[Any, ...]]:
+        return self._run(lambda: self._execute(query, frame), timeout)
 
-    def _execute(self, statement: str, snapshot: str | None) -> list[tuple[Any, ...]]:
-        """Execute a statement as a transaction of its own, and return the rows that it returns."""
+    def _execute(self, statement: str, frame: PostgresFrame) -> list[tuple[Any, ...]]:
+        """Execute a statement about a frame as a transaction of its own, and return the rows that it returns."""
         sent, values = self._bound(statement)
         connection = self._connection()
-        with self._transaction(connection, snapshot):
+        with self._transaction(connection, frame):
             cursor = psycopg.RawCursor(connection)
             cursor.execute(sent.encode(), values or None)
             return cursor.fetchall() if cursor.description is not None else []
@@ -312,7 +330,7 @@ class PostgresSession(EngineSession):
         with self._database.translate_errors("queries in it"):
             connection = self._database.open()
         try:
-            with self._transaction(connection, None):
+            with self._transaction(connection, PostgresFrame("")):
                 return connection
         except self._database.errors as error:
             connection.close()
@@ -320,14 +338,16 @@ class PostgresSession(EngineSession):
             raise RivetError("RVT-502", message, remediation="Correct the engine's `config`.") from error
 
     @contextmanager
-    def _transaction(self, connection: Any, snapshot: str | None) -> Iterator[None]:
-        """Begin a transaction with the engine's settings, at an exported snapshot if there is one."""
+    def _transaction(self, connection: Any, frame: PostgresFrame) -> Iterator[None]:
+        """Begin a transaction with the engine's settings, and with the snapshot and the types of a frame."""
         with connection.transaction():
-            if snapshot is not None:
+            if frame.snapshot is not None:
                 connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
-                connection.execute(set_snapshot(snapshot))
+                connection.execute(set_snapshot(frame.snapshot))
             calls = ", ".join(["set_config(%s, %s, true)"] * len(self._settings))
             connection.execute(f"SELECT {calls}", [text for setting in self._settings.items() for text in setting])
+            for statement in frame.types:
+                connection.execute(statement)
             yield
 
     def _batches(self, frame: PostgresFrame, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
@@ -341,7 +361,7 @@ class PostgresSession(EngineSession):
             connections.append(connection)
             self._reading.append(connection)
             fetching = psycopg.RawServerCursor(connection, "rivet_rows")
-            with self._transaction(connection, frame.snapshot), fetching as cursor:
+            with self._transaction(connection, frame), fetching as cursor:
                 cursor.execute(sent.encode(), values or None)
                 while rows := cursor.fetchmany(_FETCHED):
                     columns = zip(*rows, strict=True)
@@ -395,6 +415,10 @@ class PostgresSession(EngineSession):
             position = error.diag.statement_position if isinstance(error, psycopg.Error) else None
             line = line_of(int(position)) if position is not None and line_of is not None else 0
             raise self._database.translated(error, table, line if line > 0 else None) from error
+
+
+def _types_of(frames: Iterable[PostgresFrame]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(statement for frame in frames for statement in frame.types))
 
 
 class _Report:

@@ -15,6 +15,7 @@ from rivet_dagster.model.plugins import SPARK
 from rivet_dagster.sql.error import SqlError
 from rivet_dagster.sql.own_statements import OwnStatement
 from rivet_dagster.sql.parsing.dialect import translate_parser_errors
+from rivet_dagster.sql.postgres.histories import has_rows, rows_of_type
 
 POSTGRES = "postgres"
 """The name of PostgreSQL's SQL, as sqlglot has it."""
@@ -22,7 +23,7 @@ POSTGRES = "postgres"
 Columns = Sequence[tuple[str, str]]
 """Pairs of name and type of Spark."""
 
-_ORDERED = (exp.GT, exp.GTE, exp.LT, exp.LTE, exp.Between, exp.Max, exp.Min)
+_ORDERED = (exp.GT, exp.GTE, exp.LT, exp.LTE, exp.Between, exp.Max, exp.Min, exp.Ordered)
 """Their results depend on the order of texts, which is that of bytes in Spark."""
 
 _LISTED = frozenset(
@@ -34,7 +35,11 @@ _LISTED = frozenset(
         *(exp.Add, exp.Sub, exp.Neg, exp.Case, exp.If, exp.Coalesce, exp.Greatest, exp.Count, exp.CountIf, exp.Sum),
     }
 )
-_LISTED_OF_OURS = _LISTED | {exp.Cast, exp.Left, exp.Length, exp.Floor, exp.Div, exp.UnixSeconds}
+_LISTED_OF_OURS = _LISTED | {
+    *(exp.Cast, exp.Left, exp.Length, exp.Floor, exp.Div, exp.UnixSeconds, exp.Union, exp.Join, exp.Least),
+    *(exp.Struct, exp.PropertyEQ, exp.ArgMin, exp.ArgMax, exp.AnyValue, exp.Filter, exp.Explode, exp.Array),
+    *(exp.Window, exp.WindowSpec, exp.Lag, exp.Lead, exp.RowNumber, exp.Rank, exp.LogicalOr),
+}
 
 _NUMBER = re.compile(r"\d+(\.\d*)?|\.\d+")
 _AGE = "MAKE_DT_INTERVAL"
@@ -49,10 +54,12 @@ def spark_statement_for_postgres(
     sql: str,
     tables: Mapping[str, Columns],
     parameter: Callable[[str], str] = lambda name: f"${name}",
+    row_type: str | None = None,
 ) -> str:
     """Return a statement in PostgreSQL's SQL, ``tables`` being the relations that it may read.
 
-    ``parameter`` returns the text of the parameter of a name. Raises NotTranslatedError.
+    ``parameter`` returns the text of the parameter of a name; ``row_type`` is the type of rows that are values of a
+    statement of ours. Raises NotTranslatedError.
 
     >>> print(spark_statement_for_postgres("SELECT COUNT_IF(NOT (net > 0)) AS `n` FROM `a`", {"a": [("Net", "int")]}))
     SELECT COUNT(CASE WHEN NOT ("Net" > 0) THEN 1 END) AS "n" FROM "a"
@@ -67,6 +74,10 @@ def spark_statement_for_postgres(
         raise NotTranslatedError("a statement that is no query")
     tree = tree.transform(_strict_casts, copy=False)
     _refuse_others(tree, _LISTED_OF_OURS if is_own else _LISTED)
+    if has_rows(tree):
+        if row_type is None:
+            raise NotTranslatedError("STRUCT")
+        tree = rows_of_type(tree, row_type)
     spelled = {name.lower(): name for columns in tables.values() for name, _ in columns}
     texts = {name.lower() for columns in tables.values() for name, kind in columns if kind == "string"}
     for node in reversed(list(tree.walk())):  # inner ones first
@@ -124,11 +135,18 @@ def _translated(
         seconds = exp.Cast(this=node.expressions[-1], to=exp.DataType.build("double"))
         return exp.Mul(this=seconds, expression=exp.Var(this="INTERVAL '1 second'"))
     if isinstance(node, exp.Column) and isinstance(node.this, exp.Identifier):
-        name = node.name.lower()
-        node.set("this", exp.to_identifier(spelled.get(name, node.name), quoted=True))
-        if name in texts and isinstance(node.parent, _ORDERED):
+        # A query within the statement may have columns of the same names.
+        name, is_of_table = node.name.lower(), _is_of_table(node)
+        node.set("this", exp.to_identifier(spelled.get(name, node.name) if is_of_table else node.name, quoted=True))
+        if name in texts and isinstance(node.parent, _ORDERED) and is_of_table:
             return exp.Collate(this=node.copy(), expression=exp.to_identifier("C", quoted=True))
     return node
+
+
+def _is_of_table(column: exp.Column) -> bool:
+    """Return whether a column is one of a relation, not of a query within the statement."""
+    select = column.find_ancestor(exp.Select)
+    return select is None or isinstance(select.args["from_"].this, exp.Table)
 
 
 def postgres_type(spark_type: str) -> str:

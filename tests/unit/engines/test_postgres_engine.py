@@ -65,20 +65,6 @@ def test_the_plan_tells_where_rows_cross_to_another_engine(tmp_path):
         ({"joints/a.sql": f"{OWN}{TO_SHOP}SELECT 1 AS a; SELECT 2 AS a"}, "RVT-207", "a"),
         (
             {
-                "joints/a.sql": f"{OWN}SELECT id FROM orders",
-                "sinks/s.yaml": {
-                    "type": "sink",
-                    "catalog": "shop",
-                    "table": "s",
-                    "upstream": ["a"],
-                    "write_strategy": {"mode": "scd2", "key_columns": ["id"]},
-                },
-            },
-            "RVT-329",
-            "s",
-        ),
-        (
-            {
                 "sources/orders.yaml": {**ORDERS, "filter": "id > 1"},
                 "joints/a.sql": f"{OWN}{TO_SHOP}SELECT id FROM orders",
             },
@@ -94,7 +80,7 @@ def test_the_plan_tells_where_rows_cross_to_another_engine(tmp_path):
             "orders",
         ),
     ],
-    ids=["spark", "quarantine", "duckdb", "catalog", "template", "two", "scd2", "filter", "partitions"],
+    ids=["spark", "quarantine", "duckdb", "catalog", "template", "two", "filter", "partitions"],
 )
 def test_what_it_does_not_run_is_an_error_with_a_remedy(tmp_path, joints, code, joint):
     (error,) = compile_directory(project(tmp_path, joints).root).errors

@@ -39,15 +39,8 @@ class PostgresQueries:
         return self._database.errors
 
     def open(self) -> psycopg.Connection[Any]:
-        """Return a new connection, which ends what it computes soon after this process has ended."""
-        connection = self._database.open(READER)
-        try:
-            # Not sent when connecting: a pooler refuses parameters that it does not know.
-            connection.execute("SELECT set_config('client_connection_check_interval', '2s', false)")
-        except BaseException:
-            connection.close()
-            raise
-        return connection
+        """Return a new connection."""
+        return self._database.open(READER)
 
     def columns(
         self, connection: psycopg.Connection[Any], statement: str, values: Sequence[Any]
@@ -70,9 +63,9 @@ class PostgresQueries:
             readable, unreadable = read_columns([column], {}, "", int(digits))
             if readable:
                 read = readable[0]
-                found.append(ResultColumn(column.name, read.spark_type or column.type, read.selected.cast))
+                found.append(ResultColumn(column.name, read.spark_type or column.type, column.type, read.selected.cast))
             else:
-                found.append(ResultColumn(column.name, column.type, None, unreadable[column.name]))
+                found.append(ResultColumn(column.name, column.type, column.type, None, unreadable[column.name]))
         return tuple(found)
 
     def cancel(self, connection: psycopg.Connection[Any]) -> None:
