@@ -42,7 +42,7 @@ def check_dialects(
         if spec is None or traits is None:
             continue
         own = dialect_of(joint, profile) if joint.type == SQL else None
-        if joint.type != SOURCE and traits.has_own_sql:
+        if joint.type != SOURCE and traits.runs_native_sql_alone:
             _refuse_spark_sql(joint, own, spec, traits, diagnostics)
         if own is not None and joint.sql is not None and is_template(joint.sql):
             message = f"its SQL is {own}, and a template, which only Spark's SQL can be"
@@ -50,16 +50,16 @@ def check_dialects(
         if own is not None and own != traits.dialect:
             message = f"its SQL is {own}, which the engine '{spec.name}' ({spec.type}) does not run"
             diagnostics.error(joint, "RVT-329", message, key="dialect", remediation=_OWN)
-        for read in graph.upstream[name] if traits.has_own_sql else ():
+        for read in graph.upstream[name] if traits.runs_native_sql_alone else ():
             _refuse_transforms(graph.joints[read], spec, diagnostics)
 
 
 def _refuse_spark_sql(
-    joint: Joint, own: str | None, spec: EngineSpec, traits: EngineTraits, diagnostics: Diagnostics
+    joint: Joint, dialect: str | None, spec: EngineSpec, traits: EngineTraits, diagnostics: Diagnostics
 ) -> None:
     """Report what of a joint is Spark's SQL, or Python, on an engine that runs its own SQL alone."""
     engine = f"the engine '{spec.name}' ({spec.type})"
-    if joint.type == SQL and own is None:
+    if joint.type == SQL and dialect is None:
         message = f"its SQL is Spark's, and {engine} runs {traits.dialect} alone"
         remedy = f"Write it in that SQL, with `dialect: {traits.dialect}`; or run it on an engine of Spark."
         diagnostics.error(joint, "RVT-329", message, key="engine", remediation=remedy)
@@ -92,7 +92,7 @@ def check_queries_of_checks(
         if spec is None or traits is None:
             continue
         for check in checks[name]:
-            construct = next((found for sql in _queries(name, check) if (found := traits.refuses_check(sql))), None)
+            construct = next(filter(None, map(traits.refuses_check, _queries(name, check))), None)
             if construct is not None:
                 message = f"check {check.name}: {construct} in Spark's SQL may mean something else on '{spec.name}'"
                 remedy = "Write it with comparisons of columns and constants, AND, OR, NOT and IN; or compute a column."

@@ -115,7 +115,7 @@ class EngineSession(ABC):
     def runs_in(self, database: str) -> bool:
         """Return whether queries run in the database of a JDBC URL.
 
-        Then a ``JdbcTable`` of it is read by its ``own_rows``, and ``write`` adds rows to its tables.
+        Then a ``JdbcTable`` of it is read by its ``native_rows``, and ``write`` adds rows to its tables.
         """
         return False
 

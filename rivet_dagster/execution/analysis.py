@@ -162,9 +162,9 @@ class _Judge:
 
     def _of_source(self, joint: SourceJoint) -> Columns | None:
         declared = _of_schema(joint.schema)
-        own = self._in_database(joint)
-        if own is not None:
-            self._found.frames[self._engine, joint.name] = own
+        table = self._in_database(joint)
+        if table is not None:
+            self._found.frames[self._engine, joint.name] = table
             return declared
         if not (joint.columns or joint.filter):
             return declared

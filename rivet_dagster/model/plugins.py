@@ -168,7 +168,7 @@ class EngineTraits:
     """Takes the options of a declaration and returns the traits that it has by them; None if it has these."""
 
     @property
-    def has_own_sql(self) -> bool:
+    def runs_native_sql_alone(self) -> bool:
         """Whether it runs joints in its own SQL alone, and none of Spark's."""
         return self.dialect != SPARK and self.sql_support(EngineSpec("", "")) is None
 

@@ -50,9 +50,13 @@ def database(server) -> Database:
     return database
 
 
+def connection_of(database: Database) -> dict[str, str]:
+    return {"url": database.jdbc, "user": database.user, "password": database.password}
+
+
 def profile(database: Database, /, engine: dict[str, Any] | None = None, **options: Any) -> dict[str, Any]:
     """Return profiles with one engine, in the database, and no other catalog."""
-    shop = {"type": "jdbc", "url": database.jdbc, "user": database.user, "password": database.password, **options}
+    shop = {"type": "jdbc", **connection_of(database), **options}
     declared = {"name": "pg", "type": "postgres", "catalogs": ["shop"], "dialect": "postgres", **(engine or {})}
     return {"default": {"catalogs": {"shop": shop}, "engines": [declared], "workspace": "shop"}}
 
@@ -214,8 +218,7 @@ def test_mistakes_in_a_query_are_at_their_line(folder, database, query, code, wo
 )
 def test_a_database_that_does_not_answer_is_named(tmp_path, database, option, code, words):
     given = {key: str(value).replace("{port}", str(database.port)) for key, value in option.items()}
-    options = {"url": database.jdbc, "user": database.user, "password": database.password, **given}
-    catalog = JdbcCatalog(CatalogSpec("shop", "jdbc", options), tmp_path)
+    catalog = JdbcCatalog(CatalogSpec("shop", "jdbc", connection_of(database) | given), tmp_path)
     engine = PostgresEngine(EngineSpec("pg", "postgres", ("shop",)), needs=[catalog.session_needs("postgres")])
     (finding,) = engine.examine()
     assert finding.status == FAIL
@@ -364,3 +367,60 @@ def test_rows_of_a_joint_are_shown(folder, database):
     assert len(shown.rows) == 3
     late = shown_rows(project.runtime, "priced", 2, "price > 5")
     assert [row["price"] > 5 for row in late.rows] == [True, True]
+
+
+CONDITIONS = (
+    "name >= 'a'",
+    "name < 'B' OR name IS NULL",
+    "name BETWEEN 'A' AND 'b'",
+    "name IN ('a', 'é', 'a ')",
+    "name <> '' AND NOT (name = 'a')",
+    "n > 1.5",
+    "n <=> NULL",
+    "n NOT IN (1, -3)",
+    "m - n <= 0 AND n + 1 > 0",
+    "big > n",
+    "m >= n",
+    "m = 1.10",
+    "-m < 0.5",
+    "d > 0",
+    "d = 0.1",
+    "f = 0.1",
+    "f >= d",
+    "d <> d",
+    "day > DATE '2024-02-28'",
+    "day BETWEEN DATE '1900-01-01' AND DATE '2024-02-29'",
+    "b",
+    "NOT b OR n IS NOT NULL",
+    "b = true",
+    "CASE WHEN n > 0 THEN m > 1 ELSE b END",
+    "coalesce(n, 0) = 0",
+    "greatest(n, 2) = 2",
+)
+VALUES = """
+CREATE TABLE checked AS SELECT name COLLATE "und-x-icu" AS name, n, big, m, d, f, day, b FROM
+    unnest(ARRAY['a', 'B', 'é', '', 'a ', 'Z', 'b', NULL]) AS name,
+    unnest(ARRAY[1, -3, 2147483646, 0, NULL]) WITH ORDINALITY AS ns(n, place),
+    unnest(ARRAY[1.10, -99999999.99, NULL]::numeric(10,2)[]) WITH ORDINALITY AS ms(m, of_m),
+    LATERAL (SELECT (ARRAY[9223372036854775807, -1, NULL]::bigint[])[of_m], (ARRAY[0.1, 'NaN', '-Infinity', 0, NULL]
+        ::float8[])[place], (ARRAY[0.1, 'NaN', 1, NULL, 0]::float4[])[place], (ARRAY['2024-02-29', '0001-01-01',
+        '2024-02-28', NULL, '9999-12-31']::date[])[place], (ARRAY[true, false, NULL])[of_m]) AS o(big, d, f, day, b)
+"""
+
+
+@pytest.mark.nightly
+def test_conditions_of_checks_count_what_spark_counts(application, database, tmp_path):
+    """On values of each type at their bounds, and texts whose collation orders them otherwise than their bytes."""
+    execute(database, VALUES)
+    catalog = JdbcCatalog(CatalogSpec("shop", "jdbc", connection_of(database)), tmp_path)
+    engine = PostgresEngine(EngineSpec("pg", "postgres", ("shop",)), needs=[catalog.session_needs("postgres")])
+    relation, counts = catalog.relation("checked", {}), []
+    for session in (engine.session(), application.session()):
+        with session:
+            session.register("checked", session.load(relation))
+            items = ", ".join(f"COUNT_IF(NOT (\n{text}\n)) AS c{place}" for place, text in enumerate(CONDITIONS))
+            extremes = "MAX(name) AS greatest, MIN(name) AS least, MAX(day) AS last"
+            counts.append(session.rows(f"SELECT {items}, {extremes} FROM `checked`")[0])
+    assert len(counts[0]) == len(CONDITIONS) + 3
+    assert counts[0] == counts[1]
+    assert len(set(counts[0].values())) > 10

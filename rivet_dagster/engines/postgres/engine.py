@@ -130,8 +130,8 @@ class PostgresEngine(Engine):
         refuse_wrong_options(PostgresEngine, f"engine '{spec.name}'", spec.options)
         self.name = spec.name
         self._check_interrupt = check_interrupt
-        found = {catalog: database for need in needs for catalog, database in need.databases.items()}
-        self._databases = [found[catalog] for catalog in spec.catalogs if catalog in found]
+        databases = {catalog: database for need in needs for catalog, database in need.databases.items()}
+        self._databases = [databases[catalog] for catalog in spec.catalogs if catalog in databases]
         config = {key: convert.setting(value) for key, value in spec.options.get("config", {}).items()}
         names = {name.lower() for name in config}
         self._settings = {**{name: value for name, value in _SETTINGS.items() if name.lower() not in names}, **config}

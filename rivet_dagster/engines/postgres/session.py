@@ -106,9 +106,9 @@ class PostgresSession(EngineSession):
 
     def load(self, relation: Relation, projection: Projection | None = None) -> PostgresFrame:
         """Return a frame of the table in the database's own types. Raises RVT-329 for expressions of Spark's SQL."""
-        if not isinstance(relation, JdbcTable) or not relation.own_rows or not self.runs_in(relation.url):
+        if not isinstance(relation, JdbcTable) or not relation.native_rows or not self.runs_in(relation.url):
             raise cannot_read("postgres", relation)
-        frame = PostgresFrame(f"SELECT * FROM {relation.own_rows}", relation.snapshot)
+        frame = PostgresFrame(f"SELECT * FROM {relation.native_rows}", relation.snapshot)
         chosen = projection or Projection()
         if chosen.filter is not None or any(text is not None for _, text in chosen.columns):
             message = "`columns` and `filter` of a source are Spark's SQL, which the database does not run"
@@ -317,8 +317,8 @@ class PostgresSession(EngineSession):
     def _bound(self, text: str) -> tuple[str, list[Any]]:
         """Return a text as the server gets it, and the values of its parameters."""
         numbers = list(dict.fromkeys(int(token) for token in _TOKEN.findall(text)))
-        places = {number: place for place, number in enumerate(numbers, 1)}
-        sent = _TOKEN.sub(lambda token: f"${places[int(token[1])]}", text)
+        indexes = {number: index for index, number in enumerate(numbers, 1)}
+        sent = _TOKEN.sub(lambda token: f"${indexes[int(token[1])]}", text)
         return sent, [self._values[number] for number in numbers]
 
     def _connection(self) -> Any:
@@ -377,7 +377,7 @@ class PostgresSession(EngineSession):
                 self._reading.remove(connection)
                 connection.close()
 
-    def _cancel_own(self) -> None:
+    def _cancel_query(self) -> None:
         if self._opened is not None:
             self._cancel(self._opened)
 
@@ -402,7 +402,7 @@ class PostgresSession(EngineSession):
 
         with self._translated_errors(table, line_of):
             self._check_interrupt()
-            return wait_for(action, self._cancel_own, timeout, tick=ticked)
+            return wait_for(action, self._cancel_query, timeout, tick=ticked)
 
     @contextmanager
     def _translated_errors(

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import pytest
 from support.folders import Files, ProjectFolder
 
 from rivet_dagster import compile_directory
+from rivet_dagster.catalogs.jdbc import JdbcCatalog
 from rivet_dagster.engines.postgres import PostgresEngine
 from rivet_dagster.engines.postgres.session import PostgresFrame, PostgresSession
 from rivet_dagster.errors import RivetError
-from rivet_dagster.model.profile import EngineSpec
+from rivet_dagster.model.profile import CatalogSpec, EngineSpec
 from rivet_dagster.model.relations import Files as FilesRelation
 
 PG: dict[str, Any] = {"name": "pg", "type": "postgres", "catalogs": ["shop"]}
@@ -182,3 +184,11 @@ def test_it_reads_the_tables_of_its_own_database_alone():
     session.register("b", PostgresFrame("SELECT 1 AS a", "2"))
     with pytest.raises(RivetError, match="two snapshots"):
         session.query_in("postgres", "SELECT * FROM a, b")
+
+
+def test_without_the_extra_the_package_is_named(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "psycopg", None)
+    catalog = JdbcCatalog(CatalogSpec("shop", "jdbc", {"url": SHOP["url"]}), tmp_path)
+    engine = PostgresEngine(EngineSpec("pg", "postgres", ("shop",)), needs=[catalog.session_needs("postgres")])
+    (finding,) = engine.examine()
+    assert (finding.code, finding.remedy) == ("RVT-123", "pip install 'rivet_dagster[postgres]'")

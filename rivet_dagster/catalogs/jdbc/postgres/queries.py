@@ -20,7 +20,8 @@ _OF_QUERIES = ("0A", "21", "22", "2F", "39", "42", "P0")
 """The beginnings of codes of errors in a query: in its text, and of values that it cannot compute."""
 _OF_TARGETS = ("22001", "23")
 """The beginnings of codes of errors of rows that a table does not take."""
-_OWN_ERROR = re.compile(r'"(RVT-\d{3}) ([^"]+)"')
+_RAISED = re.compile(r'"(RVT-\d{3}) ([^"]+)"')
+"""An error that a query raises itself, as where a table has been published anew."""
 
 _CENTS = "SELECT scale(0::money::numeric)"
 
@@ -58,15 +59,17 @@ class PostgresQueries:
         columns = result_columns(connection, described)
         has_money = any(column.base == "money" for column in columns)
         (digits,) = (connection.execute(_CENTS).fetchone() or (2,)) if has_money else (2,)
-        found = []
+        results = []
         for column in columns:  # one by one: several may have the same name
             readable, unreadable = read_columns([column], {}, "", int(digits))
             if readable:
                 read = readable[0]
-                found.append(ResultColumn(column.name, read.spark_type or column.type, column.type, read.selected.cast))
+                results.append(
+                    ResultColumn(column.name, read.spark_type or column.type, column.type, read.selected.cast)
+                )
             else:
-                found.append(ResultColumn(column.name, column.type, column.type, None, unreadable[column.name]))
-        return tuple(found)
+                results.append(ResultColumn(column.name, column.type, column.type, None, unreadable[column.name]))
+        return tuple(results)
 
     def cancel(self, connection: psycopg.Connection[Any]) -> None:
         """Cancel what the server computes for the connection."""
@@ -82,9 +85,9 @@ class PostgresQueries:
         """Return the error of a query, or of a statement that adds its rows to a table."""
         from psycopg import errors
 
-        own = _OWN_ERROR.search(str(error))
-        if own is not None:
-            return RivetError(own[1], own[2])
+        raised = _RAISED.search(str(error))
+        if raised is not None:
+            return RivetError(raised[1], raised[2])
         if isinstance(error, errors.DataError) and error.sqlstate is None:  # a value that Python has not
             return RivetError("RVT-503", str(error))
         state = error.sqlstate or ""

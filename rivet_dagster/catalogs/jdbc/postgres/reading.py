@@ -192,8 +192,8 @@ class PostgresReader(Reader):
         if before is not None and source.changed_at is not None:
             below = Below(source.changed_at, before, _of_time(described, columns, source.changed_at))
         query = table_query(described.parts, selected, DIALECT, by.by or None, below)
-        own = table_query(described.parts, _own_columns(columns, source.casts), DIALECT, below=below)
-        return self._relation(connection, query, by, source.fetch_size, unreadable, own, snapshot)
+        native = table_query(described.parts, _native_columns(columns, source.casts), DIALECT, below=below)
+        return self._relation(connection, query, by, source.fetch_size, unreadable, native, snapshot)
 
     def current_rows(self, connection: Connection, name: Name, check: str, otherwise: str) -> JdbcTable:
         """Return the relation of a table's rows, as long as the one value of the query ``check`` is true.
@@ -204,8 +204,8 @@ class PostgresReader(Reader):
         columns, readable, unreadable = read_table(connection, described, SourceOptions())
         guard = is_true(check, otherwise, "boolean", DIALECT)
         query = table_query(described.parts, [column.selected for column in readable], DIALECT, only_if=guard)
-        own = table_query(described.parts, _own_columns(columns), DIALECT, only_if=guard.copy())
-        return self._relation(connection, query, _ONE, FETCHED, unreadable, own)
+        native = table_query(described.parts, _native_columns(columns), DIALECT, only_if=guard.copy())
+        return self._relation(connection, query, _ONE, FETCHED, unreadable, native)
 
     def staged_rows(
         self, connection: Connection, name: Name, without: str, query: str | None = None, parts: int = 1
@@ -222,8 +222,8 @@ class PostgresReader(Reader):
         by = shares or _ONE
         source = described.parts if query is None else query
         rows = table_query(source, selected, DIALECT, by.by or None)
-        own = table_query(source, _own_columns(staged), DIALECT)
-        return self._relation(connection, rows, by, FETCHED, unreadable, own)
+        native = table_query(source, _native_columns(staged), DIALECT)
+        return self._relation(connection, rows, by, FETCHED, unreadable, native)
 
     def _relation(
         self,
@@ -232,7 +232,7 @@ class PostgresReader(Reader):
         shares: Shares,
         fetch_size: int,
         unreadable: Mapping[str, Unreadable],
-        own_rows: str,
+        native_rows: str,
         snapshot: str | None = None,
     ) -> JdbcTable:
         if self._is_direct is None:
@@ -253,7 +253,7 @@ class PostgresReader(Reader):
             takes_limit=True,
             unreadable=unreadable,
             is_in_utc=True,
-            own_rows=own_rows,
+            native_rows=native_rows,
             snapshot=snapshot,
         )
 
@@ -264,7 +264,7 @@ _ONE = Shares("", ())
 _NO_CASTS: Mapping[str, str] = {}
 
 
-def _own_columns(columns: Sequence[Column], casts: Mapping[str, str] = _NO_CASTS) -> list[SelectedColumn]:
+def _native_columns(columns: Sequence[Column], casts: Mapping[str, str] = _NO_CASTS) -> list[SelectedColumn]:
     """Return columns as the database has them, but for those that a source has cast."""
     return [SelectedColumn(column.name, column.type, casts.get(column.name)) for column in columns]
 
