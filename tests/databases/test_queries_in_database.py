@@ -398,7 +398,7 @@ CONDITIONS = (
     "greatest(n, 2) = 2",
 )
 VALUES = """
-CREATE TABLE checked AS SELECT name COLLATE "und-x-icu" AS name, n, big, m, d, f, day, b FROM
+CREATE TABLE checked AS SELECT name COLLATE "und-x-icu" AS name, n, big, m::numeric(10,2) AS m, d, f, day, b FROM
     unnest(ARRAY['a', 'B', 'é', '', 'a ', 'Z', 'b', NULL]) AS name,
     unnest(ARRAY[1, -3, 2147483646, 0, NULL]) WITH ORDINALITY AS ns(n, place),
     unnest(ARRAY[1.10, -99999999.99, NULL]::numeric(10,2)[]) WITH ORDINALITY AS ms(m, of_m),
