@@ -32,6 +32,7 @@ _BUILT_IN = {
         "databricks": "rivet_dagster.engines.databricks:DatabricksEngine",
         "duckdb": "rivet_dagster.engines.duckdb:DuckDBEngine",
         "polars": "rivet_dagster.engines.polars:PolarsEngine",
+        "postgres": "rivet_dagster.engines.postgres:PostgresEngine",
         "pyspark": "rivet_dagster.engines.pyspark:PySparkEngine",
     },
     CHECKS: {

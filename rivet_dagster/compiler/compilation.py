@@ -9,6 +9,7 @@ from rivet_dagster.cache import CompileCache
 from rivet_dagster.compiler.assembly import check_assembly
 from rivet_dagster.compiler.context import DeclaredContext, GroupsContext
 from rivet_dagster.compiler.diagnostics import Diagnostics
+from rivet_dagster.compiler.dialects import check_queries_of_checks
 from rivet_dagster.compiler.engines import (
     check_declared_tables,
     check_plugins,
@@ -94,6 +95,7 @@ def compile_project(
     profile, graph = project.profile, build_graph(project, diagnostics, cache)
     tables = Tables(profile, plugins, resolved or {})
     engines = resolve_engines(graph, profile, plugins, diagnostics)
+    check_queries_of_checks(checks, engines, profile, plugins, diagnostics)
     declared = DeclaredContext(project, plugins, cache, graph, tables, engines, diagnostics)
     for check_declared in RULES_OF_DECLARATIONS:
         check_declared(declared)

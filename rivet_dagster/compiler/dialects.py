@@ -1,17 +1,20 @@
-"""The SQL in which each joint is written, and whether its engine runs it."""
+"""The SQL in which each joint is written, and whether its engine runs it, and what else of a joint is SQL."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from rivet_dagster.compiler.diagnostics import Diagnostics
 from rivet_dagster.compiler.graph import Graph
-from rivet_dagster.model.joint import SPARK_SQL, SQL, Joint
-from rivet_dagster.model.plugins import SPARK, Plugins
-from rivet_dagster.model.profile import Profile
+from rivet_dagster.errors import Diagnostic
+from rivet_dagster.model.check_plan import ByQuery, CompiledCheck, InOnePass, one_pass
+from rivet_dagster.model.joint import PYTHON, SOURCE, SPARK_SQL, SQL, Joint
+from rivet_dagster.model.plugins import EngineTraits, Plugins
+from rivet_dagster.model.profile import EngineSpec, Profile
 from rivet_dagster.project.templating import is_template
 
 _OWN = "Write the joint in Spark's SQL, or run it on an engine of that dialect."
+_OF_SPARK = "Run the joint on an engine of Spark."
 
 
 def dialect_of(joint: Joint, profile: Profile) -> str | None:
@@ -39,12 +42,67 @@ def check_dialects(
         if spec is None or traits is None:
             continue
         own = dialect_of(joint, profile) if joint.type == SQL else None
-        if own is None and traits.dialect != SPARK and traits.sql_support(spec) is None:
-            message = f"the SQL of the engine '{spec.name}' ({spec.type}) is {traits.dialect}, and not {SPARK}"
-            diagnostics.error(joint, "RVT-329", message, key="engine")
+        if joint.type != SOURCE and traits.runs_native_sql_alone:
+            _refuse_spark_sql(joint, own, spec, traits, diagnostics)
         if own is not None and joint.sql is not None and is_template(joint.sql):
             message = f"its SQL is {own}, and a template, which only Spark's SQL can be"
             diagnostics.error(joint, "RVT-329", message, key="sql", remediation=_OWN)
         if own is not None and own != traits.dialect:
             message = f"its SQL is {own}, which the engine '{spec.name}' ({spec.type}) does not run"
             diagnostics.error(joint, "RVT-329", message, key="dialect", remediation=_OWN)
+        for read in graph.upstream[name] if traits.runs_native_sql_alone else ():
+            _refuse_transforms(graph.joints[read], spec, diagnostics)
+
+
+def _refuse_spark_sql(
+    joint: Joint, dialect: str | None, spec: EngineSpec, traits: EngineTraits, diagnostics: Diagnostics
+) -> None:
+    """Report what of a joint is Spark's SQL, or Python, on an engine that runs its own SQL alone."""
+    engine = f"the engine '{spec.name}' ({spec.type})"
+    if joint.type == SQL and dialect is None:
+        message = f"its SQL is Spark's, and {engine} runs {traits.dialect} alone"
+        remedy = f"Write it in that SQL, with `dialect: {traits.dialect}`; or run it on an engine of Spark."
+        diagnostics.error(joint, "RVT-329", message, key="engine", remediation=remedy)
+    elif joint.type == PYTHON:
+        message = f"it is Python, and {engine} runs SQL alone"
+        diagnostics.error(joint, "RVT-329", message, key="engine", remediation=_OF_SPARK)
+
+
+def _refuse_transforms(source: Joint, spec: EngineSpec, diagnostics: Diagnostics) -> None:
+    if source.type != SOURCE:
+        return
+    keys = [f"columns.{alias}" for alias, text in source.columns if text is not None]
+    for key in (*keys, *(["filter"] if source.filter is not None else [])):
+        message = f"`{key}` is Spark's SQL, which the engine '{spec.name}' ({spec.type}) of a reader does not run"
+        remedy = "Write it in the joint that reads the source; or run that on an engine of Spark."
+        diagnostics.error(source, "RVT-329", message, key=key, remediation=remedy)
+
+
+def check_queries_of_checks(
+    checks: Mapping[str, tuple[CompiledCheck, ...]],
+    engines: Mapping[str, str],
+    profile: Profile,
+    plugins: Plugins,
+    diagnostics: Diagnostics,
+) -> None:
+    """Report RVT-329 for checks whose SQL their engine refuses."""
+    for name, engine_name in engines.items():
+        spec = profile.engine(engine_name)
+        traits = plugins.engine(spec)
+        if spec is None or traits is None:
+            continue
+        for check in checks[name]:
+            construct = next(filter(None, map(traits.refuses_check, _queries(name, check))), None)
+            if construct is not None:
+                message = f"check {check.name}: {construct} in Spark's SQL may mean something else on '{spec.name}'"
+                remedy = "Write it with comparisons of columns and constants, AND, OR, NOT and IN; or compute a column."
+                at = check.sql_line or check.line
+                diagnostics.errors.append(Diagnostic("RVT-329", message, name, check.file, at, remedy))
+
+
+def _queries(joint: str, check: CompiledCheck) -> Iterator[str]:
+    match check.queries.counting:
+        case InOnePass() as aggregate:
+            yield one_pass(f"`{joint}`", [aggregate]).sql
+        case ByQuery(query=query):
+            yield query.sql

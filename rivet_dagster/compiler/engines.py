@@ -152,6 +152,11 @@ def check_plugins(profile: Profile, plugins: Plugins, diagnostics: Diagnostics) 
     for engine in profile.engines:
         origin = profile.engine_origins.get(engine.name, profile.origin)
         _check("engine", engine, plugins.engines, origin, diagnostics)
+        able = plugins.engine(engine)
+        used = [spec for name in engine.catalogs if (spec := profile.catalog(name)) is not None]
+        if able is not None and (why := able.refuses_catalogs(used)) is not None:
+            message = f"engine '{engine.name}': `catalogs` {why}"
+            diagnostics.errors.append(origin.diagnostic("RVT-104", message, key="catalogs"))
 
 
 def check_declared_tables(context: DeclaredContext) -> None:

@@ -45,8 +45,14 @@ class Reach:
         return facts is None or ArrowRows in facts.reads
 
     def _reaches(self, engine: str, catalog: str | None) -> bool:
-        spec = self._profile.engine(engine)
-        return spec is not None and self.named(catalog) in (*spec.catalogs, self._profile.workspace)
+        spec, name = self._profile.engine(engine), self.named(catalog)
+        if spec is None or name not in (*spec.catalogs, self._profile.workspace):
+            return False
+        facts = self._engine(engine)
+        if facts is None or name in spec.catalogs:
+            return True
+        used = (self._profile.catalog(each) for each in (*spec.catalogs, name))
+        return facts.refuses_catalogs([each for each in used if each is not None]) is None
 
     def _refuses(self, facts: EngineTraits | None, catalog: str | None, is_written: bool) -> bool:
         """Return whether the engine refuses each stored table of the catalog."""

@@ -115,6 +115,13 @@ class EngineSession(ABC):
         """
         return None
 
+    def runs_in(self, database: str) -> bool:
+        """Return whether queries run in the database of a JDBC URL.
+
+        Then a ``JdbcTable`` of it is read by its ``native_rows``, and ``write`` adds rows to its tables.
+        """
+        return False
+
     @abstractmethod
     def register(self, name: str, frame: Frame) -> None:
         """Register ``frame`` as a view that queries of this session can use; letter case makes no difference.
@@ -310,6 +317,22 @@ class Engine(ABC):
     @classmethod
     def sql_support(cls, spec: EngineSpec) -> str | None:
         """Return the name of the list of constructs by which Spark's SQL runs on the engine, None where it is Spark."""
+        return None
+
+    @classmethod
+    def refuses_catalogs(cls, catalogs: Sequence[CatalogSpec]) -> str | None:
+        """Return why the engine cannot use the ``catalogs`` of its declaration, the end of a sentence about these.
+
+        The workspace is within its reach if it is one of them, or could be one beside them.
+        """
+        return None
+
+    @classmethod
+    def refuses_check(cls, sql: str) -> str | None:
+        """Return the construct for which sessions refuse a query of a check, which is Spark's SQL; None if they do not.
+
+        An engine with a list of ``sql_support`` has these queries judged by that.
+        """
         return None
 
     @classmethod

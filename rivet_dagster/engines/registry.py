@@ -79,5 +79,7 @@ def _traits(class_: type[Engine]) -> EngineTraits:
         class_.wrong_settings,
         class_.sql_support,
         class_.refuses_table,
+        class_.refuses_catalogs,
+        class_.refuses_check,
         lambda options: None if (variant := class_.variant(options)) is class_ else _traits(variant),
     )

@@ -18,10 +18,12 @@ from rivet_dagster.compiler.lineage import may_differ, table_columns
 from rivet_dagster.compiler.plan import CompiledAssembly
 from rivet_dagster.engines.contract import EngineSession, Frame, Typed
 from rivet_dagster.errors import Diagnostic, RivetError
+from rivet_dagster.execution.reading.sources import transforms
 from rivet_dagster.execution.row_error import locating_errors
 from rivet_dagster.execution.runtime import Runtime
 from rivet_dagster.model.check_plan import BoundQuery, ByQuery, CompiledCheck, InOnePass, one_pass
 from rivet_dagster.model.partitions import PARTITION_END, PARTITION_KEYS, PARTITION_START
+from rivet_dagster.model.relations import JdbcTable
 from rivet_dagster.model.schema import ANALYZED, Field, Schema
 from rivet_dagster.model.watermark import any_value, is_watermark_type
 from rivet_dagster.sql.columns.type_names import parse_ddl
@@ -38,7 +40,8 @@ class _Found:
     """The facts known so far: the columns of joints, which of them are the engine's, and what is wrong.
 
     ``columns`` are those that readers find. ``left_out`` are joints that cannot be judged because of an error that is
-    told elsewhere. ``empty`` are empty relations by engine and columns of a joint, each of which its readers share.
+    told elsewhere. ``empty`` are empty relations by engine and columns of a joint, each of which its readers share;
+    ``frames`` are the joints themselves, by engine, where that runs in the database of their tables.
     ``doubtful`` are joints that read a table which may have other columns, and their readers: what the engine refuses
     in them is a warning.
     """
@@ -47,6 +50,7 @@ class _Found:
     judged: set[str] = field(default_factory=set)
     left_out: set[str] = field(default_factory=set)
     empty: dict[tuple[str, str, Columns], Frame] = field(default_factory=dict)
+    frames: dict[tuple[str, str], Frame] = field(default_factory=dict)
     doubtful: set[str] = field(default_factory=set)
     errors: list[Diagnostic] = field(default_factory=list)
     warnings: list[Diagnostic] = field(default_factory=list)
@@ -158,6 +162,10 @@ class _Judge:
 
     def _of_source(self, joint: SourceJoint) -> Columns | None:
         declared = _of_schema(joint.schema)
+        table = self._in_database(joint)
+        if table is not None:
+            self._found.frames[self._engine, joint.name] = table
+            return declared
         if not (joint.columns or joint.filter):
             return declared
         ddl = joint.options.get("schema")
@@ -172,6 +180,19 @@ class _Judge:
         with locating_errors(joint):
             return self._session.columns(self._session.query(joint.sql))
 
+    def _in_database(self, joint: SourceJoint) -> Frame | None:
+        """Return the table itself where its engine runs in the database: its columns are of types that Spark has not.
+
+        None for other engines, and without the table.
+        """
+        if JdbcTable not in self._runtime.engine(self._engine).writes:
+            return None
+        try:
+            relation = self._runtime.catalog(joint.catalog).relation(joint.table, joint.options)
+            return self._session.load(relation, transforms(joint))
+        except RivetError:  # without the table the joint itself says nothing, but its readers may have other sources
+            return None
+
     def _of_query(self, joint: QueryJoint, text: str, parameters: Mapping[str, Any]) -> Columns:
         given = {**_of_partitions(joint), RUN_STARTED_AT: Typed(datetime.now(UTC), "timestamp"), **parameters}
         used = {name: value for name, value in given.items() if f":{name}" in text or f"${name}" in text}
@@ -179,6 +200,8 @@ class _Judge:
         try:
             dialect = self._dialect(joint)
             frame = self._session.query(text, used) if dialect is None else self._session.query_in(dialect, text, used)
+            if any((self._engine, name) in self._found.frames for name in joint.upstream):
+                self._found.frames[self._engine, joint.name] = frame
             return self._session.columns(frame)
         except RivetError as error:
             raise _at_text(error, joint, text) from error.__cause__
@@ -250,7 +273,8 @@ class _Judge:
 
     def _registered(self, joint: CompiledJoint, names: Iterable[str]) -> bool:
         """Register the joints that are read, and return whether the columns of all of them are known."""
-        unknown = [name for name in names if name not in self._found.columns]
+        known = {*self._found.columns, *(name for engine, name in self._found.frames if engine == self._engine)}
+        unknown = [name for name in names if name not in known]
         if set(unknown) & self._found.left_out:
             self._found.left_out.add(joint.name)
             return False
@@ -263,7 +287,9 @@ class _Judge:
         return True
 
     def _of_joint(self, name: str) -> Frame:
-        """Return an empty relation with the columns of a joint."""
+        """Return an empty relation with the columns of a joint, or its own query where that runs in a database."""
+        if (self._engine, name) in self._found.frames:
+            return self._found.frames[self._engine, name]
         key = self._engine, name, self._found.columns[name]
         if key not in self._found.empty:
             self._found.empty[key] = self._empty(key[2])

@@ -134,7 +134,7 @@ class Joint:
         convert.text, "The engine of the profile that runs it; default: the profile's default engine."
     )
     dialect: str | None = declare_key(
-        convert.one_of(SPARK_SQL, "duckdb", "polars"),
+        convert.one_of(SPARK_SQL, "duckdb", "polars", "postgres"),
         "The SQL of its query; default: that of its engine's option `dialect`, else Spark's.",
         types=(SQL,),
     )

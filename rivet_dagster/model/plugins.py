@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -81,6 +81,14 @@ def _takes_all(
     return ()
 
 
+def _takes_all_catalogs(_: Sequence[CatalogSpec]) -> str | None:
+    return None
+
+
+def _takes_all_checks(_: str) -> str | None:
+    return None
+
+
 def _no_variant(_: Mapping[str, Any]) -> EngineTraits | None:
     return None
 
@@ -154,8 +162,17 @@ class EngineTraits:
     sql_support: Callable[[EngineSpec], str | None] = _of_spark
     """Takes a declaration and returns the name of the list of constructs that run there, None where it is Spark."""
     refuses_table: RefusesTable = _takes_all
+    refuses_catalogs: Callable[[Sequence[CatalogSpec]], str | None] = _takes_all_catalogs
+    """Takes the catalogs of a declaration, and returns why the engine cannot use them: the end of a sentence."""
+    refuses_check: Callable[[str], str | None] = _takes_all_checks
+    """Takes a query of a check in Spark's SQL, and returns the construct for which sessions refuse it."""
     variant: Callable[[Mapping[str, Any]], EngineTraits | None] = _no_variant
     """Takes the options of a declaration and returns the traits that it has by them; None if it has these."""
+
+    @property
+    def runs_native_sql_alone(self) -> bool:
+        """Whether it runs joints in its own SQL alone, and none of Spark's."""
+        return self.dialect != SPARK and self.sql_support(EngineSpec("", "")) is None
 
 
 @dataclass(frozen=True)

@@ -63,6 +63,9 @@ class JdbcTable:
     are ``hidden`` are for the conditions alone. ``takes_limit`` says that the database knows LIMIT. ``unreadable`` are
     columns that the table has beside those that can be read: for each, why it cannot be, and what helps. ``is_in_utc``
     says that the connections take a time without a zone as one in UTC.
+
+    An engine that runs its queries in the database reads ``native_rows`` instead, a query in parentheses with an alias:
+    the same rows with all columns in the database's own types; at the exported ``snapshot``, if there is one.
     """
 
     url: str
@@ -74,6 +77,8 @@ class JdbcTable:
     takes_limit: bool = False
     unreadable: Mapping[str, Unreadable] = field(default_factory=dict)
     is_in_utc: bool = False
+    native_rows: str = ""
+    snapshot: str | None = None
 
 
 @dataclass(frozen=True, eq=False)

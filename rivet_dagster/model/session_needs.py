@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
+from typing import Any, Protocol
 
 from rivet_dagster.errors import RivetError
-from rivet_dagster.model.relations import CatalogTable, Relation
+from rivet_dagster.model.relations import CatalogTable, Relation, Unreadable
 
 _LISTS = frozenset({"spark.sql.extensions"})
 """Settings whose values are lists with commas, to which everybody may add."""
@@ -22,16 +24,67 @@ TableReader = Callable[[CatalogTable], Relation]
 
 
 @dataclass(frozen=True)
+class ResultColumn:
+    """A column of the result of a query of a database, with the type of Spark as which it is read.
+
+    It is read through a ``cast`` to a type of the database, if there is one. One that Spark cannot read says why it is
+    ``unreadable``, and its ``type`` is the database's own, as ``declared`` always is.
+    """
+
+    name: str
+    type: str
+    declared: str
+    cast: str | None = None
+    unreadable: Unreadable | None = None
+
+
+class QueryDatabase(Protocol):
+    """The database of a catalog, for an engine whose queries it runs itself."""
+
+    @property
+    def url(self) -> str:
+        """Its JDBC URL."""
+
+    @property
+    def uri(self) -> str:
+        """Its address, without a user or a password."""
+
+    @property
+    def errors(self) -> type[Exception]:
+        """The class of the errors of the Python driver. Raises RVT-123."""
+
+    def open(self) -> Any:
+        """Return a new connection, each of whose statements is a transaction of its own. Raises the driver's errors."""
+
+    def columns(self, connection: Any, statement: str, values: Sequence[Any]) -> tuple[ResultColumn, ...]:
+        """Return the columns of a query without rows, whose parameters have ``values``. Raises the driver's errors."""
+
+    def cancel(self, connection: Any) -> None:
+        """Have the server stop what it computes for the connection."""
+
+    def translate_errors(self, what: str) -> AbstractContextManager[None]:
+        """Turn errors of connecting in the block into RVT-403; ``what`` names what was asked for."""
+
+    def translated(self, error: Any, table: str | None = None, line: int | None = None) -> RivetError:
+        """Return the error of a query, or of a statement that adds its rows to a ``table``.
+
+        RVT-503 at the ``line`` for the query itself, else RVT-401, RVT-404, RVT-510, RVT-527 or RVT-528.
+        """
+
+
+@dataclass(frozen=True)
 class SessionNeeds:
     """The Maven packages, jars and settings that an engine's session needs; ``config`` may hold secrets.
 
-    ``readers`` are for engines other than Spark, by the name of the catalog whose tables they read.
+    ``readers`` are for engines other than Spark, by the name of the catalog whose tables they read; ``databases`` for
+    engines whose queries run in the database of the catalog.
     """
 
     packages: tuple[str, ...] = ()
     jars: tuple[str, ...] = ()
     config: Mapping[str, str] = field(default_factory=dict, repr=False)
     readers: Mapping[str, TableReader] = field(default_factory=dict, repr=False)
+    databases: Mapping[str, QueryDatabase] = field(default_factory=dict, repr=False)
 
 
 def merge_needs(needs: Iterable[SessionNeeds], of_engine: SessionNeeds | None = None) -> SessionNeeds:

@@ -108,6 +108,15 @@ def quote_name(name: str, dialect: str) -> str:
     return to_sql(_name(name), dialect)
 
 
+def quote_table(name: Name, dialect: str) -> str:
+    """Return schema and name of a table as statements have them.
+
+    >>> quote_table(("shop", "order"), "postgres")
+    '"shop"."order"'
+    """
+    return to_sql(table(name), dialect)
+
+
 def quote_text(text: str, dialect: str) -> str:
     """Return a text as statements have it.
 

@@ -153,8 +153,11 @@ class JdbcCatalog(
         self._declared = spec, root
 
     def session_needs(self, engine_type: str) -> SessionNeeds:
-        """Return the package of the JDBC driver."""
-        return SessionNeeds(packages=(self._product.package,)) if engine_type == "pyspark" else SessionNeeds()
+        """Return the package of the JDBC driver; for an engine that runs its queries in the database, this."""
+        if engine_type == "pyspark":
+            return SessionNeeds(packages=(self._product.package,))
+        queries = self._product.queries if engine_type == "postgres" else None
+        return SessionNeeds(databases={self.name: queries(self._database)}) if queries is not None else SessionNeeds()
 
     def _tables(self, environment: str | None = None, base: PublishedTables | None = None) -> PublishedTables:
         schema, kind = self._schema, self._product.kind

@@ -13,6 +13,7 @@ from rivet_dagster.errors import RivetError
 from rivet_dagster.model.finding import Finding
 from rivet_dagster.model.plugins import Wrong
 from rivet_dagster.model.relations import JdbcTable, Unreadable
+from rivet_dagster.model.session_needs import QueryDatabase
 from rivet_dagster.model.write_strategy import WriteStrategy
 from rivet_dagster.sql.database_trees import Name, WrittenColumn
 from rivet_dagster.sql.write_strategies.trees import Columns
@@ -224,7 +225,8 @@ class Product:
     and the class of the driver; ``snapshot`` takes how many tables are read, by how many connections, and the catalog's
     options; ``examine`` the subject of findings, the schema, and whether tables are published. ``wrong_source`` and
     ``wrong_target`` take the catalog's options and those of a joint that reads or writes a table; ``refuses`` returns
-    why it cannot do a write strategy, None if it can.
+    why it cannot do a write strategy, None if it can. ``queries`` is there where an engine runs queries in the
+    database.
     """
 
     name: str
@@ -239,3 +241,4 @@ class Product:
     wrong_source: Callable[[Options, Options], Iterable[Wrong]]
     wrong_target: Callable[[Options, Options], Iterable[Wrong]]
     refuses: Callable[[WriteStrategy], str | None]
+    queries: Callable[[Database], QueryDatabase] | None = None

@@ -6,8 +6,6 @@ So the value of each is bound to a variable of the connection, to which the view
 from __future__ import annotations
 
 import datetime as dt
-import re
-from collections.abc import Callable
 from decimal import Decimal
 from typing import Any
 
@@ -15,22 +13,6 @@ from rivet_dagster.engines.contract import Typed
 from rivet_dagster.engines.duckdb.types import duckdb_type
 from rivet_dagster.engines.translated_queries import decimal_type
 from rivet_dagster.model.schema import parse_type
-
-_PIECE = re.compile(
-    r"""[eE]'(?:[^'\\]|\\.|'')*' | '(?:[^']|'')*' | "(?:[^"]|"")*" | --[^\n]* | /\*.*?\*/
-      | (?P<dollars>\$(?:[A-Za-z_]\w*)?\$).*?(?P=dollars)
-      | (?<![\w$])\$(?P<name>[A-Za-z_]\w*)""",
-    re.VERBOSE | re.DOTALL,
-)
-
-
-def with_variables(sql: str, variable: Callable[[str], str]) -> str:
-    """Return a query of DuckDB's SQL with an expression of ``variable`` in place of each of its parameters.
-
-    >>> with_variables("SELECT $v AS v, '$v', $$ $v $$ -- $v", lambda name: f"<{name}>")
-    "SELECT <v> AS v, '$v', $$ $v $$ -- $v"
-    """
-    return _PIECE.sub(lambda piece: variable(piece["name"]) if piece["name"] is not None else piece[0], sql)
 
 
 def bound_value(value: Any) -> tuple[Any, str | None]:

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import duckdb
 
+from rivet_dagster.engines.arrow_types import arrow_schema, plain_rows
 from rivet_dagster.engines.arrow_values import arrow_rows, nullable, refuse_repeated, untyped_columns
 from rivet_dagster.engines.contract import EngineSession, Progress, QueryPlan, WriteMode, cannot_read, cannot_write
-from rivet_dagster.engines.duckdb.arrow import arrow_schema, plain_rows
 from rivet_dagster.engines.duckdb.database import Database
 from rivet_dagster.engines.duckdb.frames import DuckDBFrame, meant_types, with_meant_types
 from rivet_dagster.engines.duckdb.messages import duckdb_error
-from rivet_dagster.engines.duckdb.parameters import bound_value, with_variables
+from rivet_dagster.engines.duckdb.parameters import bound_value
 from rivet_dagster.engines.duckdb.progress import PercentReport
 from rivet_dagster.engines.duckdb.relations.files import files_query
 from rivet_dagster.engines.duckdb.types import duckdb_type, has_void, quoted, schema_json, with_zone
@@ -30,6 +30,7 @@ from rivet_dagster.model.session_needs import TableReader
 from rivet_dagster.model.storage import Projection
 from rivet_dagster.sql.error import SqlError
 from rivet_dagster.sql.own_statements import OwnStatement, own_statement_for_duckdb
+from rivet_dagster.sql.parsing.other_dialect import replace_parameters
 from rivet_dagster.sql.source_query import projection as projected
 
 if TYPE_CHECKING:
@@ -231,7 +232,7 @@ class DuckDBSession(EngineSession):
         view = self._new_view()
 
         def make() -> DuckDBFrame:
-            bound = with_variables(text, lambda name: self._variable(name, parameters or {}))
+            bound = replace_parameters(text, lambda name: self._variable(name, parameters or {}))
             relation = self._connection.sql(f"(\n{bound}\n)")
             names, types = list(relation.columns), list(relation.types)
             meant = meant_types(names, types)

@@ -55,7 +55,8 @@ def source_frame(
             rows = runtime.external_assets.source(joint.table, _asset_window(joint, window))
             return _external_source_frame(session, rows, joint, untransformed)
         current = relation() if relation is not None else current_relation(runtime, joint)
-        refuse_unreadable(joint, current)
+        if not (isinstance(current, JdbcTable) and session.runs_in(current.url)):
+            refuse_unreadable(joint, current)
         applied = no_transforms(joint, session, current) if untransformed else transforms(joint)
         return session.load(current, applied)
 

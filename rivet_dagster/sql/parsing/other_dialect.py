@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Callable
 from dataclasses import replace
 
 from sqlglot import Dialect, exp
@@ -16,8 +17,10 @@ _READ_AS = {"polars": "postgres"}
 """The dialects by which queries are read that sqlglot has no own one for."""
 
 _PIECE = re.compile(
-    r"""(?P<quoted>'(?:[^']|'')*'|"(?:[^"]|"")*"|--[^\n]*|/\*.*?\*/)|(?<![\w$])\$(?P<name>[A-Za-z_]\w*)(?!\$)""",
-    re.DOTALL,
+    r"""[eE]'(?:[^'\\]|\\.|'')*' | '(?:[^']|'')*' | "(?:[^"]|"")*" | --[^\n]* | /\*.*?\*/
+      | (?P<dollars>\$(?:[A-Za-z_]\w*)?\$).*?(?P=dollars)
+      | (?<![\w$])\$(?P<name>[A-Za-z_]\w*)""",
+    re.VERBOSE | re.DOTALL,
 )
 
 
@@ -60,3 +63,12 @@ def other_parameters(sql: str) -> dict[str, int]:
         if piece["name"] is not None:
             found.setdefault(piece["name"], sql.count("\n", 0, piece.start()) + 1)
     return found
+
+
+def replace_parameters(sql: str, text_of: Callable[[str], str]) -> str:
+    """Return a query with the text of ``text_of`` in place of each of its parameters.
+
+    >>> replace_parameters("SELECT $v AS v, '$v', $$ $v $$ -- $v", lambda name: f"<{name}>")
+    "SELECT <v> AS v, '$v', $$ $v $$ -- $v"
+    """
+    return _PIECE.sub(lambda piece: text_of(piece["name"]) if piece["name"] is not None else piece[0], sql)

@@ -8,7 +8,7 @@ JVM, and infinity is a day of the year 9999.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -78,10 +78,17 @@ _IS_NUMBER = "value <> CAST('NaN' AS numeric)"
 _MOST_DIGITS = 38
 _NUMERIC = re.compile(r"numeric ?\( ?(\d{1,2})(?: ?, ?(\d{1,2}))? ?\)", re.IGNORECASE)
 
-_FACTS = """
-WITH RECURSIVE typed(number, name, type, modifier) AS (
+_OF_TABLE = """
     SELECT attnum, attname, atttypid, atttypmod FROM pg_catalog.pg_attribute
     WHERE attrelid = %(table)s AND attnum > 0 AND NOT attisdropped
+"""
+_OF_RESULT = """
+    SELECT number, name, type, modifier
+    FROM unnest(%(names)s::text[], %(types)s::oid[], %(modifiers)s::int[]) WITH ORDINALITY
+        AS described(name, type, modifier, number)
+"""
+_FACTS = """
+WITH RECURSIVE typed(number, name, type, modifier) AS ({columns}
     UNION ALL
     SELECT number, name, typbasetype, CASE typtypmod WHEN -1 THEN modifier ELSE typtypmod END
     FROM typed JOIN pg_catalog.pg_type t ON t.oid = type WHERE typtype = 'd'
@@ -92,7 +99,8 @@ LEFT JOIN pg_catalog.pg_type e ON e.oid = t.typelem AND t.typcategory = 'A'
 WHERE t.typtype <> 'd'
 ORDER BY number
 """
-"""The columns of a table with their types, a domain with the one below it, and the types of the elements of arrays."""
+"""The columns of a table, or of a result, with their types: a domain with the one below it, arrays with their elements.
+"""
 
 
 @dataclass(frozen=True)
@@ -137,7 +145,14 @@ def wrong_casts(casts: Any) -> Iterator[Wrong]:
 
 def table_columns(connection: Connection, table: int) -> list[Column]:
     """Return the columns of the table of that number, in order."""
-    return [Column(*row) for row in connection.execute(_FACTS, {"table": table})]
+    return [Column(*row) for row in connection.execute(_FACTS.format(columns=_OF_TABLE), {"table": table})]
+
+
+def result_columns(connection: Connection, described: Sequence[tuple[str, int, int]]) -> list[Column]:
+    """Return the columns of a result, of which the server tells names, numbers of types, and modifiers of these."""
+    names, types, modifiers = (list(parts) for parts in zip(*described, strict=True)) if described else ([], [], [])
+    given = {"names": names, "types": types, "modifiers": modifiers}
+    return [Column(*row) for row in connection.execute(_FACTS.format(columns=_OF_RESULT), given)]
 
 
 def read_columns(

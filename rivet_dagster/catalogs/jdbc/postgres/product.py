@@ -11,6 +11,7 @@ from rivet_dagster.catalogs.jdbc.options import wrong_source, wrong_target
 from rivet_dagster.catalogs.jdbc.postgres.columns import wrong_casts
 from rivet_dagster.catalogs.jdbc.postgres.connection import PostgresDatabase
 from rivet_dagster.catalogs.jdbc.postgres.kind import PostgresKind
+from rivet_dagster.catalogs.jdbc.postgres.queries import PostgresQueries
 from rivet_dagster.catalogs.jdbc.postgres.reading import DRIVER, PACKAGE, PostgresReader
 from rivet_dagster.catalogs.jdbc.postgres.snapshot import PostgresSnapshot
 from rivet_dagster.catalogs.jdbc.product import Product
@@ -139,4 +140,5 @@ POSTGRESQL = Product(
     wrong_source=_wrong_source,
     wrong_target=lambda _, joint_options: wrong_target(joint_options),
     refuses=lambda _: None,
+    queries=PostgresQueries,  # type: ignore[arg-type]
 )

@@ -5,7 +5,7 @@ The rows are shared out among queries by the values of a column, or by the block
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,7 +17,7 @@ from rivet_dagster.catalogs.jdbc.postgres.table import Table, data_version, find
 from rivet_dagster.catalogs.jdbc.product import Reader
 from rivet_dagster.errors import RivetError, nearest
 from rivet_dagster.model.relations import JdbcTable, Unreadable
-from rivet_dagster.sql.database_table import PART, Below, is_true, share_conditions, table_query
+from rivet_dagster.sql.database_table import PART, Below, SelectedColumn, is_true, share_conditions, table_query
 from rivet_dagster.sql.database_trees import Name
 
 BLOCKS = "ctid"
@@ -192,7 +192,8 @@ class PostgresReader(Reader):
         if before is not None and source.changed_at is not None:
             below = Below(source.changed_at, before, _of_time(described, columns, source.changed_at))
         query = table_query(described.parts, selected, DIALECT, by.by or None, below)
-        return self._relation(connection, query, by, source.fetch_size, unreadable, snapshot)
+        native = table_query(described.parts, _native_columns(columns, source.casts), DIALECT, below=below)
+        return self._relation(connection, query, by, source.fetch_size, unreadable, native, snapshot)
 
     def current_rows(self, connection: Connection, name: Name, check: str, otherwise: str) -> JdbcTable:
         """Return the relation of a table's rows, as long as the one value of the query ``check`` is true.
@@ -200,10 +201,11 @@ class PostgresReader(Reader):
         Afterwards reading raises an error with the text ``otherwise``. Raises RVT-403.
         """
         described = find_table(connection, name)
-        _, readable, unreadable = read_table(connection, described, SourceOptions())
+        columns, readable, unreadable = read_table(connection, described, SourceOptions())
         guard = is_true(check, otherwise, "boolean", DIALECT)
         query = table_query(described.parts, [column.selected for column in readable], DIALECT, only_if=guard)
-        return self._relation(connection, query, _ONE, FETCHED, unreadable)
+        native = table_query(described.parts, _native_columns(columns), DIALECT, only_if=guard.copy())
+        return self._relation(connection, query, _ONE, FETCHED, unreadable, native)
 
     def staged_rows(
         self, connection: Connection, name: Name, without: str, query: str | None = None, parts: int = 1
@@ -213,12 +215,15 @@ class PostgresReader(Reader):
         Of a ``query`` with these columns instead, if there is one. The rows must not change. Raises RVT-403.
         """
         described = find_table(connection, name)
-        _, readable, unreadable = read_table(connection, described, SourceOptions())
+        columns, readable, unreadable = read_table(connection, described, SourceOptions())
         selected = [column.selected for column in readable if column.selected.name != without]
+        staged = [column for column in columns if column.name != without]
         shares = share_rows(connection, described, [], None, parts) if query is None and parts > 1 else None
         by = shares or _ONE
-        rows = table_query(described.parts if query is None else query, selected, DIALECT, by.by or None)
-        return self._relation(connection, rows, by, FETCHED, unreadable)
+        source = described.parts if query is None else query
+        rows = table_query(source, selected, DIALECT, by.by or None)
+        native = table_query(source, _native_columns(staged), DIALECT)
+        return self._relation(connection, rows, by, FETCHED, unreadable, native)
 
     def _relation(
         self,
@@ -227,6 +232,7 @@ class PostgresReader(Reader):
         shares: Shares,
         fetch_size: int,
         unreadable: Mapping[str, Unreadable],
+        native_rows: str,
         snapshot: str | None = None,
     ) -> JdbcTable:
         if self._is_direct is None:
@@ -247,11 +253,20 @@ class PostgresReader(Reader):
             takes_limit=True,
             unreadable=unreadable,
             is_in_utc=True,
+            native_rows=native_rows,
+            snapshot=snapshot,
         )
 
 
 _ONE = Shares("", ())
 """One query for all rows."""
+
+_NO_CASTS: Mapping[str, str] = {}
+
+
+def _native_columns(columns: Sequence[Column], casts: Mapping[str, str] = _NO_CASTS) -> list[SelectedColumn]:
+    """Return columns as the database has them, but for those that a source has cast."""
+    return [SelectedColumn(column.name, column.type, casts.get(column.name)) for column in columns]
 
 
 def read_table(

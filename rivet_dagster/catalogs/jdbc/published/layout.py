@@ -112,6 +112,7 @@ def _column_of_table(kind: DatabaseKind, table: TargetTable, column: str, type_:
 def _new(kind: DatabaseKind, name: str, type_: str, before: str | None) -> WrittenColumn:
     made = kind.type_of(type_)
     if made is None:
-        message = f"the column '{name}' is of the type {type_}, which the database has not"
-        raise RivetError("RVT-422", message, remediation="Cast it to another type, or publish its text: to_json(...).")
+        message = f"the column '{name}' is of the type {type_}, which a published table cannot have"
+        remedy = "Cast it to another type, such as numeric(38, 9), or publish its text: to_json(...)."
+        raise RivetError("RVT-422", message, remediation=remedy)
     return kind.new_column(name, made, before)

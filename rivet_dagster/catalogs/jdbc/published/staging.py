@@ -15,8 +15,15 @@ from rivet_dagster.catalogs.jdbc.published.layout import layout_of
 from rivet_dagster.catalogs.jdbc.published.records import OURS, Records
 from rivet_dagster.engines.contract import EngineSession, Frame
 from rivet_dagster.errors import RivetError
+from rivet_dagster.model.relations import JdbcTable
 from rivet_dagster.model.storage import ColumnStatistics, Statistics, StoredRows
-from rivet_dagster.sql.database_definitions import add_column, create_table, create_table_like, create_table_of
+from rivet_dagster.sql.database_definitions import (
+    add_column,
+    create_table,
+    create_table_like,
+    create_table_of,
+    quote_table,
+)
 from rivet_dagster.sql.database_queries import count_of
 from rivet_dagster.sql.database_trees import Name, WrittenColumn
 from rivet_dagster.sql.database_writes import delete_others
@@ -63,11 +70,14 @@ class Staging:
         """Compute ``frame`` once, and copy its rows, which have ``columns``, to a new table of the ``written`` ones.
 
         With ``like`` it is a table that can take the place of that one. Each task of the engine copies by itself; the
-        rows of tasks that do not count are removed. Raises RVT-404, RVT-406, RVT-510, RVT-527.
+        rows of tasks that do not count are removed. An engine that runs its queries in this database adds the rows by
+        one statement. Raises RVT-404, RVT-406, RVT-510, RVT-527.
         """
         name = self.name(of)
         with self.database.connect_to_write(self.table) as connection:
             self._create(connection, name, columns, written, like)
+        if session.runs_in(self.database.url):
+            return self._inserted(name, session, frame, columns, context)
         results = self._copied(name, session, frame, written, context)
         refused = next((error for *_, error in results if error is not None), None)
         if refused is not None:
@@ -136,6 +146,16 @@ class Staging:
         with self.database.translate_write_errors(self.table):  # of an engine whose tasks are in this process
             results = session.run_tasks(frame, task, max(1, self.connections - 1), context.progress)
         return [pickle.loads(result) for result in results]
+
+    def _inserted(
+        self, name: Name, session: EngineSession, frame: Frame, columns: Columns, context: WriteContext
+    ) -> StagedTable:
+        """Have the engine add the rows within the database, and count them."""
+        session.write(frame, JdbcTable(self.database.url, quote_table(name, self.kind.dialect)), context.progress)
+        with self.database.connect_to_write(self.table) as connection:
+            self.records.close_staged(connection, name)
+            (rows,) = connection.execute(count_of(name, self.kind.dialect)).fetchone() or (0,)
+        return StagedTable(name, rows, columns, {})
 
     def _keep(self, connection: Connection, name: Name, rows: int, attempts: list[int]) -> None:
         """Remove the rows of all other attempts. Raises RVT-407 if some are missing."""
