@@ -9,8 +9,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rivet_dagster.engines.arrow.frames import ArrowFrame, Columns, Names, columns_of
+from rivet_dagster.engines.arrow_types import arrow_type
 from rivet_dagster.engines.contract import Typed
-from rivet_dagster.engines.duckdb.arrow import arrow_type
 from rivet_dagster.errors import RivetError
 from rivet_dagster.model.schema import parse_type
 from rivet_dagster.sql.plain_queries import Node, PlainQuery

@@ -12,8 +12,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from rivet_dagster.engines.arrow.frames import ArrowFrame, Columns, Names, cast, readable_columns
+from rivet_dagster.engines.arrow_types import arrow_schema
 from rivet_dagster.engines.contract import cannot_write
-from rivet_dagster.engines.duckdb.arrow import arrow_schema
 from rivet_dagster.engines.duckdb.relations.files import declared_columns
 from rivet_dagster.engines.duckdb.relations.parquet import parquet_columns
 from rivet_dagster.engines.duckdb.relations.paths import data_files, folder_columns

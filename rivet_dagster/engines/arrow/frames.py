@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from rivet_dagster.engines.duckdb.arrow import arrow_schema, arrow_type
+from rivet_dagster.engines.arrow_types import arrow_schema, arrow_type
 from rivet_dagster.engines.duckdb.relations.parquet import type_of_arrow
 from rivet_dagster.errors import RivetError
 from rivet_dagster.model.schema import SparkType

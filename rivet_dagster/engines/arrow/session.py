@@ -12,6 +12,7 @@ import pyarrow as pa
 from rivet_dagster.engines.arrow.evaluation import evaluate
 from rivet_dagster.engines.arrow.files import files_frame, write_files
 from rivet_dagster.engines.arrow.frames import ArrowFrame, Names, columns_of, frame_of_reader, with_columns
+from rivet_dagster.engines.arrow_types import plain_rows
 from rivet_dagster.engines.arrow_values import arrow_rows, nullable, refuse_repeated, untyped_columns
 from rivet_dagster.engines.contract import (
     EngineSession,
@@ -22,7 +23,6 @@ from rivet_dagster.engines.contract import (
     cannot_read,
     cannot_write,
 )
-from rivet_dagster.engines.duckdb.arrow import plain_rows
 from rivet_dagster.engines.duckdb.types import has_void, schema_json
 from rivet_dagster.engines.duckdb.unions import united_columns
 from rivet_dagster.engines.views import ScopedViews

@@ -8,6 +8,7 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from rivet_dagster.engines.arrow_types import arrow_schema, plain_rows
 from rivet_dagster.engines.arrow_values import arrow_rows, convertible, nullable, refuse_repeated, untyped_columns
 from rivet_dagster.engines.contract import (
     EngineSession,
@@ -21,7 +22,6 @@ from rivet_dagster.engines.databricks.messages import warehouse_error
 from rivet_dagster.engines.databricks.parameters import native_parameters
 from rivet_dagster.engines.databricks.tables import in_catalog
 from rivet_dagster.engines.databricks.writing import write_files
-from rivet_dagster.engines.duckdb.arrow import arrow_schema, plain_rows
 from rivet_dagster.engines.duckdb.types import has_void, schema_json
 from rivet_dagster.engines.pyspark.results import columns_of_arrow
 from rivet_dagster.engines.views import ScopedViews

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
+from rivet_dagster.engines.arrow_types import arrow_schema
 from rivet_dagster.engines.contract import cannot_write
-from rivet_dagster.engines.duckdb.arrow import arrow_schema
 from rivet_dagster.engines.duckdb.types import schema_json
 from rivet_dagster.engines.duckdb.writing import FILE_BYTES, SPARK_SCHEMA, local_path
 from rivet_dagster.errors import RivetError

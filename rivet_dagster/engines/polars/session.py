@@ -16,9 +16,9 @@ import pyarrow as pa
 from rivet_dagster.engines.arrow.files import ParquetTable, parquet_table, stored_schema, target_folder
 from rivet_dagster.engines.arrow.frames import ArrowFrame, Columns, Names, cast
 from rivet_dagster.engines.arrow.session import ArrowSession
+from rivet_dagster.engines.arrow_types import arrow_schema
 from rivet_dagster.engines.arrow_values import refuse_repeated
 from rivet_dagster.engines.contract import QueryPlan
-from rivet_dagster.engines.duckdb.arrow import arrow_schema
 from rivet_dagster.engines.duckdb.unions import united_columns
 from rivet_dagster.engines.duckdb.writing import codec_of
 from rivet_dagster.engines.polars.types import polars_type, spark_columns, with_types
