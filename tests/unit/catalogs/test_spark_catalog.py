@@ -4,7 +4,6 @@ import os
 import signal
 from pathlib import Path
 from time import sleep
-from types import SimpleNamespace
 
 import pytest
 from support.folders import PROFILES, ProjectFolder, sink, source
