@@ -8,6 +8,7 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from rivet_dagster.engines.arrow.files import write_files
 from rivet_dagster.engines.arrow_types import arrow_schema, plain_rows
 from rivet_dagster.engines.arrow_values import arrow_rows, convertible, nullable, refuse_repeated, untyped_columns
 from rivet_dagster.engines.contract import (
@@ -21,7 +22,6 @@ from rivet_dagster.engines.contract import (
 from rivet_dagster.engines.databricks.messages import warehouse_error
 from rivet_dagster.engines.databricks.parameters import native_parameters
 from rivet_dagster.engines.databricks.tables import in_catalog
-from rivet_dagster.engines.databricks.writing import write_files
 from rivet_dagster.engines.duckdb.types import has_void, schema_json
 from rivet_dagster.engines.pyspark.results import columns_of_arrow
 from rivet_dagster.engines.views import ScopedViews
@@ -156,12 +156,12 @@ class WarehouseSession(EngineSession):
 
         Raises RVT-316 for columns of the same name.
         """
-        if not isinstance(target, Files) or mode != "append":
+        if not isinstance(target, Files) or target.format != "parquet" or mode != "append":
             raise cannot_write("databricks", target)
         refuse_repeated(frame.names)
         if void := [name for name, kind in frame.columns if has_void(kind)]:
             raise untyped_columns(void)
-        write_files(self.batches(frame), frame.columns, target, split_by)
+        write_files(self.batches(frame), frame.columns, target, "databricks", split_by)
 
     def rows(
         self, sql: str, parameters: Mapping[str, Any] | None = None, timeout: float | None = None

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from rivet_dagster.engines.databricks.writing import CODECS
+from rivet_dagster.engines.duckdb.writing import CODECS
 from rivet_dagster.model.plugins import Wrong
 from rivet_dagster.model.profile import CatalogSpec
 from rivet_dagster.model.relations import CatalogTable, Relation

@@ -20,7 +20,7 @@ FILE_BYTES = 128 * 2**20
 SPARK_SCHEMA = "org.apache.spark.sql.parquet.row.metadata"
 """The key of a footer under which Spark looks for its own schema of the file."""
 
-_CODECS = {
+CODECS = {
     "none": "uncompressed",
     "uncompressed": "uncompressed",
     "snappy": "snappy",
@@ -85,8 +85,8 @@ def codec_of(options: Mapping[str, str], engine: str) -> str:
         if key.lower() != "compression":
             message = f"`{key}` is no option of the engine {engine} for Parquet files: it has `compression`"
             raise RivetError("RVT-204", message)
-        if value.lower() not in _CODECS:
-            message = f"`compression` cannot be {value} on the engine {engine}; it can be {', '.join(_CODECS)}"
+        if value.lower() not in CODECS:
+            message = f"`compression` cannot be {value} on the engine {engine}; it can be {', '.join(CODECS)}"
             raise RivetError("RVT-204", message)
-        codec = _CODECS[value.lower()]
+        codec = CODECS[value.lower()]
     return codec
