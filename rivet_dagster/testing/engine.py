@@ -114,6 +114,18 @@ class EngineConformance:
         assert frame is not None
         return frame
 
+    def one_row(self, session: EngineSession, **values: int | str) -> Frame:
+        """Return a frame with one row: by a query, or as a value where the engine does not run one."""
+        if self.runs_spark_sql:
+            items = [
+                f"'{value}' AS {name}" if isinstance(value, str) else f"CAST({value} AS BIGINT) AS {name}"
+                for name, value in values.items()
+            ]
+            return session.query(f"SELECT {', '.join(items)}")
+        frame = session.from_value(pa.table({name: [value] for name, value in values.items()}))
+        assert frame is not None
+        return frame
+
     @pytest.fixture
     def engine_under_test(self) -> Engine:
         """The engine under test."""
@@ -190,7 +202,7 @@ class EngineConformance:
         target = self.target_of(kind, ROWS, tmp_path)
         session.write(frame, target)
         with session.views():
-            session.register("last", session.from_value(pa.table({"name": ["four"], "id": [4]})))
+            session.register("last", self.one_row(session, name="four", id=4))
             last = session.query("SELECT * FROM last")
         session.write(last, target)
         with engine_under_test.session() as other:
@@ -214,10 +226,10 @@ class EngineConformance:
 
     def test_views_belong_to_one_session(self, engine_under_test: Engine, session: EngineSession) -> None:
         """No other session sees the views of a session."""
-        session.register("mine", session.from_value(pa.table({"v": [1]})))
+        session.register("mine", self.one_row(session, v=1))
         with engine_under_test.session() as other:
             _refused("RVT-503", other.rows, "SELECT * FROM mine")
-            other.register("mine", other.from_value(pa.table({"v": [2]})))
+            other.register("mine", self.one_row(other, v=2))
         assert session.rows(f"SELECT v FROM {'Mine' if self.ignores_case else 'mine'}") == [{"v": 1}]
 
     def test_views_of_a_scope_end_with_it(self, session: EngineSession) -> None:
@@ -269,10 +281,9 @@ class EngineConformance:
 
     def test_unions_go_by_name(self, session: EngineSession) -> None:
         """Frames with different columns are RVT-503."""
-        tables = [pa.table({"id": [1], "name": ["x"]}), pa.table({"name": ["y"], "id": [2]})]
-        frames = [session.from_value(table) for table in tables]
+        frames = [self.one_row(session, id=1, name="x"), self.one_row(session, name="y", id=2)]
         assert _rows(session, session.union_by_name(frames)) == [{"id": 1, "name": "x"}, {"id": 2, "name": "y"}]
-        _refused("RVT-503", session.union_by_name, [*frames, session.from_value(pa.table({"id": [1]}))])
+        _refused("RVT-503", session.union_by_name, [*frames, self.one_row(session, id=1)])
 
     def test_rows_come_in_batches_too(self, session: EngineSession) -> None:
         """The batches have the schema of the frame, also if there are no rows."""
