@@ -39,6 +39,7 @@ class TestCatalog(CatalogConformance):
         return FilesystemCatalog(CatalogSpec("lake", "filesystem", {"path": "lake"}), folder)
 
 
+@pytest.mark.slow
 @with_some_cases
 class TestEnvironment(CatalogConformance):
     """An environment is a catalog like any other."""
@@ -104,6 +105,7 @@ def test_nothing_is_copied_until_a_table_is_written(tmp_path, lake):
     assert not list((tmp_path / "lake/.rivet/.environments").rglob("*.parquet"))
 
 
+@pytest.mark.slow
 def test_an_environment_of_a_thousand_tables_is_made_at_once(lake, tmp_path):
     publish(lake, [1])
     homes = tmp_path / "lake/.rivet"

@@ -272,6 +272,7 @@ def test_a_catalog_that_does_not_answer_is_an_error():
         connect_catalog("lake", {"catalog": "rest", "uri": "http://127.0.0.1:1"}, PROJECT)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "module", "remedy"),
     [

@@ -30,6 +30,8 @@ from rivet_dagster.model.profile import CatalogSpec
 from rivet_dagster.model.schema import Field
 from rivet_dagster.secrets.redaction import redacted
 
+pytestmark = pytest.mark.slow
+
 __all__ = ["bucket", "s3_url"]
 
 CSV = {"header": "true", "enforceSchema": "false"}
@@ -162,7 +164,6 @@ def test_columns_of_headers_and_footers(raw):
     assert (error.code, "broken.parquet cannot be read as parquet" in str(error)) == ("RVT-403", True)
 
 
-@pytest.mark.slow
 def test_few_requests_are_made(raw):
     """The listing of a folder tells all about its files, and what is archived is not listed."""
     raw.put(*(f"raw/many/{number}.csv" for number in range(40)))
@@ -247,7 +248,6 @@ def test_keys_of_the_environment(unchanged, monkeypatch):
         assert "does not accept the keys" in str(refused(catalog(unchanged, options=options).files, "days", {}))
 
 
-@pytest.mark.slow
 def test_a_store_that_does_not_answer(bucket, monkeypatch):
     monkeypatch.setattr(store, "ATTEMPTS", 1)
     monkeypatch.setattr(store, "ANSWER_SECONDS", 1.0)
@@ -392,7 +392,6 @@ class Recording:
         return call
 
 
-@pytest.mark.slow
 def test_archiving_asks_four_times_for_a_file_and_once_for_a_folder(bucket):
     """Before, after the copy; where they go is listed. Several are moved at once, or the barrier would break."""
     counted = []

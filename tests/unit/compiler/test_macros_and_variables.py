@@ -195,6 +195,7 @@ NAMES = ("a", "b", "c")
 _USES = st.lists(st.sets(st.sampled_from([*NAMES, "m_a", "m_b", "m_c"])), min_size=3, max_size=5)
 
 
+@pytest.mark.slow
 @given(_USES, st.sampled_from(NAMES), st.booleans(), st.sampled_from(["1", "2"]))
 @settings(max_examples=examples(6, 25), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_a_change_concerns_exactly_the_joints_whose_text_it_changes(tmp_path, uses, changed, of_macro, value):

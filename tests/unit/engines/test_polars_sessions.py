@@ -68,6 +68,7 @@ def refused(code, action, *arguments):
     return str(caught.value)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("codec", ["snappy", "zstd", "lz4_raw", "none"])
 def test_all_types_go_both_ways(session, duck, tmp_path, codec):
     mine, theirs = folder(tmp_path, "mine", compression=codec), folder(tmp_path, "theirs")
@@ -122,6 +123,7 @@ def test_arrow_refuses_them_too(session):
     assert "the column odd is of" in refused("RVT-503", session.from_value, odd)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(6))
 def test_checks_count_what_they_count_on_duckdb(session, duck, seed):
     """The queries of checks, on random rows with NULL, -0.0 and repeated keys."""
@@ -270,6 +272,7 @@ class _Stop(BaseException):
     pass
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("what", ["write", "batches"])
 def test_an_interrupt_stops_a_stream_of_polars(tmp_path, what):
     started = []

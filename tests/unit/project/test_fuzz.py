@@ -87,6 +87,7 @@ def sound(errors: tuple[Diagnostic, ...]) -> None:
         assert error.file is None or error.line is None or error.line >= 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("read", "file", "seeds"),
     [

@@ -50,6 +50,7 @@ def calls(sql: str) -> int:
     return counted["calls"]
 
 
+@pytest.mark.slow
 def test_twice_as_many_casts_take_twice_as_many_calls():
     few, many = (
         calls(f"SELECT {', '.join(f'CAST(k AS BIGINT) AS c{n}' for n in range(number))} FROM t")
