@@ -73,6 +73,8 @@ dev: $(UI) $(if $(filter iceberg,$(PROFILE)),$(ICEBERG)) $(if $(filter sail,$(PR
 	@$(BIN)/python example_repo/get_data.py
 	@$(BIN)/dagster dev -w workspace.yaml
 
+# Without a JVM a worker is busy all the time: more of them than processors only share the same work.
+check: WORKERS := $(if $(filter file,$(origin WORKERS)),auto,$(WORKERS))
 check: lint
 	@echo '==> pytest $(QUICK_TESTS), $(WORKERS) at once'
 	@$(BIN)/pytest $(PARALLEL) -m 'not nightly and not slow' $(QUICK_TESTS)

@@ -1,5 +1,6 @@
 """Fixtures for all tests: one Spark for each process, since starting it takes longer than most tests."""
 
+import gc
 import os
 import random
 import re
@@ -105,6 +106,9 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     cache = getattr(session.config, "cache", None)  # none with ``-p no:cacheprovider``
     if starting and cache is not None:
         use_archive(cache.mkdir("class-archives"), len(starting))
+    # Modules and tests live to the end: each collection of garbage would look at them all again.
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -87,6 +87,7 @@ def test_a_duration_has_a_maximum() -> None:
             convert.seconds(text)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("part", ["1", "1.", "a", "''", "\\'", "`", '"x', "-- \\\n", "- / * ", "1e+", "é/"])
 def test_quotes_and_comments_in_a_long_text_are_found_quickly(part: str) -> None:
     started = time.perf_counter()

@@ -173,6 +173,7 @@ LISTED: dict[str, list[Any]] = {
 }
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(30, 150), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     chosen=st.fixed_dictionaries({name: st.lists(st.sampled_from(v), min_size=1) for name, v in VALUES.items()}),

@@ -6,6 +6,7 @@ import json
 from dataclasses import fields, make_dataclass
 from pathlib import Path
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from support.folders import ProjectFolder
 from support.projects import compile_joints, sink, sql
@@ -196,6 +197,7 @@ def test_plans_of_another_shape_have_another_fingerprint():
     assert fingerprint(CompiledAssembly) == fingerprint(CompiledAssembly) != fingerprint(StepOptions)
 
 
+@pytest.mark.slow
 @settings(
     max_examples=examples(20, 100),
     deadline=None,

@@ -4,6 +4,7 @@ import re
 import tempfile
 from pathlib import Path
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.dbt import write_dbt
@@ -69,6 +70,7 @@ def moving(models):
     return moved
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(15, 60), deadline=None)
 @given(projects())
 def test_random_projects(models):

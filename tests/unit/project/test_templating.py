@@ -477,6 +477,7 @@ def test_what_would_take_too_long_or_too_much_is_an_error(text):
     assert any(limit in message for limit in expected), message
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "text",
     [
