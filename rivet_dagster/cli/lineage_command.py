@@ -27,20 +27,20 @@ def show_lineage(root: Path, profile: str | None, name: str, downstream: bool) -
     return 0
 
 
-def _rendered(node: Node) -> Tree:
+def _rendered(node: TreeNode) -> Tree:
     tree = Tree(_label(node))
     for child in node.children:
         _add(tree, child)
     return tree
 
 
-def _add(tree: Tree, node: Node) -> None:
+def _add(tree: Tree, node: TreeNode) -> None:
     branch = tree.add(_label(node))
     for child in node.children:
         _add(branch, child)
 
 
-def _label(node: Node) -> Text:
+def _label(node: TreeNode) -> Text:
     return Text.assemble(node.label, (f"  {node.note}" if node.note else "", "dim"))
 
 
@@ -50,27 +50,27 @@ AGAIN, UNCERTAIN, CONSTANT = "see above", "from what is not certain", "from no c
 
 
 @dataclass(frozen=True)
-class Node:
+class TreeNode:
     """A joint or a column, and a ``note`` about it, empty without one."""
 
     label: str
     note: str = ""
-    children: tuple[Node, ...] = ()
+    children: tuple[TreeNode, ...] = ()
 
 
-def joint_tree(assembly: CompiledAssembly, name: str, downstream: bool) -> Node:
+def joint_tree(assembly: CompiledAssembly, name: str, downstream: bool) -> TreeNode:
     """Return the tree of the joints that a joint reads, or of those that read it. Raises RVT-306."""
     _joint(assembly, name)
     following = assembly.consumers if downstream else lambda each: assembly.joint(each).upstream
 
-    def leaf(each: str) -> Node:
+    def leaf(each: str) -> TreeNode:
         joint = assembly.joint(each)
-        return Node(each, joint.type if joint.catalog is None else f"{joint.type}, {joint.catalog}.{joint.table}")
+        return TreeNode(each, joint.type if joint.catalog is None else f"{joint.type}, {joint.catalog}.{joint.table}")
 
     return _tree(name, following, leaf)
 
 
-def column_tree(assembly: CompiledAssembly, name: str, column: str, downstream: bool) -> Node:
+def column_tree(assembly: CompiledAssembly, name: str, column: str, downstream: bool) -> TreeNode:
     """Return the tree of the columns that a column is computed from, or of those computed from it. Raises RVT-306.
 
     Columns that only filter, join or group rows are left out.
@@ -89,28 +89,28 @@ def column_tree(assembly: CompiledAssembly, name: str, column: str, downstream: 
             if reference in lineage.upstream
         )
 
-    def leaf(reference: ColumnReference) -> Node:
+    def leaf(reference: ColumnReference) -> TreeNode:
         label = f"{reference.joint}.{reference.column}"
         if downstream:
-            return Node(label, _uncertain_readers(assembly, reference.joint))
+            return TreeNode(label, _uncertain_readers(assembly, reference.joint))
         if assembly.joint(reference.joint).type == SOURCE:
-            return Node(label, SOURCE)
+            return TreeNode(label, SOURCE)
         origins = _lineage(assembly, reference)
-        return Node(label, UNCERTAIN if origins is None else "" if origins else CONSTANT)
+        return TreeNode(label, UNCERTAIN if origins is None else "" if origins else CONSTANT)
 
     return _tree(start, after if downstream else before, leaf)
 
 
-def _tree(start: T, following: Callable[[T], Iterable[T]], leaf: Callable[[T], Node]) -> Node:
+def _tree(start: T, following: Callable[[T], Iterable[T]], leaf: Callable[[T], TreeNode]) -> TreeNode:
     """Return the tree below ``start``; what has been shown is not shown again with what is below it."""
     shown: set[T] = set()
 
-    def node(each: T) -> Node:
+    def node(each: T) -> TreeNode:
         entry, below = leaf(each), tuple(following(each))
         if each in shown and below:
-            return Node(entry.label, AGAIN)
+            return TreeNode(entry.label, AGAIN)
         shown.add(each)
-        return Node(entry.label, entry.note, tuple(node(next_) for next_ in below))
+        return TreeNode(entry.label, entry.note, tuple(node(next_) for next_ in below))
 
     return node(start)
 

@@ -28,8 +28,8 @@ def dialect_of(joint: Joint, profile: Profile) -> str | None:
     True
     """
     engine = profile.engine(joint.engine or profile.default_engine or "")
-    found = joint.dialect or (engine.options.get("dialect") if engine is not None else None)
-    return None if found in (None, SPARK_SQL) else str(found)
+    dialect = joint.dialect or (engine.options.get("dialect") if engine is not None else None)
+    return None if dialect in (None, SPARK_SQL) else str(dialect)
 
 
 def check_dialects(
@@ -41,14 +41,14 @@ def check_dialects(
         traits = plugins.engine(spec)
         if spec is None or traits is None:
             continue
-        own = dialect_of(joint, profile) if joint.type == SQL else None
+        dialect = dialect_of(joint, profile) if joint.type == SQL else None
         if joint.type != SOURCE and traits.runs_native_sql_alone:
-            _refuse_spark_sql(joint, own, spec, traits, diagnostics)
-        if own is not None and joint.sql is not None and is_template(joint.sql):
-            message = f"its SQL is {own}, and a template, which only Spark's SQL can be"
+            _refuse_spark_sql(joint, dialect, spec, traits, diagnostics)
+        if dialect is not None and joint.sql is not None and is_template(joint.sql):
+            message = f"its SQL is {dialect}, and a template, which only Spark's SQL can be"
             diagnostics.error(joint, "RVT-329", message, key="sql", remediation=_OWN)
-        if own is not None and own != traits.dialect:
-            message = f"its SQL is {own}, which the engine '{spec.name}' ({spec.type}) does not run"
+        if dialect is not None and dialect != traits.dialect:
+            message = f"its SQL is {dialect}, which the engine '{spec.name}' ({spec.type}) does not run"
             diagnostics.error(joint, "RVT-329", message, key="dialect", remediation=_OWN)
         for read in graph.upstream[name] if traits.runs_native_sql_alone else ():
             _refuse_transforms(graph.joints[read], spec, diagnostics)

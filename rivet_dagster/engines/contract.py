@@ -337,9 +337,9 @@ class Engine(ABC):
 
     @classmethod
     def refuses_table(
-        cls, catalog: CatalogSpec, format: str | None, own: Mapping[str, Any], is_written: bool
+        cls, catalog: CatalogSpec, format: str | None, joint_options: Mapping[str, Any], is_written: bool
     ) -> Iterable[Wrong]:
-        """Return why the engine cannot read, or write, a table of a catalog as a joint with ``own`` options does.
+        """Return why the engine cannot read, or write, a table of a catalog as a joint with these options does.
 
         ``format`` is that of the table's files, as far as its declaration says it. Each message is the end of a
         sentence that begins with the engine.

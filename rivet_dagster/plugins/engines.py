@@ -24,7 +24,7 @@ from rivet_dagster.model.profile import EngineSpec
 from rivet_dagster.model.relations import ArrowRows, CatalogTable, Files, JdbcTable, Kinds, Relation
 from rivet_dagster.model.session_needs import SessionNeeds, merge_needs
 from rivet_dagster.model.storage import Projection
-from rivet_dagster.sql.own_statements import OwnStatement
+from rivet_dagster.sql.generated_statements import GeneratedStatement
 
 __all__ = [
     "SPARK",
@@ -37,9 +37,9 @@ __all__ = [
     "Files",
     "Finding",
     "Frame",
+    "GeneratedStatement",
     "JdbcTable",
     "Kinds",
-    "OwnStatement",
     "Progress",
     "Projection",
     "PySparkEngine",

@@ -103,14 +103,14 @@ def is_true(query: str, otherwise: str, type_: str, dialect: str) -> exp.Expr:
     >>> print(is_true("SELECT TRUE", "it has changed", "boolean", "postgres").sql(dialect="postgres"))
     CASE WHEN (SELECT TRUE) THEN TRUE ELSE CAST((SELECT CONCAT('it has changed', NULL)) AS boolean) END
     """
-    found = exp.Subquery(this=exp.Var(this=query))
+    value = exp.Subquery(this=exp.Var(this=query))
     if dialect == MARIADB:
         error = failing(exp.Literal.string(otherwise.replace("'", '"')), type_)
-        return exp.Case(ifs=[exp.If(this=found, true=exp.true())], default=error)
+        return exp.Case(ifs=[exp.If(this=value, true=exp.true())], default=error)
     # In a query of its own, which no planner evaluates before it has to.
     text = exp.Anonymous(this="CONCAT", expressions=[exp.Literal.string(otherwise), exp.Null()])
     error = _cast(exp.Subquery(this=exp.select(text)), type_)
-    return exp.Case(ifs=[exp.If(this=found, true=exp.true())], default=error)
+    return exp.Case(ifs=[exp.If(this=value, true=exp.true())], default=error)
 
 
 def _rows(table: tuple[str, str] | str) -> exp.Expr:
@@ -133,8 +133,8 @@ def _read(column: SelectedColumn, dialect: str) -> exp.Expr:
     condition = exp.Or(this=condition, expression=_is_null(value.copy()))
     case = exp.Case(ifs=[exp.If(this=condition, true=value.copy())])
     if dialect == MARIADB:
-        own = exp.Cast(this=_column(column.name), to=exp.Var(this="CHAR"))
-        text = exp.Anonymous(this="CONCAT", expressions=[exp.Literal.string(column.otherwise), own])
+        as_text = exp.Cast(this=_column(column.name), to=exp.Var(this="CHAR"))
+        text = exp.Anonymous(this="CONCAT", expressions=[exp.Literal.string(column.otherwise), as_text])
         case.set("default", failing(text, type_))
     else:
         case.set("default", _cast(_text_of_a_row(column), type_))

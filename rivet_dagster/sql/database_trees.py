@@ -54,9 +54,9 @@ class Matching:
 
 def table(name: Name, alias: str | None = None) -> exp.Table:
     """Return a table by its schema and name."""
-    schema, own = (exp.to_identifier(part, quoted=True) for part in name)
+    schema, table_name = (exp.to_identifier(part, quoted=True) for part in name)
     as_ = exp.TableAlias(this=exp.to_identifier(alias, quoted=True)) if alias is not None else None
-    return exp.Table(this=own, db=schema, alias=as_)
+    return exp.Table(this=table_name, db=schema, alias=as_)
 
 
 def match_rows(on: Matching, with_null: bool) -> exp.Expr:
@@ -115,10 +115,10 @@ def bytes_of(text: exp.Expr) -> exp.Expr:
 
 def of_target(condition: exp.Expr) -> exp.Expr:
     """Return a condition with the columns of the target, which have no table's name yet."""
-    own = condition.copy()
-    for found in list(own.find_all(exp.Column)):
-        found.set("table", exp.to_identifier(TARGET, quoted=True))
-    return exp.paren(own, copy=False)
+    qualified = condition.copy()
+    for column in list(qualified.find_all(exp.Column)):
+        column.set("table", exp.to_identifier(TARGET, quoted=True))
+    return exp.paren(qualified, copy=False)
 
 
 def column_of(name: str, of: str | None = None) -> exp.Column:

@@ -16,7 +16,7 @@ from sqlglot import exp
 
 from rivet_dagster.model.partitions import Partitions, Window
 from rivet_dagster.model.plugins import SPARK
-from rivet_dagster.sql.own_statements import OwnStatement
+from rivet_dagster.sql.generated_statements import GeneratedStatement
 from rivet_dagster.sql.parsing.dialect import quote_name
 from rivet_dagster.sql.parsing.embedding import in_parentheses
 
@@ -54,7 +54,7 @@ def rows_in_window(
         return f"SELECT * FROM {quote_name(relation)} WHERE CASE WHEN {unknown} THEN true ELSE {inside} END", values
     condition, values = in_window(partitions, kind, window)
     rows = exp.select(exp.Star()).from_(exp.Table(this=exp.to_identifier(relation, quoted=True))).where(condition)
-    return OwnStatement(rows.sql(dialect=SPARK)), values
+    return GeneratedStatement(rows.sql(dialect=SPARK)), values
 
 
 def rows_outside(relation: str, partitions: Partitions, kind: str, window: Window) -> tuple[str, Values]:
@@ -67,7 +67,7 @@ def rows_outside(relation: str, partitions: Partitions, kind: str, window: Windo
     condition, values = in_window(partitions, kind, window)
     outside = exp.Not(this=exp.Coalesce(this=condition, expressions=[exp.false()]))
     rows = exp.select(exp.Star()).from_(exp.Table(this=exp.to_identifier(relation, quoted=True))).where(outside)
-    return OwnStatement(rows.sql(dialect=SPARK)), values
+    return GeneratedStatement(rows.sql(dialect=SPARK)), values
 
 
 def in_window(partitions: Partitions, kind: str, window: Window) -> tuple[exp.Expr, Values]:
@@ -149,7 +149,7 @@ def rows_by_moment(relation: str, partitions: Partitions, kind: str, window: Win
         .where(condition)
         .group_by(moment.copy())
     )
-    return OwnStatement(query.sql(dialect=SPARK)), values
+    return GeneratedStatement(query.sql(dialect=SPARK)), values
 
 
 def rows_by_key(moments: Iterable[Mapping[str, Any]], kind: str, window: Window) -> dict[str, int]:

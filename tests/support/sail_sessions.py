@@ -27,7 +27,7 @@ from rivet_dagster.engines.pyspark.server.starting import ensure_server
 from rivet_dagster.errors import RivetError
 from rivet_dagster.model.profile import EngineSpec
 from rivet_dagster.model.relations import Files
-from rivet_dagster.sql.own_statements import OwnStatement
+from rivet_dagster.sql.generated_statements import GeneratedStatement
 from rivet_dagster.testing.engine import EngineConformance
 from support.spark import share_sail
 
@@ -264,4 +264,4 @@ def test_the_session_has_the_time_zone_of_the_engine(tmp_path):
     spec = engine.server
     assert replace(spec, config={}).settings == spec.settings  # the server is the one of other zones, too
     with engine.session() as session:
-        assert session.rows(OwnStatement("SELECT current_timezone() AS z")) == [{"z": "Asia/Tokyo"}]
+        assert session.rows(GeneratedStatement("SELECT current_timezone() AS z")) == [{"z": "Asia/Tokyo"}]

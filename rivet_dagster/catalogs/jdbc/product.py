@@ -12,9 +12,10 @@ from rivet_dagster.catalogs.jdbc.database import Connection, Database
 from rivet_dagster.errors import RivetError
 from rivet_dagster.model.finding import Finding
 from rivet_dagster.model.plugins import Wrong
-from rivet_dagster.model.relations import JdbcTable, Unreadable
+from rivet_dagster.model.relations import JdbcTable, UnreadableColumn
 from rivet_dagster.model.session_needs import QueryDatabase
 from rivet_dagster.model.write_strategy import WriteStrategy
+from rivet_dagster.sql.database_table import SelectedColumn
 from rivet_dagster.sql.database_trees import Name, WrittenColumn
 from rivet_dagster.sql.write_strategies.trees import Columns
 
@@ -23,12 +24,20 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
+class ReadColumn:
+    """How a column is read: its part of the query, and Spark's name of its type, None if only Spark can tell."""
+
+    selected: SelectedColumn
+    spark_type: str | None
+
+
+@dataclass(frozen=True)
 class TargetColumn:
     """A column that a batch can fill: as the database has it, and Spark's type, None if Spark has none for it."""
 
     written: WrittenColumn
     spark_type: str | None
-    unreadable: Unreadable | None = None
+    unreadable: UnreadableColumn | None = None
 
 
 @dataclass(frozen=True)
@@ -181,7 +190,9 @@ class Reader(ABC):
     """Reads the tables of a database, by the names that joints give them or by those that the database has."""
 
     @abstractmethod
-    def columns(self, table: str, options: Mapping[str, Any]) -> tuple[Mapping[str, str | None], dict[str, Unreadable]]:
+    def columns(
+        self, table: str, options: Mapping[str, Any]
+    ) -> tuple[Mapping[str, str | None], dict[str, UnreadableColumn]]:
         """Return Spark's types of the columns that can be read, and the others. Raises RVT-403."""
 
     @abstractmethod

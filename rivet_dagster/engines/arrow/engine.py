@@ -34,7 +34,7 @@ class ArrowEngine(Engine):
 
     @classmethod
     def refuses_table(
-        cls, catalog: CatalogSpec, format: str | None, own: Mapping[str, Any], is_written: bool
+        cls, catalog: CatalogSpec, format: str | None, joint_options: Mapping[str, Any], is_written: bool
     ) -> Iterable[Wrong]:
         """Return RVT-328 for files of another format than Parquet."""
         if not is_written and format not in (None, "parquet"):

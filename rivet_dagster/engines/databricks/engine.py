@@ -54,10 +54,10 @@ class DatabricksEngine(Engine):
 
     @classmethod
     def refuses_table(
-        cls, catalog: CatalogSpec, format: str | None, own: Mapping[str, Any], is_written: bool
+        cls, catalog: CatalogSpec, format: str | None, joint_options: Mapping[str, Any], is_written: bool
     ) -> Iterable[Wrong]:
         """Return RVT-328 for tables that are not the warehouse's, and for what is not stored on this machine."""
-        return refused_on_warehouse(catalog, own, is_written)
+        return refused_on_warehouse(catalog, joint_options, is_written)
 
     def __init__(
         self,
@@ -143,7 +143,7 @@ class DatabricksCluster(PySparkEngine):
 
     @classmethod
     def refuses_table(
-        cls, catalog: CatalogSpec, format: str | None, own: Mapping[str, Any], is_written: bool
+        cls, catalog: CatalogSpec, format: str | None, joint_options: Mapping[str, Any], is_written: bool
     ) -> Iterable[Wrong]:
         """Return RVT-328 for catalogs that need settings which a cluster takes when it starts."""
         return refused_on_cluster(catalog)

@@ -21,7 +21,7 @@ _OF_CONNECTIONS = {"enable_progress_bar": "true", "enable_progress_bar_print": "
 """Settings by which a connection tells the progress of its queries, and prints nothing."""
 
 
-class Database:
+class MemoryDatabase:
     """A database in memory, which spills to ``temp_directory``; it ends with the last of its connections.
 
     ``settings`` are those that each connection has for itself, such as `TimeZone`, and others of the whole database.

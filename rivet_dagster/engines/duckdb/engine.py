@@ -16,7 +16,7 @@ from rivet_dagster.model.relations import ArrowRows, CatalogTable, Files, Kinds
 from rivet_dagster.model.session_needs import SessionNeeds
 
 if TYPE_CHECKING:
-    from rivet_dagster.engines.duckdb.database import Database
+    from rivet_dagster.engines.duckdb.database import MemoryDatabase
     from rivet_dagster.engines.duckdb.session import DuckDBSession
 
 
@@ -63,7 +63,7 @@ class DuckDBEngine(Engine):
         self._check_interrupt = check_interrupt
         self._readers = {catalog: read for need in needs for catalog, read in need.readers.items()}
         self._lock = Lock()
-        self._database: Database | None = None
+        self._database: MemoryDatabase | None = None
 
     def import_packages(self) -> None:
         """Import duckdb. Raises RVT-123."""
@@ -74,12 +74,12 @@ class DuckDBEngine(Engine):
     def session(self) -> DuckDBSession:
         """Begin a session; the database starts with the first one."""
         self.import_packages()
-        from rivet_dagster.engines.duckdb.database import Database
+        from rivet_dagster.engines.duckdb.database import MemoryDatabase
         from rivet_dagster.engines.duckdb.session import DuckDBSession
 
         with self._lock:
             if self._database is None:
-                self._database = Database(self.database_config(), further_settings(self._spec))
+                self._database = MemoryDatabase(self.database_config(), further_settings(self._spec))
         return DuckDBSession(self._database, self._readers, self._check_interrupt)
 
     def database_config(self) -> dict[str, str]:

@@ -17,9 +17,9 @@ def examine(subject: str, config: Mapping[str, str], settings: Mapping[str, str]
     """Yield findings about the package, whether a database takes the settings, and the folder that it spills to."""
     try:
         require_duckdb()
-        from rivet_dagster.engines.duckdb.database import Database
+        from rivet_dagster.engines.duckdb.database import MemoryDatabase
 
-        Database({**config, "temp_directory": ""}, settings)
+        MemoryDatabase({**config, "temp_directory": ""}, settings)
     except RivetError as error:
         yield from broken(subject, error)
         return

@@ -12,7 +12,7 @@ import duckdb
 from rivet_dagster.engines.arrow_types import arrow_schema, plain_rows
 from rivet_dagster.engines.arrow_values import arrow_rows, nullable, refuse_repeated, untyped_columns
 from rivet_dagster.engines.contract import EngineSession, Progress, QueryPlan, WriteMode, cannot_read, cannot_write
-from rivet_dagster.engines.duckdb.database import Database
+from rivet_dagster.engines.duckdb.database import MemoryDatabase
 from rivet_dagster.engines.duckdb.frames import DuckDBFrame, meant_types, with_meant_types
 from rivet_dagster.engines.duckdb.messages import duckdb_error
 from rivet_dagster.engines.duckdb.parameters import bound_value
@@ -29,7 +29,7 @@ from rivet_dagster.model.relations import ArrowRows, CatalogTable, Files, Relati
 from rivet_dagster.model.session_needs import TableReader
 from rivet_dagster.model.storage import Projection
 from rivet_dagster.sql.error import SqlError
-from rivet_dagster.sql.own_statements import OwnStatement, own_statement_for_duckdb
+from rivet_dagster.sql.generated_statements import GeneratedStatement, statement_in_duckdb
 from rivet_dagster.sql.parsing.other_dialect import replace_parameters
 from rivet_dagster.sql.source_query import projection as projected
 
@@ -52,7 +52,7 @@ class DuckDBSession(EngineSession):
 
     def __init__(
         self,
-        database: Database,
+        database: MemoryDatabase,
         readers: Mapping[str, TableReader],
         check_interrupt: Callable[[], None] | None = None,
     ) -> None:
@@ -201,8 +201,8 @@ class DuckDBSession(EngineSession):
 
     def _translated(self, sql: str, parameters: Mapping[str, Any]) -> str:
         """Return a query of Spark's SQL as DuckDB's. Raises RVT-329 for what it may compute otherwise."""
-        if isinstance(sql, OwnStatement):
-            return own_statement_for_duckdb(sql)
+        if isinstance(sql, GeneratedStatement):
+            return statement_in_duckdb(sql)
         tables = {name: self.columns(frame) for name, frame in self._named.items()}
         try:
             return translate_query(sql, "DuckDB", tables, parameters)
@@ -213,7 +213,7 @@ class DuckDBSession(EngineSession):
     def _refuse_mistakes(self, sql: str) -> None:
         """Raise RVT-503 where a text that is refused is no query, or names what does not exist."""
         try:
-            self._run(lambda: self._connection.sql(f"({own_statement_for_duckdb(sql)})"), sql=sql, skipped=None)
+            self._run(lambda: self._connection.sql(f"({statement_in_duckdb(sql)})"), sql=sql, skipped=None)
         except SqlError as error:
             raise RivetError("RVT-503", f"the query {error}", line=error.line) from error
         except RivetError as error:

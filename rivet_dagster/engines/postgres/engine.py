@@ -112,11 +112,11 @@ class PostgresEngine(Engine):
 
     @classmethod
     def refuses_table(
-        cls, catalog: CatalogSpec, format: str | None, own: Mapping[str, Any], is_written: bool
+        cls, catalog: CatalogSpec, format: str | None, joint_options: Mapping[str, Any], is_written: bool
     ) -> Iterable[Wrong]:
         """Return the options of a source that are about connections, of which there is none."""
         for key in () if is_written else _OF_CONNECTIONS:
-            if key in own:
+            if key in joint_options:
                 message = f"reads tables within the database, so that `{key}` has no meaning"
                 yield Wrong("RVT-204", f"options.{key}", message, "Leave it out.")
 

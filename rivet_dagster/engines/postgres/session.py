@@ -34,7 +34,7 @@ from rivet_dagster.model.schema import parse_type
 from rivet_dagster.model.session_needs import QueryDatabase, ResultColumn
 from rivet_dagster.model.storage import Projection
 from rivet_dagster.sql.error import SqlError
-from rivet_dagster.sql.own_statements import OwnStatement
+from rivet_dagster.sql.generated_statements import GeneratedStatement
 from rivet_dagster.sql.parsing.dialect import quote_name
 from rivet_dagster.sql.parsing.other_dialect import replace_parameters
 from rivet_dagster.sql.postgres.histories import create_row_type
@@ -132,7 +132,7 @@ class PostgresSession(EngineSession):
         """Return the lazy result of a statement of ours, or a plain condition. Raises RVT-329 for all else."""
         used = self._used(sql)
         tables = {name: self.columns(frame) for name, frame in used.items()}
-        row_type, types = self._row_type(used) if isinstance(sql, OwnStatement) else (None, ())
+        row_type, types = self._row_type(used) if isinstance(sql, GeneratedStatement) else (None, ())
         try:
             parameter = partial(self._parameter, parameters=parameters or {})
             text = spark_statement_for_postgres(sql, tables, parameter, row_type)

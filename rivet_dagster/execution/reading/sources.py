@@ -217,16 +217,16 @@ def external_frame(session: EngineSession, rows: ExternalRows) -> Frame:
     """Return a frame with the columns of ``rows``. Raises RVT-503, RVT-519."""
     if rows.relation is not None:
         return session.load(rows.relation)
-    return session.union_by_name([_part(session, relation, own, rows.columns) for relation, own in rows.parts])
+    return session.union_by_name([_part(session, relation, known, rows.columns) for relation, known in rows.parts])
 
 
-def _part(session: EngineSession, relation: Relation, own: Columns, columns: Columns) -> Frame:
+def _part(session: EngineSession, relation: Relation, known: Columns, columns: Columns) -> Frame:
     frame = session.load(relation)
-    if own == columns:
+    if known == columns:
         return frame
     with session.views():
         session.register(_PART, frame)
-        return session.query(projection(columns, own, _PART))
+        return session.query(projection(columns, known, _PART))
 
 
 def errors_reference(runtime: Runtime, name: str) -> MaterializedRef:

@@ -58,11 +58,11 @@ def other_parameters(sql: str) -> dict[str, int]:
     >>> other_parameters("SELECT '$no' -- $neither\\nFROM t WHERE day >= $partition_start")
     {'partition_start': 2}
     """
-    found: dict[str, int] = {}
+    lines: dict[str, int] = {}
     for piece in _PIECE.finditer(sql):
         if piece["name"] is not None:
-            found.setdefault(piece["name"], sql.count("\n", 0, piece.start()) + 1)
-    return found
+            lines.setdefault(piece["name"], sql.count("\n", 0, piece.start()) + 1)
+    return lines
 
 
 def replace_parameters(sql: str, text_of: Callable[[str], str]) -> str:

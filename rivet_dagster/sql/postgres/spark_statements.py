@@ -13,7 +13,7 @@ from sqlglot import exp, parse_one
 
 from rivet_dagster.model.plugins import SPARK
 from rivet_dagster.sql.error import SqlError
-from rivet_dagster.sql.own_statements import OwnStatement
+from rivet_dagster.sql.generated_statements import GeneratedStatement
 from rivet_dagster.sql.parsing.dialect import translate_parser_errors
 from rivet_dagster.sql.postgres.histories import has_rows, rows_of_type
 
@@ -67,7 +67,7 @@ def spark_statement_for_postgres(
     Traceback (most recent call last):
     rivet_dagster.sql.postgres.spark_statements.NotTranslatedError: LOWER
     """
-    is_own = isinstance(sql, OwnStatement)
+    is_own = isinstance(sql, GeneratedStatement)
     with translate_parser_errors():
         tree = parse_one(sql, dialect=SPARK)
     if not isinstance(tree, exp.Query):

@@ -8,9 +8,9 @@ from typing import Protocol
 from sqlglot import exp
 
 from rivet_dagster.sql.translation.item_names import shown
-from rivet_dagster.sql.translation.model import NotProven, Typed
+from rivet_dagster.sql.translation.model import NotProven, TypedExpression
 from rivet_dagster.sql.translation.proven import AGGREGATE, SCALAR, WINDOW, Support
-from rivet_dagster.sql.translation.scope import Scope
+from rivet_dagster.sql.translation.scope import SelectScope
 from rivet_dagster.sql.translation.spark_types import INTEGERS
 from rivet_dagster.sql.translation.templates import ERROR, ERROR_TYPE, cast, marked_call
 
@@ -22,37 +22,39 @@ class Values(Protocol):
 
     support: Support
 
-    def translate(self, node: exp.Expr, scope: Scope) -> Typed:
+    def translate(self, node: exp.Expr, scope: SelectScope) -> TypedExpression:
         """Return an expression with its type."""
         ...
 
-    def known(self, node: exp.Expr, scope: Scope) -> Typed:
+    def known(self, node: exp.Expr, scope: SelectScope) -> TypedExpression:
         """Return an expression whose type is known."""
         ...
 
-    def condition(self, node: exp.Expr, scope: Scope) -> exp.Expr:
+    def condition(self, node: exp.Expr, scope: SelectScope) -> exp.Expr:
         """Return a condition."""
         ...
 
-    def apply(self, name: str, arguments: Sequence[Typed], node: exp.Expr, section: str = SCALAR) -> Typed:
+    def apply(
+        self, name: str, arguments: Sequence[TypedExpression], node: exp.Expr, section: str = SCALAR
+    ) -> TypedExpression:
         """Return a listed construct over ``arguments``."""
         ...
 
-    def ordered(self, node: exp.Expr, scope: Scope) -> exp.Ordered:
+    def ordered(self, node: exp.Expr, scope: SelectScope) -> exp.Ordered:
         """Return one item of an ORDER BY."""
         ...
 
-    def key(self, typed: Typed, clause: str, node: exp.Expr) -> None:
+    def key(self, typed: TypedExpression, clause: str, node: exp.Expr) -> None:
         """Refuse a type whose equal values are not one value."""
         ...
 
 
-def window(values: Values, node: exp.Window, scope: Scope) -> Typed:
+def window(values: Values, node: exp.Window, scope: SelectScope) -> TypedExpression:
     """Return an aggregate or window function OVER a window. Raise NotProven."""
     return aggregate(values, node.this, scope, _over(values, node, scope))
 
 
-def aggregate(values: Values, node: exp.Expr, scope: Scope, over: exp.Window | None = None) -> Typed:
+def aggregate(values: Values, node: exp.Expr, scope: SelectScope, over: exp.Window | None = None) -> TypedExpression:
     """Return an aggregate or window function with its FILTER, IGNORE NULLS and OVER. Raise NotProven."""
     condition, nulls = None, None
     call = node
@@ -92,10 +94,12 @@ def aggregate(values: Values, node: exp.Expr, scope: Scope, over: exp.Window | N
         over.set("this", whole)
         whole = over
     marked.replace(whole)
-    return Typed(tree.this if isinstance(tree.this, exp.Anonymous | exp.Cast | exp.Paren) else tree, typed.type)
+    return TypedExpression(
+        tree.this if isinstance(tree.this, exp.Anonymous | exp.Cast | exp.Paren) else tree, typed.type
+    )
 
 
-def _over(values: Values, node: exp.Window, scope: Scope) -> exp.Window:
+def _over(values: Values, node: exp.Window, scope: SelectScope) -> exp.Window:
     written = {key for key, value in node.args.items() if value}
     name = node.args.get("alias")
     if name is not None:
@@ -114,13 +118,13 @@ def _over(values: Values, node: exp.Window, scope: Scope) -> exp.Window:
     return exp.Window(partition_by=parts, order=order, spec=_frame(node.args.get("spec")))
 
 
-def _window_key(values: Values, node: exp.Expr, scope: Scope) -> exp.Ordered:
+def _window_key(values: Values, node: exp.Expr, scope: SelectScope) -> exp.Ordered:
     made = values.ordered(node, scope)
     made.set("this", _without_error_calls(values, made.this, node, scope))
     return made
 
 
-def _without_error_calls(values: Values, tree: exp.Expr, node: exp.Expr, scope: Scope) -> exp.Expr:
+def _without_error_calls(values: Values, tree: exp.Expr, node: exp.Expr, scope: SelectScope) -> exp.Expr:
     """Return an expression that fails by a cast: DuckDB takes no call of ``error`` in OVER.
 
     The cast is to the smallest number, so that the CASE that it stands in keeps its type; one of times would not.

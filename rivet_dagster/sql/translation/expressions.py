@@ -11,9 +11,9 @@ from rivet_dagster.sql.parsing.nodes import names_of
 from rivet_dagster.sql.translation.aggregates import RANKING, aggregate, window
 from rivet_dagster.sql.translation.item_names import shown
 from rivet_dagster.sql.translation.literals import instant
-from rivet_dagster.sql.translation.model import Named, NotProven, Typed, TypeUnknown
+from rivet_dagster.sql.translation.model import Named, NotProven, TypedExpression, TypeUnknown
 from rivet_dagster.sql.translation.proven import AGGREGATE, SCALAR, WINDOW, Applied, Argument, Support
-from rivet_dagster.sql.translation.scope import Scope
+from rivet_dagster.sql.translation.scope import SelectScope
 from rivet_dagster.sql.translation.spark_types import (
     CLASSES,
     INTEGERS,
@@ -26,7 +26,7 @@ from rivet_dagster.sql.translation.spark_types import (
 )
 from rivet_dagster.sql.translation.templates import atom, call, cast, render, same
 
-OfQuery = Callable[[exp.Expr, Scope], tuple[exp.Expr, Sequence[Named] | None]]
+OfQuery = Callable[[exp.Expr, SelectScope], tuple[exp.Expr, Sequence[Named] | None]]
 """Translates a query within an expression."""
 
 _BINARY: dict[type[exp.Expr], str] = {
@@ -52,7 +52,7 @@ class Expressions:
         self.new_name = new_name
         self._of_query = of_query
 
-    def translate(self, node: exp.Expr, scope: Scope) -> Typed:
+    def translate(self, node: exp.Expr, scope: SelectScope) -> TypedExpression:
         """Return an expression with its type. Raise NotProven."""
         try:
             return self._translate(node, scope)
@@ -60,44 +60,44 @@ class Expressions:
             refused.node = refused.node or node
             raise
 
-    def known(self, node: exp.Expr, scope: Scope) -> Typed:
+    def known(self, node: exp.Expr, scope: SelectScope) -> TypedExpression:
         """Return an expression whose type is known. Raise NotProven."""
         typed = self.translate(node, scope)
         if typed.type is None:
             raise TypeUnknown(f"{shown(node)}, whose type is not known", node)
         return typed
 
-    def condition(self, node: exp.Expr, scope: Scope) -> exp.Expr:
+    def condition(self, node: exp.Expr, scope: SelectScope) -> exp.Expr:
         """Return a condition."""
         typed = self.known(node, scope)
         if typed.type not in ("boolean", VOID):
             raise NotProven(f"a condition of the type {typed.type}", node)
         return typed.tree if typed.type == "boolean" else self.cast(typed, "boolean", node).tree
 
-    def cast(self, typed: Typed, to: str, node: exp.Expr, word: str = "cast") -> Typed:
+    def cast(self, typed: TypedExpression, to: str, node: exp.Expr, word: str = "cast") -> TypedExpression:
         """Return a value as another type of Spark. Raise NotProven."""
         kind = typed.type
         if kind == to:
             return typed
         if kind == VOID:
-            return Typed(cast(typed.tree.copy(), to, self.support.dialect), to)
+            return TypedExpression(cast(typed.tree.copy(), to, self.support.dialect), to)
         target, inner = decimal(to), element(to)
         own = decimal(kind)
         if word == "cast" and target is not None and (exact := as_decimal(str(kind))) is not None:
             wide = target[0] - target[1] >= exact[0] - exact[1] and target[1] >= exact[1]
             if wide and (own is None or self.support.knows(SCALAR, "cast-wider")):
-                return Typed(cast(typed.tree.copy(), to, self.support.dialect), to)
+                return TypedExpression(cast(typed.tree.copy(), to, self.support.dialect), to)
         if inner is not None and kind is not None and element(kind) == VOID:
-            return Typed(cast(typed.tree.copy(), to, self.support.dialect), to)
+            return TypedExpression(cast(typed.tree.copy(), to, self.support.dialect), to)
         name = f"{word}-{'decimal' if target else to}"
         applied = self.support.find(SCALAR, name, [Argument(str(kind), typed.value)])
         if applied is None:
             raise NotProven(f"CAST of {kind} to {to}", node)
         applied = Applied(to, applied.template, applied.literals)
         value = typed.value if isinstance(typed.value, int) and to in INTEGERS else None
-        return Typed(render(name, applied, [typed], self.support), to, value)
+        return TypedExpression(render(name, applied, [typed], self.support), to, value)
 
-    def _translate(self, node: exp.Expr, scope: Scope) -> Typed:
+    def _translate(self, node: exp.Expr, scope: SelectScope) -> TypedExpression:
         kind = type(node)
         if kind in _BINARY:
             return self._binary(node, scope)
@@ -106,20 +106,20 @@ class Expressions:
         method = getattr(self, f"_{kind.__name__.lower()}", None)
         if method is None:
             raise NotProven(shown(node), node)
-        typed: Typed = method(node, scope)
+        typed: TypedExpression = method(node, scope)
         return typed
 
     # names and literals
 
-    def _column(self, node: exp.Column, scope: Scope) -> Typed:
+    def _column(self, node: exp.Column, scope: SelectScope) -> TypedExpression:
         if isinstance(node.this, exp.Star):
             raise NotProven("*", node)
         return self._named(names_of(node), node, scope)
 
-    def _identifier(self, node: exp.Identifier, scope: Scope) -> Typed:
+    def _identifier(self, node: exp.Identifier, scope: SelectScope) -> TypedExpression:
         return self._named([node.name], node, scope)
 
-    def _named(self, parts: Sequence[str], node: exp.Expr, scope: Scope) -> Typed:
+    def _named(self, parts: Sequence[str], node: exp.Expr, scope: SelectScope) -> TypedExpression:
         try:
             column = scope.resolve(parts)
         except NotProven as refused:
@@ -127,21 +127,23 @@ class Expressions:
             raise
         if column.refused:
             raise NotProven()
-        return Typed(column.tree.copy(), column.type)
+        return TypedExpression(column.tree.copy(), column.type)
 
-    def _literal(self, node: exp.Literal, scope: Scope) -> Typed:
-        return self._number(node.name, node) if not node.is_string else Typed(node.copy(), "string", node.name)
+    def _literal(self, node: exp.Literal, scope: SelectScope) -> TypedExpression:
+        return (
+            self._number(node.name, node) if not node.is_string else TypedExpression(node.copy(), "string", node.name)
+        )
 
-    def _rawstring(self, node: exp.RawString, scope: Scope) -> Typed:
-        return Typed(exp.Literal.string(node.name), "string", node.name)
+    def _rawstring(self, node: exp.RawString, scope: SelectScope) -> TypedExpression:
+        return TypedExpression(exp.Literal.string(node.name), "string", node.name)
 
-    def _concat(self, node: exp.Concat, scope: Scope) -> Typed:
+    def _concat(self, node: exp.Concat, scope: SelectScope) -> TypedExpression:
         if not all(isinstance(part, exp.Literal) and part.is_string for part in node.expressions):
             raise NotProven("concat", node)
         text = "".join(part.name for part in node.expressions)
-        return Typed(exp.Literal.string(text), "string", text)
+        return TypedExpression(exp.Literal.string(text), "string", text)
 
-    def _number(self, text: str, node: exp.Expr, sign: str = "") -> Typed:
+    def _number(self, text: str, node: exp.Expr, sign: str = "") -> TypedExpression:
         if text.isdigit():
             value = int(sign + text)
             if not -(2**63) <= value < 2**63:
@@ -151,41 +153,41 @@ class Expressions:
             # DuckDB gives a number the type of what stands beside it, and Sail reads the sign by itself.
             if self.support.dialect == "duckdb" or value in (-(2**31), -(2**63)):
                 tree = cast(tree, kind, self.support.dialect)
-            return Typed(tree, kind, value)
+            return TypedExpression(tree, kind, value)
         if "e" in text.lower():
             written = exp.Literal.string(sign + text) if self.support.dialect == "duckdb" else exp.Literal.number(text)
             tree = cast(written, "double", self.support.dialect)
-            return Typed(exp.Neg(this=tree) if sign and self.support.dialect != "duckdb" else tree, "double")
+            return TypedExpression(exp.Neg(this=tree) if sign and self.support.dialect != "duckdb" else tree, "double")
         whole, _, fraction = text.partition(".")
         if not (whole + fraction).isdigit():
             raise NotProven(f"the number {text}", node)
         digits = len(whole.lstrip("0")) + len(fraction)
         kind = f"decimal({max(digits, len(fraction), 1)},{len(fraction)})"
-        return Typed(cast(exp.Literal.number(sign + text), kind, self.support.dialect), kind)
+        return TypedExpression(cast(exp.Literal.number(sign + text), kind, self.support.dialect), kind)
 
-    def _placeholder(self, node: exp.Placeholder, scope: Scope) -> Typed:
+    def _placeholder(self, node: exp.Placeholder, scope: SelectScope) -> TypedExpression:
         kind = self.parameters.get(node.name)
         if kind is None:
             raise TypeUnknown(f"the parameter :{node.name}, whose type is not known", node)
-        return Typed(exp.Placeholder(this=node.name), kind)
+        return TypedExpression(exp.Placeholder(this=node.name), kind)
 
-    def _null(self, node: exp.Null, scope: Scope) -> Typed:
-        return Typed(exp.Null(), VOID)
+    def _null(self, node: exp.Null, scope: SelectScope) -> TypedExpression:
+        return TypedExpression(exp.Null(), VOID)
 
-    def _boolean(self, node: exp.Boolean, scope: Scope) -> Typed:
-        return Typed(exp.Boolean(this=node.this), "boolean")
+    def _boolean(self, node: exp.Boolean, scope: SelectScope) -> TypedExpression:
+        return TypedExpression(exp.Boolean(this=node.this), "boolean")
 
-    def _paren(self, node: exp.Paren, scope: Scope) -> Typed:
+    def _paren(self, node: exp.Paren, scope: SelectScope) -> TypedExpression:
         return self.translate(node.this, scope)
 
     # operators
 
-    def _neg(self, node: exp.Neg, scope: Scope) -> Typed:
+    def _neg(self, node: exp.Neg, scope: SelectScope) -> TypedExpression:
         if isinstance(node.this, exp.Literal) and not node.this.is_string:
             return self._number(node.this.name, node, "-")
         return self.apply("negative", [self.known(node.this, scope)], node)
 
-    def _binary(self, node: exp.Expr, scope: Scope) -> Typed:
+    def _binary(self, node: exp.Expr, scope: SelectScope) -> TypedExpression:
         name = _BINARY[type(node)]
         right = node.args["expression"]
         if isinstance(right, exp.Interval):
@@ -198,7 +200,9 @@ class Expressions:
             return self.apply(name, [one, other], node)
         return self.apply(name, self._coerced(name, one, other, node), node)
 
-    def _coerced(self, name: str, one: Typed, other: Typed, node: exp.Expr) -> list[Typed]:
+    def _coerced(
+        self, name: str, one: TypedExpression, other: TypedExpression, node: exp.Expr
+    ) -> list[TypedExpression]:
         one, other = _date_of(one, other, self), _date_of(other, one, self)
         kinds = str(one.type), str(other.type)
         if kinds == (VOID, VOID):
@@ -213,7 +217,7 @@ class Expressions:
             raise NotProven(f"{name} of {kinds[0]} and {kinds[1]}", node)
         return [self.cast(each, common, node) for each in (one, other)]
 
-    def _as_decimal(self, typed: Typed, node: exp.Expr) -> Typed:
+    def _as_decimal(self, typed: TypedExpression, node: exp.Expr) -> TypedExpression:
         if isinstance(typed.value, int):
             return self.cast(typed, f"decimal({len(str(abs(typed.value)))},0)", node)
         exact = as_decimal(str(typed.type))
@@ -221,7 +225,7 @@ class Expressions:
             raise NotProven(f"decimal arithmetic with {typed.type}", node)
         return self.cast(typed, f"decimal({exact[0]},{exact[1]})", node)
 
-    def _interval(self, node: exp.Interval) -> Typed:
+    def _interval(self, node: exp.Interval) -> TypedExpression:
         unit = node.args.get("unit")
         word = unit.name.lower().rstrip("s") if isinstance(unit, exp.Var) else ""
         amount = node.this
@@ -229,17 +233,17 @@ class Expressions:
         if factor is None or not isinstance(amount, exp.Literal) or not amount.name.lstrip("-").isdigit():
             raise NotProven("INTERVAL other than whole days, weeks, months and years", node)
         value = int(amount.name) * factor
-        return Typed(
+        return TypedExpression(
             exp.Literal.number(value), "interval_days" if word in ("day", "week") else "interval_months", value
         )
 
-    def _not(self, node: exp.Not, scope: Scope) -> Typed:
+    def _not(self, node: exp.Not, scope: SelectScope) -> TypedExpression:
         if isinstance(node.this, exp.Is) and isinstance(node.this.expression, exp.Null):
             return self._is_null("is_not_null", node.this.this, scope)
         typed = self.known(node.this, scope)
         return self.apply("not", [self.cast(typed, "boolean", node) if typed.type == VOID else typed], node)
 
-    def _is(self, node: exp.Is, scope: Scope) -> Typed:
+    def _is(self, node: exp.Is, scope: SelectScope) -> TypedExpression:
         if isinstance(node.expression, exp.Null):
             return self._is_null("is_null", node.this, scope)
         if isinstance(node.expression, exp.Boolean):
@@ -247,23 +251,25 @@ class Expressions:
             return self.apply(name, [self.known(node.this, scope)], node)
         raise NotProven(shown(node), node)
 
-    def _is_null(self, name: str, inner: exp.Expr, scope: Scope) -> Typed:
-        return Typed(same(name, [self.translate(inner, scope).tree], "boolean", self.support.dialect), "boolean")
+    def _is_null(self, name: str, inner: exp.Expr, scope: SelectScope) -> TypedExpression:
+        return TypedExpression(
+            same(name, [self.translate(inner, scope).tree], "boolean", self.support.dialect), "boolean"
+        )
 
-    def _nullsafeneq(self, node: exp.NullSafeNEQ, scope: Scope) -> Typed:
+    def _nullsafeneq(self, node: exp.NullSafeNEQ, scope: SelectScope) -> TypedExpression:
         equal = self._compared("<=>", self.known(node.this, scope), self.known(node.expression, scope), node)
         return self.apply("not", [equal], node)
 
-    def _compared(self, name: str, one: Typed, other: Typed, node: exp.Expr) -> Typed:
+    def _compared(self, name: str, one: TypedExpression, other: TypedExpression, node: exp.Expr) -> TypedExpression:
         return self.apply(name, self._coerced(name, one, other, node), node)
 
-    def _between(self, node: exp.Between, scope: Scope) -> Typed:
+    def _between(self, node: exp.Between, scope: SelectScope) -> TypedExpression:
         value = self.known(node.this, scope)
         low = self._compared(">=", value, self.known(node.args["low"], scope), node)
         high = self._compared("<=", value, self.known(node.args["high"], scope), node)
         return self.apply("and", [low, high], node)
 
-    def _in(self, node: exp.In, scope: Scope) -> Typed:
+    def _in(self, node: exp.In, scope: SelectScope) -> TypedExpression:
         value = self.known(node.this, scope)
         if node.args.get("query") is not None:
             query, columns = self._of_query(node.args["query"].this, scope)
@@ -273,7 +279,7 @@ class Expressions:
             if kind is None or kind != value.type:
                 raise NotProven(f"{value.type} IN a query of {kind}", node)
             self.apply("=", [value, value], node)
-            return Typed(exp.In(this=atom(value.tree), query=exp.Subquery(this=query)), "boolean")
+            return TypedExpression(exp.In(this=atom(value.tree), query=exp.Subquery(this=query)), "boolean")
         if not node.expressions:
             raise NotProven("IN", node)
         items = [_date_of(self.known(item, scope), value, self) for item in node.expressions]
@@ -283,15 +289,15 @@ class Expressions:
         value = self.cast(value, both, node)
         self.apply("=", [value, value], node)
         trees = [self.cast(item, both, node).tree for item in items]
-        return Typed(exp.In(this=atom(value.tree), expressions=trees), "boolean")
+        return TypedExpression(exp.In(this=atom(value.tree), expressions=trees), "boolean")
 
-    def _pattern(self, node: exp.Expr, scope: Scope) -> Typed:
+    def _pattern(self, node: exp.Expr, scope: SelectScope) -> TypedExpression:
         name = _PATTERNS[type(node)]
         arguments = [self.known(node.this, scope), self.known(node.args["expression"], scope)]
         found = self.apply(name, arguments, node)
         return self.apply("not", [found], node) if node.args.get("negate") else found
 
-    def _case(self, node: exp.Case, scope: Scope) -> Typed:
+    def _case(self, node: exp.Case, scope: SelectScope) -> TypedExpression:
         subject = self.known(node.this, scope) if node.this is not None else None
         conditions = []
         for branch in node.args["ifs"]:
@@ -301,67 +307,69 @@ class Expressions:
                 conditions.append(self._compared("=", subject, self.known(branch.this, scope), node).tree)
         values = [self.known(branch.args["true"], scope) for branch in node.args["ifs"]]
         default = node.args.get("default")
-        values.append(self.known(default, scope) if default is not None else Typed(exp.Null(), VOID))
+        values.append(self.known(default, scope) if default is not None else TypedExpression(exp.Null(), VOID))
         return self._choice(conditions, values, node)
 
-    def _choice(self, conditions: Sequence[exp.Expr], values: Sequence[Typed], node: exp.Expr) -> Typed:
+    def _choice(
+        self, conditions: Sequence[exp.Expr], values: Sequence[TypedExpression], node: exp.Expr
+    ) -> TypedExpression:
         both = widest([str(value.type) for value in values])
         if both is None:
             raise NotProven(f"CASE of {' and '.join(dict.fromkeys(str(v.type) for v in values))}", node)
         trees = [value.tree if both == VOID else self.cast(value, both, node).tree for value in values]
         ifs = [exp.If(this=c.copy(), true=v.copy()) for c, v in zip(conditions, trees, strict=False)]
-        return Typed(exp.Case(ifs=ifs, default=trees[-1].copy()), both)
+        return TypedExpression(exp.Case(ifs=ifs, default=trees[-1].copy()), both)
 
-    def _cast(self, node: exp.Cast, scope: Scope) -> Typed:
+    def _cast(self, node: exp.Cast, scope: SelectScope) -> TypedExpression:
         return self._to_type(node, scope, "cast")
 
-    def _trycast(self, node: exp.TryCast, scope: Scope) -> Typed:
+    def _trycast(self, node: exp.TryCast, scope: SelectScope) -> TypedExpression:
         return self._to_type(node, scope, "try_cast")
 
-    def _to_type(self, node: exp.Expr, scope: Scope, word: str) -> Typed:
+    def _to_type(self, node: exp.Expr, scope: SelectScope, word: str) -> TypedExpression:
         to = type_name(node.args["to"])
         if node.args.get("format") or to is None:
             raise NotProven(f"CAST to {node.args['to'].sql()}", node)
         micros = instant(node.this.name) if to == "timestamp" and isinstance(node.this, exp.Literal) else None
         if micros is not None:
             made_of = "make_timestamptz" if self.support.dialect == "duckdb" else "timestamp_micros"
-            return Typed(call(made_of, cast(exp.Literal.number(micros), "bigint", self.support.dialect)), to)
+            return TypedExpression(call(made_of, cast(exp.Literal.number(micros), "bigint", self.support.dialect)), to)
         typed = self.known(node.this, scope)
         made = self.cast(typed, to, node, word)
-        return Typed(made.tree, to, typed.value if typed.type == to or to in INTEGERS else None)
+        return TypedExpression(made.tree, to, typed.value if typed.type == to or to in INTEGERS else None)
 
-    def _bracket(self, node: exp.Bracket, scope: Scope) -> Typed:
+    def _bracket(self, node: exp.Bracket, scope: SelectScope) -> TypedExpression:
         if len(node.expressions) != 1:
             raise NotProven(shown(node), node)
         return self.apply("[]", [self.known(node.this, scope), self.known(node.expressions[0], scope)], node)
 
-    def _extract(self, node: exp.Extract, scope: Scope) -> Typed:
+    def _extract(self, node: exp.Extract, scope: SelectScope) -> TypedExpression:
         name = node.this.name.lower()
         if name not in _FIELDS:
             raise NotProven(f"EXTRACT({name.upper()})", node)
         name = {"day": "dayofmonth", "dow": "dayofweek", "doy": "dayofyear", "week": "weekofyear"}.get(name, name)
         return self.apply(name, [self.known(node.expression, scope)], node)
 
-    def _timestampdiff(self, node: exp.TimestampDiff, scope: Scope) -> Typed:
+    def _timestampdiff(self, node: exp.TimestampDiff, scope: SelectScope) -> TypedExpression:
         start, end = self.known(node.expression, scope), self.known(node.this, scope)
         return self.apply(f"timestampdiff_{node.args['unit'].name.lower()}", [start, end], node)
 
     # queries within expressions
 
-    def _subquery(self, node: exp.Subquery, scope: Scope) -> Typed:
+    def _subquery(self, node: exp.Subquery, scope: SelectScope) -> TypedExpression:
         query, columns = self._of_query(node.this, scope)
         if columns is None or len(columns) != 1:
             raise NotProven("a query of several columns as a value", node)
         if columns[0].refused:
             raise NotProven()
-        return Typed(exp.Subquery(this=query), columns[0].type)
+        return TypedExpression(exp.Subquery(this=query), columns[0].type)
 
-    def _exists(self, node: exp.Exists, scope: Scope) -> Typed:
-        return Typed(exp.Exists(this=self._of_query(node.this, scope)[0]), "boolean")
+    def _exists(self, node: exp.Exists, scope: SelectScope) -> TypedExpression:
+        return TypedExpression(exp.Exists(this=self._of_query(node.this, scope)[0]), "boolean")
 
     # functions
 
-    def _anonymous(self, node: exp.Anonymous, scope: Scope) -> Typed:
+    def _anonymous(self, node: exp.Anonymous, scope: SelectScope) -> TypedExpression:
         name = self.support.names.get(node.name.lower(), node.name.lower())
         if name in RANKING or self.support.knows(AGGREGATE, name) or self.support.knows(WINDOW, name):
             return aggregate(self, node, scope)
@@ -376,14 +384,14 @@ class Expressions:
             raise NotProven(f"{node.name.lower()}()", node)
         if name in ("is_null", "is_not_null") and len(node.expressions) == 1:
             return self._is_null(name, node.expressions[0], scope)
-        arguments: list[Typed] = []
+        arguments: list[TypedExpression] = []
         for item in node.expressions:
             arguments.append(
                 self._lambda_of(item, arguments, scope) if isinstance(item, exp.Lambda) else self.known(item, scope)
             )
         return self.apply(name, arguments, node)
 
-    def _lambda_of(self, node: exp.Lambda, before: Sequence[Typed], scope: Scope) -> Typed:
+    def _lambda_of(self, node: exp.Lambda, before: Sequence[TypedExpression], scope: SelectScope) -> TypedExpression:
         inner = element(str(before[0].type)) if before else None
         kinds = [inner] if len(before) == 1 else [before[1].type, inner]
         if inner is None or len(kinds) != len(node.expressions):
@@ -397,25 +405,29 @@ class Expressions:
         if len(before) == 2 and body.type != before[1].type:
             raise NotProven(f"a lambda that returns {body.type} for {before[1].type}", node)
         tree = exp.Lambda(this=body.tree, expressions=[exp.to_identifier(name) for name in names])
-        return Typed(tree, f"lambda<{body.type}>")
+        return TypedExpression(tree, f"lambda<{body.type}>")
 
-    def apply(self, name: str, arguments: Sequence[Typed], node: exp.Expr, section: str = SCALAR) -> Typed:
+    def apply(
+        self, name: str, arguments: Sequence[TypedExpression], node: exp.Expr, section: str = SCALAR
+    ) -> TypedExpression:
         """Return a listed construct over ``arguments``, cast as Spark casts them. Raise NotProven."""
         for candidate in self._candidates(name, arguments, node):
             applied = self.support.find(section, name, [Argument(str(a.type), a.value) for a in candidate])
             if applied is not None:
-                return Typed(render(name, applied, candidate, self.support), applied.result)
+                return TypedExpression(render(name, applied, candidate, self.support), applied.result)
         kinds = ", ".join(str(a.type) for a in arguments)
         where = "" if self.support.knows(section, name) else ", which is not listed"
         raise NotProven(f"{name}({kinds}){where}", node)
 
-    def _candidates(self, name: str, arguments: Sequence[Typed], node: exp.Expr) -> list[Sequence[Typed]]:
+    def _candidates(
+        self, name: str, arguments: Sequence[TypedExpression], node: exp.Expr
+    ) -> list[Sequence[TypedExpression]]:
         both = (
             widest([str(a.type) for a in arguments])
             if name in _BY_WIDEST or VOID in [a.type for a in arguments]
             else None
         )
-        found: list[Sequence[Typed]] = []
+        found: list[Sequence[TypedExpression]] = []
         if both not in (None, VOID) and len({a.type for a in arguments}) > 1:
             found.append([self.cast(a, str(both), node) for a in arguments])
         found.append(arguments)
@@ -423,18 +435,18 @@ class Expressions:
             found.append([self._as_double(a, node) for a in arguments])
         return found
 
-    def _as_double(self, typed: Typed, node: exp.Expr) -> Typed:
+    def _as_double(self, typed: TypedExpression, node: exp.Expr) -> TypedExpression:
         return self.cast(typed, "double", node) if typed.type in INTEGERS else typed
 
-    def _filter(self, node: exp.Filter, scope: Scope) -> Typed:
+    def _filter(self, node: exp.Filter, scope: SelectScope) -> TypedExpression:
         return aggregate(self, node, scope)
 
-    def _window(self, node: exp.Window, scope: Scope) -> Typed:
+    def _window(self, node: exp.Window, scope: SelectScope) -> TypedExpression:
         return window(self, node, scope)
 
     # keys
 
-    def ordered(self, node: exp.Expr, scope: Scope, tree: exp.Expr | None = None) -> exp.Ordered:
+    def ordered(self, node: exp.Expr, scope: SelectScope, tree: exp.Expr | None = None) -> exp.Ordered:
         """Return one item of an ORDER BY, or of an ordinal ``tree`` for it, with its place for NULL written out."""
         if not isinstance(node, exp.Ordered) or node.args.get("with_fill"):
             raise NotProven("ORDER BY", node)
@@ -448,7 +460,7 @@ class Expressions:
             this=tree.copy(), desc=bool(node.args.get("desc")), nulls_first=bool(node.args["nulls_first"])
         )
 
-    def key(self, typed: Typed, clause: str, node: exp.Expr) -> None:
+    def key(self, typed: TypedExpression, clause: str, node: exp.Expr) -> None:
         """Refuse a type whose equal values are not one value, such as 0.0 and -0.0."""
         if typed.type is None:
             raise TypeUnknown(f"{clause} of a column whose type is not known", node)
@@ -459,10 +471,10 @@ class Expressions:
 _ORDERED = frozenset(CLASSES["O"])
 
 
-def _date_of(typed: Typed, other: Typed, expressions: Expressions) -> Typed:
+def _date_of(typed: TypedExpression, other: TypedExpression, expressions: Expressions) -> TypedExpression:
     """Return a text that is compared with a date as a date, as Spark casts it."""
     if other.type == "date" and typed.type == "string" and isinstance(typed.value, str):
         text = typed.value
         if len(text) == 10 and text[4] == text[7] == "-" and (text[:4] + text[5:7] + text[8:]).isdigit():
-            return Typed(cast(exp.Literal.string(text), "date", expressions.support.dialect), "date")
+            return TypedExpression(cast(exp.Literal.string(text), "date", expressions.support.dialect), "date")
     return typed

@@ -9,24 +9,24 @@ from sqlglot import exp
 
 from rivet_dagster.sql.translation.expressions import Expressions
 from rivet_dagster.sql.translation.item_names import shown
-from rivet_dagster.sql.translation.model import Named, NotProven, Typed, TypeUnknown
-from rivet_dagster.sql.translation.scope import Scope, column_of, quoted
+from rivet_dagster.sql.translation.model import Named, NotProven, TypedExpression, TypeUnknown
+from rivet_dagster.sql.translation.scope import SelectScope, column_of, quoted
 from rivet_dagster.sql.translation.spark_types import element, wider
 from rivet_dagster.sql.translation.subqueries import ANY_SUBQUERY, is_one_row, outer_columns
 from rivet_dagster.sql.translation.templates import atom, call, cast
 
 
 @dataclass(frozen=True)
-class Table:
+class VisibleTable:
     """Something that a FROM can name: the name of it there, and its columns, None where they are not known."""
 
     name: str
     columns: Sequence[Named] | None
 
 
-Visible = Mapping[str, Table]
+Visible = Mapping[str, VisibleTable]
 Translated = tuple[exp.Expr, Sequence[Named] | None]
-OfQuery = Callable[[exp.Expr, Visible, Scope | None], Translated]
+OfQuery = Callable[[exp.Expr, Visible, SelectScope | None], Translated]
 
 _SIDES = {"", "LEFT", "RIGHT", "FULL"}
 _KINDS = {"", "INNER", "OUTER", "CROSS", "SEMI", "ANTI"}
@@ -35,7 +35,7 @@ _KINDS = {"", "INNER", "OUTER", "CROSS", "SEMI", "ANTI"}
 class FromClause:
     """Translates the FROM of one SELECT, and fills its scope."""
 
-    def __init__(self, expressions: Expressions, of_query: OfQuery, visible: Visible, scope: Scope) -> None:
+    def __init__(self, expressions: Expressions, of_query: OfQuery, visible: Visible, scope: SelectScope) -> None:
         self._expressions = expressions
         self._of_query = of_query
         self._visible = visible
@@ -193,7 +193,7 @@ class FromClause:
             if len(left) != 1 or other is None or left[0].type is None or left[0].type != other.type:
                 raise NotProven(f"USING ({name}) over columns of different or unknown types", join)
             equal = self._expressions.apply(
-                "=", [Typed(left[0].tree, left[0].type), Typed(other.tree, other.type)], join
+                "=", [TypedExpression(left[0].tree, left[0].type), TypedExpression(other.tree, other.type)], join
             )
             condition = equal.tree if condition is None else exp.And(this=condition, expression=equal.tree)
             tree = {"RIGHT": other.tree, "FULL": call("coalesce", left[0].tree.copy(), other.tree.copy())}.get(
@@ -292,7 +292,7 @@ def values(item: exp.Values, expressions: Expressions) -> tuple[exp.Expr, Sequen
     rows = [row.expressions if isinstance(row, exp.Tuple) else [row] for row in item.expressions]
     if len({len(row) for row in rows}) != 1:
         raise NotProven("VALUES", item)
-    empty = Scope()
+    empty = SelectScope()
     cells = [
         [expressions.known(cell.this if isinstance(cell, exp.Alias) else cell, empty) for cell in row] for row in rows
     ]

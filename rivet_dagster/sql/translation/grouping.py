@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from sqlglot import exp
 
 from rivet_dagster.sql.translation.expressions import Expressions
-from rivet_dagster.sql.translation.model import Named, NotProven, Typed, TypeUnknown
+from rivet_dagster.sql.translation.model import Named, NotProven, TypedExpression, TypeUnknown
 from rivet_dagster.sql.translation.proven import AGGREGATE
-from rivet_dagster.sql.translation.scope import Scope
+from rivet_dagster.sql.translation.scope import SelectScope
 from rivet_dagster.sql.translation.templates import atom, call
 
 
@@ -25,7 +25,7 @@ class Grouping:
     def __init__(
         self,
         expressions: Expressions,
-        scope: Scope,
+        scope: SelectScope,
         select: exp.Select,
         items: Sequence[exp.Expr],
         columns: Sequence[Named] | None,
@@ -68,7 +68,7 @@ class Grouping:
             if column.refused:
                 raise NotProven()
             if not self._aggregates(item):
-                self._expressions.key(Typed(column.tree, column.type), "GROUP BY", item)
+                self._expressions.key(TypedExpression(column.tree, column.type), "GROUP BY", item)
                 keys.append(column.tree.copy())
             elif self._beside(item):
                 raise NotProven("GROUP BY ALL with an item of aggregates and columns", item)
@@ -116,7 +116,7 @@ class Grouping:
                 raise NotProven()
             if self._aggregates(self._items[position - 1]):
                 raise NotProven("GROUP BY an aggregate", node)
-            typed = Typed(column.tree, column.type)
+            typed = TypedExpression(column.tree, column.type)
         else:
             typed = self._expressions.translate(node, self._scope)
         self._expressions.key(typed, "GROUP BY", node)

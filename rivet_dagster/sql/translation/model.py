@@ -50,7 +50,7 @@ class TypeUnknown(NotProven):
 
 
 @dataclass(frozen=True)
-class Typed:
+class TypedExpression:
     """An expression in the other engine's dialect, its type in Spark, and its value if it is a literal.
 
     ``type`` is None where it is not known.

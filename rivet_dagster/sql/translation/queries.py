@@ -10,13 +10,13 @@ from sqlglot import exp
 
 from rivet_dagster.sql.translation.aggregates import RANKING
 from rivet_dagster.sql.translation.expressions import Expressions
-from rivet_dagster.sql.translation.from_clause import FromClause, Table, Translated, Visible, values
+from rivet_dagster.sql.translation.from_clause import FromClause, Translated, Visible, VisibleTable, values
 from rivet_dagster.sql.translation.grouping import Grouping
 from rivet_dagster.sql.translation.item_names import item_name, shown
-from rivet_dagster.sql.translation.model import Named, NotProven, Refusal, Typed, TypeUnknown
+from rivet_dagster.sql.translation.model import Named, NotProven, Refusal, TypedExpression, TypeUnknown
 from rivet_dagster.sql.translation.proven import AGGREGATE, WINDOW, Support
 from rivet_dagster.sql.translation.recursion import LEVELS, unroll
-from rivet_dagster.sql.translation.scope import Scope, as_subquery, column_of, quoted
+from rivet_dagster.sql.translation.scope import SelectScope, as_subquery, column_of, quoted
 from rivet_dagster.sql.translation.set_operations import SET_OPERATIONS, combine
 from rivet_dagster.sql.translation.spark_types import VOID
 from rivet_dagster.sql.translation.subqueries import check_subqueries
@@ -48,7 +48,7 @@ class Queries:
             if not any(known.line == line and known.construct == refused.construct for known in self.refusals):
                 self.refusals.append(Refusal(line, refused.construct, refused.remedy, refused.certain))
 
-    def query(self, tree: exp.Expr, visible: Visible, outer: Scope | None) -> Translated:
+    def query(self, tree: exp.Expr, visible: Visible, outer: SelectScope | None) -> Translated:
         """Return a query as the engine reads it, and its columns, None where they are not known. Raise NotProven."""
         self._line = _line(tree) or self._line
         declared: list[exp.CTE] = []
@@ -65,7 +65,7 @@ class Queries:
         """Return all rows of a query by another one."""
         return exp.Select(expressions=[exp.Star()], from_=exp.From(this=as_subquery(query, self.new_name())))
 
-    def _body(self, tree: exp.Expr, visible: Visible, outer: Scope | None) -> Translated:
+    def _body(self, tree: exp.Expr, visible: Visible, outer: SelectScope | None) -> Translated:
         if isinstance(tree, exp.Select):
             return self._select(tree, visible, outer)
         if isinstance(tree, exp.SetOperation):
@@ -85,7 +85,7 @@ class Queries:
     # CTEs
 
     def _with_ctes(
-        self, declared: exp.With, visible: Visible, outer: Scope | None
+        self, declared: exp.With, visible: Visible, outer: SelectScope | None
     ) -> tuple[Visible, list[exp.CTE], bool]:
         known, made = dict(visible), []
         recursive = False
@@ -111,16 +111,18 @@ class Queries:
             known[name] = table
         return known, made, recursive
 
-    def _cte(self, cte: exp.CTE, names: Sequence[str], known: Visible, outer: Scope | None) -> tuple[exp.Expr, Table]:
+    def _cte(
+        self, cte: exp.CTE, names: Sequence[str], known: Visible, outer: SelectScope | None
+    ) -> tuple[exp.Expr, VisibleTable]:
         own = f"{cte.alias} {next(self._numbers)}"
         try:
             body, columns = self.query(cte.this, known, outer)
         except NotProven as refused:
             self.refuse(refused)
-            return exp.Select(expressions=[exp.Null()]), Table(own, None)
+            return exp.Select(expressions=[exp.Null()]), VisibleTable(own, None)
         if names:
             body, columns = self._renamed(body, columns, names, cte)
-        return body, Table(own, columns)
+        return body, VisibleTable(own, columns)
 
     def _renamed(
         self, body: exp.Expr, columns: Sequence[Named] | None, names: Sequence[str], node: exp.Expr
@@ -138,8 +140,8 @@ class Queries:
         return made, [Named(n, c.type, c.tree, c.refused) for c, n in zip(columns, names, strict=True)]
 
     def _recursion(
-        self, cte: exp.CTE, names: Sequence[str], known: Visible, outer: Scope | None
-    ) -> tuple[exp.Expr, exp.Expr, Table]:
+        self, cte: exp.CTE, names: Sequence[str], known: Visible, outer: SelectScope | None
+    ) -> tuple[exp.Expr, exp.Expr, VisibleTable]:
         """Return the start and the step of a recursive query, and its table, to which the step refers."""
         tree = cte.this
         plain = isinstance(tree, exp.Union) and not tree.args.get("distinct") and not tree.args.get("by_name")
@@ -155,7 +157,7 @@ class Queries:
             start = self._nested(start)
         if columns is None or any(c.type in (None, VOID) or c.refused for c in columns):
             raise TypeUnknown("a recursive query over columns that are not known", cte)
-        table = Table(f"{cte.alias} {next(self._numbers)}", columns)
+        table = VisibleTable(f"{cte.alias} {next(self._numbers)}", columns)
         step, stepped = self.query(tree.expression, {**known, cte.alias.lower(): table}, outer)
         if stepped is None or [c.type for c in stepped] != [c.type for c in columns]:
             raise NotProven("a recursive query whose step has other types than its start", cte)
@@ -167,7 +169,7 @@ class Queries:
 
     # set operations
 
-    def _set_operation(self, tree: exp.SetOperation, visible: Visible, outer: Scope | None) -> Translated:
+    def _set_operation(self, tree: exp.SetOperation, visible: Visible, outer: SelectScope | None) -> Translated:
         arms: list[tuple[exp.SetOperation, exp.Expr]] = []
         leftmost: exp.Expr = tree
         while isinstance(leftmost, exp.SetOperation) and (leftmost is tree or leftmost.args.get("with_") is None):
@@ -182,13 +184,13 @@ class Queries:
             self._require(word, operation)
             other, others = self.query(arm, visible, outer)
             made, columns = combine(self._expressions({}), operation, (made, columns), (other, others))
-        scope = Scope()
+        scope = SelectScope()
         alias = self.new_name()
         scope.add(alias, [Named(c.name, c.type, quoted(c.name), c.refused) for c in columns or ()])
         self._finish(tree, made, columns or (), scope, self._expressions(visible), only_names=True)
         return made, columns
 
-    def _parenthesized(self, tree: exp.Subquery, visible: Visible, outer: Scope | None) -> Translated:
+    def _parenthesized(self, tree: exp.Subquery, visible: Visible, outer: SelectScope | None) -> Translated:
         written = {key for key, value in tree.args.items() if value} - {"this", "with_", "order", "limit", "offset"}
         if written:
             raise NotProven(f"{sorted(written)[0].upper()} of a query", tree)
@@ -200,14 +202,14 @@ class Queries:
                 raise TypeUnknown("ORDER BY or LIMIT over columns that are not known", tree)
             alias = self.new_name()
             made = exp.Select(expressions=[exp.Star()], from_=exp.From(this=as_subquery(made, alias)))
-            scope = Scope()
+            scope = SelectScope()
             scope.add(alias, [Named(c.name, c.type, column_of(alias, c.name), c.refused) for c in columns])
             self._finish(tree, made, columns, scope, self._expressions(visible), only_names=True)
         return made, columns
 
     # SELECT
 
-    def _select(self, select: exp.Select, visible: Visible, outer: Scope | None) -> Translated:
+    def _select(self, select: exp.Select, visible: Visible, outer: SelectScope | None) -> Translated:
         other = {key for key, value in select.args.items() if value} - _CLAUSES
         if other:
             raise NotProven(
@@ -215,7 +217,7 @@ class Queries:
                 select.args[sorted(other)[0]] if isinstance(select.args[sorted(other)[0]], exp.Expr) else select,
             )
         expressions = self._expressions(visible)
-        scope = Scope(outer, windows={w.this.name.lower(): _window(w) for w in select.args.get("windows") or ()})
+        scope = SelectScope(outer, windows={w.this.name.lower(): _window(w) for w in select.args.get("windows") or ()})
         made = exp.Select()
         source = FromClause(expressions, self.query, visible, scope)
         source.fill(select, made)
@@ -236,7 +238,7 @@ class Queries:
             self._require("DISTINCT", select)
             for column in columns or ():
                 if not column.refused:
-                    typed = Typed(column.tree, column.type)
+                    typed = TypedExpression(column.tree, column.type)
                     self._collect(partial(expressions.key, typed, "DISTINCT", select))
             made.set("distinct", exp.Distinct())
         self._collect(lambda: self._finish(select, made, columns, scope, expressions))
@@ -244,7 +246,7 @@ class Queries:
         return made, columns
 
     def _items(
-        self, select: exp.Select, scope: Scope, expressions: Expressions, source: FromClause, made: exp.Select
+        self, select: exp.Select, scope: SelectScope, expressions: Expressions, source: FromClause, made: exp.Select
     ) -> tuple[list[exp.Expr], Sequence[Named] | None]:
         """Return the select list as written, stars resolved, and the columns of the result."""
         written: list[exp.Expr] = []
@@ -284,7 +286,7 @@ class Queries:
     def _item(
         self,
         item: exp.Expr,
-        scope: Scope,
+        scope: SelectScope,
         expressions: Expressions,
         source: FromClause,
         made: exp.Select,
@@ -327,11 +329,11 @@ class Queries:
         name = self.support.names.get(node.name.lower(), node.name.lower())
         return self.support.knows(AGGREGATE, name) or self.support.knows(WINDOW, name) or name in RANKING
 
-    def _passes_unknown(self, item: exp.Expr, scope: Scope) -> bool:
+    def _passes_unknown(self, item: exp.Expr, scope: SelectScope) -> bool:
         plain = isinstance(item, exp.Star) and not any(item.args.values())
         return plain and len(scope.items) == 1 and scope.items[0].columns is None
 
-    def _star(self, item: exp.Expr, scope: Scope, expressions: Expressions) -> Sequence[Named]:
+    def _star(self, item: exp.Expr, scope: SelectScope, expressions: Expressions) -> Sequence[Named]:
         star = item if isinstance(item, exp.Star) else item.this
         columns = scope.star(None if isinstance(item, exp.Star) else item.args["table"].name)
         if star.args.get("rename"):
@@ -355,7 +357,7 @@ class Queries:
         tree: exp.Expr,
         made: exp.Expr,
         columns: Sequence[Named] | None,
-        scope: Scope,
+        scope: SelectScope,
         expressions: Expressions,
         only_names: bool = False,
     ) -> None:
@@ -377,7 +379,12 @@ class Queries:
                 made.set(clause, kind(expression=node.expression.copy()))
 
     def _ordered(
-        self, item: exp.Expr, columns: Sequence[Named] | None, scope: Scope, expressions: Expressions, only_names: bool
+        self,
+        item: exp.Expr,
+        columns: Sequence[Named] | None,
+        scope: SelectScope,
+        expressions: Expressions,
+        only_names: bool,
     ) -> exp.Ordered:
         inner = item.this
         if isinstance(inner, exp.Literal) and not inner.is_string:
@@ -423,14 +430,14 @@ class Queries:
 
 
 def _set_condition(
-    made: exp.Select, kind: type[exp.Having | exp.Qualify], expressions: Expressions, node: exp.Expr, scope: Scope
+    made: exp.Select, kind: type[exp.Having | exp.Qualify], expressions: Expressions, node: exp.Expr, scope: SelectScope
 ) -> None:
     made.set(kind.key, kind(this=expressions.condition(node, scope)))
 
 
-def _plain(scope: Scope) -> Scope:
+def _plain(scope: SelectScope) -> SelectScope:
     """Return the scope of a WHERE, which sees no aliases of the select list."""
-    return Scope(scope.outer, scope.items, scope.visible, {}, scope.parameters, scope.windows)
+    return SelectScope(scope.outer, scope.items, scope.visible, {}, scope.parameters, scope.windows)
 
 
 def _window(node: exp.Window) -> exp.Window:

@@ -35,10 +35,10 @@ class Item:
 
 
 @dataclass
-class Scope:
+class SelectScope:
     """The FROM items of a SELECT, and the columns that names without a qualifier refer to."""
 
-    outer: Scope | None = None
+    outer: SelectScope | None = None
     items: list[Item] = field(default_factory=list)
     visible: list[Named] = field(default_factory=list)
     aliases: dict[str, Named] = field(default_factory=dict)
@@ -54,7 +54,7 @@ class Scope:
         if shown:
             self.visible += columns or ()
 
-    def within(self, parameters: Sequence[Named]) -> Scope:
+    def within(self, parameters: Sequence[Named]) -> SelectScope:
         """Return the scope of the body of a lambda."""
         return replace(self, parameters={**self.parameters, **{p.name.lower(): p for p in parameters}})
 

@@ -8,7 +8,7 @@ from sqlglot import exp
 
 from rivet_dagster.sql.translation.expressions import Expressions
 from rivet_dagster.sql.translation.from_clause import Translated
-from rivet_dagster.sql.translation.model import Named, NotProven, Typed, TypeUnknown
+from rivet_dagster.sql.translation.model import Named, NotProven, TypedExpression, TypeUnknown
 from rivet_dagster.sql.translation.scope import as_subquery, column_of, quoted
 from rivet_dagster.sql.translation.spark_types import wider
 
@@ -32,7 +32,7 @@ def combine(expressions: Expressions, operation: exp.SetOperation, left: Transla
         if both is None:
             raise NotProven(f"a set operation over {mine.type} and {theirs.type}", operation)
         if distinct:
-            expressions.key(Typed(mine.tree, both), SET_OPERATIONS[type(operation)], operation)
+            expressions.key(TypedExpression(mine.tree, both), SET_OPERATIONS[type(operation)], operation)
         kinds.append(both)
     one = _arm(expressions, one, columns, kinds, operation)
     other = _arm(expressions, other, others, kinds, operation)
@@ -50,7 +50,10 @@ def _arm(
     if len({column.name.lower() for column in columns}) < len(columns):
         raise NotProven("a set operation over columns of the same name and other types", node)
     items = [
-        exp.Alias(this=expressions.cast(Typed(column_of(alias, c.name), c.type), kind, node).tree, alias=quoted(c.name))
+        exp.Alias(
+            this=expressions.cast(TypedExpression(column_of(alias, c.name), c.type), kind, node).tree,
+            alias=quoted(c.name),
+        )
         for c, kind in zip(columns, kinds, strict=True)
     ]
     return as_subquery(exp.Select(expressions=items, from_=exp.From(this=as_subquery(query, alias))), None)

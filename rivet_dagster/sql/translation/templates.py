@@ -10,7 +10,7 @@ from itertools import islice
 from sqlglot import exp
 
 from rivet_dagster.model.plugins import SPARK
-from rivet_dagster.sql.translation.model import NotProven, Typed
+from rivet_dagster.sql.translation.model import NotProven, TypedExpression
 from rivet_dagster.sql.translation.proven import Applied, Support
 from rivet_dagster.sql.translation.spark_types import decimal
 from rivet_dagster.sql.translation.verbatim import parse_template
@@ -94,7 +94,7 @@ def same(name: str, arguments: Sequence[exp.Expr], result: str, dialect: str) ->
     return call(name, *[argument.copy() for argument in arguments])
 
 
-def render(name: str, applied: Applied, arguments: Sequence[Typed], support: Support) -> exp.Expr:
+def render(name: str, applied: Applied, arguments: Sequence[TypedExpression], support: Support) -> exp.Expr:
     """Return a proven construct over ``arguments`` as the engine writes it.
 
     The call in it that is an aggregate or a window function is found by ``marked_call``.

@@ -9,7 +9,7 @@ from sqlglot import ErrorLevel, exp
 from rivet_dagster.sql.columns.from_clause import Columns
 from rivet_dagster.sql.error import SqlError
 from rivet_dagster.sql.parsing.dialect import translate_parser_errors
-from rivet_dagster.sql.translation.from_clause import Table
+from rivet_dagster.sql.translation.from_clause import VisibleTable
 from rivet_dagster.sql.translation.model import Named, NotProven, Refusal, Translation
 from rivet_dagster.sql.translation.proven import Support, support_of
 from rivet_dagster.sql.translation.queries import Queries
@@ -59,7 +59,7 @@ def _column(name: str, kind: str | None) -> Named:
 
 def _translated(queries: Queries, tree: exp.Expr, tables: Given) -> tuple[exp.Expr | None, Sequence[Named] | None]:
     visible = {
-        name.lower(): Table(name, None if columns is None else [_column(c[0], c[1]) for c in columns])
+        name.lower(): VisibleTable(name, None if columns is None else [_column(c[0], c[1]) for c in columns])
         for name, columns in tables.items()
     }
     try:

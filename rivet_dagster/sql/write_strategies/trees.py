@@ -14,7 +14,7 @@ from collections.abc import Collection, Sequence
 from sqlglot import exp
 
 from rivet_dagster.model.plugins import SPARK
-from rivet_dagster.sql.own_statements import OwnStatement
+from rivet_dagster.sql.generated_statements import GeneratedStatement
 from rivet_dagster.sql.trees import limited, named, number_of_rows
 
 
@@ -71,13 +71,13 @@ def over(function: exp.Expr, partition_by: Sequence[exp.Expr], *order: exp.Expr,
     )
 
 
-def sql_text(tree: exp.Expr) -> OwnStatement:
+def sql_text(tree: exp.Expr) -> GeneratedStatement:
     """Return the SQL of a tree, for Spark; the tree stays as it is.
 
     >>> sql_text(plain_column("net"))
     '`net`'
     """
-    return OwnStatement(tree.sql(dialect=SPARK))
+    return GeneratedStatement(tree.sql(dialect=SPARK))
 
 
 TARGET, BATCH, INCOMING, REST = "target", "batch", "incoming", "rest"

@@ -13,10 +13,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from rivet_dagster.catalogs.jdbc.database import Connection
+from rivet_dagster.catalogs.jdbc.product import ReadColumn
 from rivet_dagster.errors import RivetError, nearest
 from rivet_dagster.model.convert import show
 from rivet_dagster.model.plugins import Wrong
-from rivet_dagster.model.relations import Unreadable
+from rivet_dagster.model.relations import UnreadableColumn
 from rivet_dagster.sql.database_table import SelectedColumn
 
 _COLLATION = "utf8mb4_nopad_bin"
@@ -63,7 +64,7 @@ FROM information_schema.columns WHERE table_schema = %s AND table_name = %s ORDE
 
 
 @dataclass(frozen=True)
-class Column:
+class MariadbColumn:
     """A column as the database declares it: ``type`` is all of its type, ``base`` the name of the type alone."""
 
     name: str
@@ -99,14 +100,6 @@ class Column:
         return f"{self.type} CHARACTER SET {self.charset} COLLATE {self.collation}"
 
 
-@dataclass(frozen=True)
-class ReadColumn:
-    """How a column is read: its part of the query, and Spark's name of its type."""
-
-    selected: SelectedColumn
-    spark_type: str
-
-
 def wrong_casts(casts: Any) -> Iterator[Wrong]:
     """Yield an error for each type of ``casts`` to which values cannot be cast, and then be read exactly.
 
@@ -122,14 +115,14 @@ def wrong_casts(casts: Any) -> Iterator[Wrong]:
             yield Wrong("RVT-204", "options.casts", message, f"Cast it to one of {types}.")
 
 
-def table_columns(connection: Connection, table: tuple[str, str]) -> list[Column]:
+def table_columns(connection: Connection, table: tuple[str, str]) -> list[MariadbColumn]:
     """Return the columns of the table of that schema and name, in order."""
-    return [Column(*row) for row in connection.execute(_FACTS, table)]
+    return [MariadbColumn(*row) for row in connection.execute(_FACTS, table)]
 
 
 def read_columns(
-    columns: Sequence[Column], casts: Mapping[str, str], table: str
-) -> tuple[list[ReadColumn], dict[str, Unreadable]]:
+    columns: Sequence[MariadbColumn], casts: Mapping[str, str], table: str
+) -> tuple[list[ReadColumn], dict[str, UnreadableColumn]]:
     """Return the columns that can be read, and the others; ``casts`` are types of the database by column.
 
     Raises RVT-403 for a cast of no column.
@@ -142,19 +135,19 @@ def read_columns(
     read, unreadable = [], {}
     for column in columns:
         found = _cast(column, casts[column.name]) if column.name in casts else _exactly(column)
-        if isinstance(found, Unreadable):
+        if isinstance(found, UnreadableColumn):
             unreadable[column.name] = found
         else:
             read.append(found)
     return read, unreadable
 
 
-def _exactly(column: Column) -> ReadColumn | Unreadable:
+def _exactly(column: MariadbColumn) -> ReadColumn | UnreadableColumn:
     """Return how a column is read so that no value changes.
 
-    >>> _exactly(Column("n", "bigint(20) unsigned", "bigint", None, None, 20, 0)).spark_type
+    >>> _exactly(MariadbColumn("n", "bigint(20) unsigned", "bigint", None, None, 20, 0)).spark_type
     'decimal(20,0)'
-    >>> _exactly(Column("n", "decimal(65,2)", "decimal", None, None, 65, 2)).reason
+    >>> _exactly(MariadbColumn("n", "decimal(65,2)", "decimal", None, None, 65, 2)).reason
     'is a decimal(65,2), and a DECIMAL of Spark has 38 digits'
     """
     base = column.base
@@ -185,21 +178,21 @@ def _exactly(column: Column) -> ReadColumn | Unreadable:
         spark_type = "timestamp_ntz" if base == "datetime" else "timestamp"
         return _checked(column, None, "DATETIME(6)", _MOMENT, _NOT_A_MOMENT, spark_type)
     remedy = "Leave it out of `columns`, or have a view give its text, as by ST_AsText."
-    return Unreadable(f"is of the type {column.type}, which Spark has not", remedy)
+    return UnreadableColumn(f"is of the type {column.type}, which Spark has not", remedy)
 
 
-def _plain(column: Column, spark_type: str) -> ReadColumn:
+def _plain(column: MariadbColumn, spark_type: str) -> ReadColumn:
     return ReadColumn(SelectedColumn(column.name, column.type), spark_type)
 
 
-def _truth(column: Column) -> ReadColumn:
+def _truth(column: MariadbColumn) -> ReadColumn:
     selected = SelectedColumn(
         column.name, "SIGNED", "SIGNED", "value IN (0, 1)", _message(column, "other numbers than 0 and 1", "signed")
     )
     return ReadColumn(selected, "boolean")
 
 
-def _cast(column: Column, type_: str) -> ReadColumn:
+def _cast(column: MariadbColumn, type_: str) -> ReadColumn:
     """Return how a column is read by a cast to a type that ``wrong_casts`` has nothing against."""
     if (decimal := _DECIMAL.fullmatch(type_)) is not None:
         digits = f"{decimal[1]},{decimal[2] or 0}"
@@ -214,18 +207,20 @@ def _cast(column: Column, type_: str) -> ReadColumn:
     return ReadColumn(SelectedColumn(column.name, column.type, cast), spark_type)
 
 
-def _checked(column: Column, cast: str | None, type_: str, condition: str, what: str, spark_type: str) -> ReadColumn:
+def _checked(
+    column: MariadbColumn, cast: str | None, type_: str, condition: str, what: str, spark_type: str
+) -> ReadColumn:
     selected = SelectedColumn(column.name, type_, cast, condition, _message(column, what, "char"))
     return ReadColumn(selected, spark_type)
 
 
-def _message(column: Column, what: str, type_: str) -> str:
+def _message(column: MariadbColumn, what: str, type_: str) -> str:
     return f"the column {column.name} holds {what}, which Spark cannot read. {_remedy(column, type_)}"
 
 
-def _cannot(column: Column, reason: str, type_: str) -> Unreadable:
-    return Unreadable(reason, _remedy(column, type_))
+def _cannot(column: MariadbColumn, reason: str, type_: str) -> UnreadableColumn:
+    return UnreadableColumn(reason, _remedy(column, type_))
 
 
-def _remedy(column: Column, type_: str) -> str:
+def _remedy(column: MariadbColumn, type_: str) -> str:
     return f"Have the database cast it: `options: {{casts: {{{column.name}: '{type_}'}}}}` of the source."

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any, ClassVar
 
 from rivet_dagster.catalogs.jdbc.database import LOCK_SECONDS, Connection, Database
-from rivet_dagster.catalogs.jdbc.mariadb.columns import Column
+from rivet_dagster.catalogs.jdbc.mariadb.columns import MariadbColumn
 from rivet_dagster.catalogs.jdbc.mariadb.connection import ROWS
 from rivet_dagster.catalogs.jdbc.mariadb.copying import insert_rows
 from rivet_dagster.catalogs.jdbc.mariadb.reading import VIEW, lookup_table, read_table
@@ -202,6 +202,6 @@ def _is_long(type_: str) -> bool:
     return type_.partition(" ")[0].endswith(("text", "blob")) or (_LENGTH.match(type_) is not None)
 
 
-def _written(column: Column) -> WrittenColumn:
+def _written(column: MariadbColumn) -> WrittenColumn:
     type_: Any = column.declared
     return WrittenColumn(column.name, type_, type_, by_bytes=column.is_text, loose=column.is_loose)

@@ -12,13 +12,13 @@ from typing import Any
 
 from rivet_dagster.catalogs.capabilities.sources import Snapshot
 from rivet_dagster.catalogs.jdbc.database import LOCK_SECONDS, Connection, Database
-from rivet_dagster.catalogs.jdbc.mariadb.columns import Column, ReadColumn, read_columns, table_columns
+from rivet_dagster.catalogs.jdbc.mariadb.columns import MariadbColumn, read_columns, table_columns
 from rivet_dagster.catalogs.jdbc.mariadb.connection import MariaConnection, text_of
 from rivet_dagster.catalogs.jdbc.options import FETCHED, SourceOptions
-from rivet_dagster.catalogs.jdbc.product import ENVIRONMENT, Reader
+from rivet_dagster.catalogs.jdbc.product import ENVIRONMENT, ReadColumn, Reader
 from rivet_dagster.errors import RivetError, nearest
 from rivet_dagster.model.inputs import DatabasePosition, Position, UnknownPosition
-from rivet_dagster.model.relations import JdbcTable, Unreadable
+from rivet_dagster.model.relations import JdbcTable, UnreadableColumn
 from rivet_dagster.sql.database_definitions import quote_name
 from rivet_dagster.sql.database_queries import greatest_value
 from rivet_dagster.sql.database_table import is_true, table_query
@@ -87,7 +87,9 @@ class MariaReader(Reader):
         self.resolve = resolve
         self.driver = driver
 
-    def columns(self, table: str, options: Mapping[str, Any]) -> tuple[Mapping[str, str | None], dict[str, Unreadable]]:
+    def columns(
+        self, table: str, options: Mapping[str, Any]
+    ) -> tuple[Mapping[str, str | None], dict[str, UnreadableColumn]]:
         """Return Spark's types of the columns that can be read, and the others. Raises RVT-403."""
         with self.database.connect(f"the table {table}") as connection:
             _, readable, unreadable = read_table(connection, self.resolve(table), SourceOptions.of(options))
@@ -143,7 +145,7 @@ class MariaReader(Reader):
         return self._relation(rows, read, FETCHED, unreadable)
 
     def _relation(
-        self, query: str, read: Sequence[ReadColumn], fetch_size: int, unreadable: Mapping[str, Unreadable]
+        self, query: str, read: Sequence[ReadColumn], fetch_size: int, unreadable: Mapping[str, UnreadableColumn]
     ) -> JdbcTable:
         types = ", ".join(f"`{_escaped(column.selected.name)}` {column.spark_type}" for column in read)
         pushes = not _NOT_PUSHED & {column.spark_type for column in read}
@@ -165,7 +167,7 @@ class MariaReader(Reader):
 
 def read_table(
     connection: Connection, name: Name, source: SourceOptions
-) -> tuple[list[Column], list[ReadColumn], dict[str, Unreadable]]:
+) -> tuple[list[MariadbColumn], list[ReadColumn], dict[str, UnreadableColumn]]:
     """Return the columns of a table, how those are read that can be, and why the others cannot. Raises RVT-403."""
     find_table(connection, name)
     columns = table_columns(connection, name)

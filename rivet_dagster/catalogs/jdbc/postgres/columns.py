@@ -13,10 +13,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from rivet_dagster.catalogs.jdbc.database import Connection
+from rivet_dagster.catalogs.jdbc.product import ReadColumn
 from rivet_dagster.errors import RivetError, nearest
 from rivet_dagster.model.convert import show
 from rivet_dagster.model.plugins import Wrong
-from rivet_dagster.model.relations import Unreadable
+from rivet_dagster.model.relations import UnreadableColumn
 from rivet_dagster.sql.database_table import SelectedColumn
 
 DIALECT = "postgres"
@@ -104,7 +105,7 @@ ORDER BY number
 
 
 @dataclass(frozen=True)
-class Column:
+class PostgresColumn:
     """A column as the database declares it.
 
     ``type`` is its type in SQL, ``base`` the name in ``pg_type``, and ``element`` that of the elements of an array.
@@ -118,14 +119,6 @@ class Column:
     kind: str
     element: str | None = None
     element_kind: str | None = None
-
-
-@dataclass(frozen=True)
-class ReadColumn:
-    """How a column is read: its part of the query, and Spark's name of its type, None if only Spark can tell."""
-
-    selected: SelectedColumn
-    spark_type: str | None
 
 
 def wrong_casts(casts: Any) -> Iterator[Wrong]:
@@ -143,21 +136,21 @@ def wrong_casts(casts: Any) -> Iterator[Wrong]:
             yield Wrong("RVT-204", "options.casts", message, f"Cast it to one of {types}.")
 
 
-def table_columns(connection: Connection, table: int) -> list[Column]:
+def table_columns(connection: Connection, table: int) -> list[PostgresColumn]:
     """Return the columns of the table of that number, in order."""
-    return [Column(*row) for row in connection.execute(_FACTS.format(columns=_OF_TABLE), {"table": table})]
+    return [PostgresColumn(*row) for row in connection.execute(_FACTS.format(columns=_OF_TABLE), {"table": table})]
 
 
-def result_columns(connection: Connection, described: Sequence[tuple[str, int, int]]) -> list[Column]:
+def result_columns(connection: Connection, described: Sequence[tuple[str, int, int]]) -> list[PostgresColumn]:
     """Return the columns of a result, of which the server tells names, numbers of types, and modifiers of these."""
     names, types, modifiers = (list(parts) for parts in zip(*described, strict=True)) if described else ([], [], [])
     given = {"names": names, "types": types, "modifiers": modifiers}
-    return [Column(*row) for row in connection.execute(_FACTS.format(columns=_OF_RESULT), given)]
+    return [PostgresColumn(*row) for row in connection.execute(_FACTS.format(columns=_OF_RESULT), given)]
 
 
 def read_columns(
-    columns: list[Column], casts: Mapping[str, str], table: str, money_digits: int
-) -> tuple[list[ReadColumn], dict[str, Unreadable]]:
+    columns: list[PostgresColumn], casts: Mapping[str, str], table: str, money_digits: int
+) -> tuple[list[ReadColumn], dict[str, UnreadableColumn]]:
     """Return the columns that can be read, and the others; ``casts`` are types of the database by column.
 
     ``money_digits`` is how many digits behind the point an amount of money has. Raises RVT-403 for a cast of no column.
@@ -170,19 +163,19 @@ def read_columns(
     read, unreadable = [], {}
     for column in columns:
         found = _cast(column, casts[column.name]) if column.name in casts else _exactly(column, money_digits)
-        if isinstance(found, Unreadable):
+        if isinstance(found, UnreadableColumn):
             unreadable[column.name] = found
         else:
             read.append(found)
     return read, unreadable
 
 
-def _exactly(column: Column, money_digits: int) -> ReadColumn | Unreadable:
+def _exactly(column: PostgresColumn, money_digits: int) -> ReadColumn | UnreadableColumn:
     """Return how a column is read so that no value changes.
 
-    >>> _exactly(Column("amount", "numeric(10,2)", "numeric", (10 << 16) + 2 + 4, "b"), 2).spark_type
+    >>> _exactly(PostgresColumn("amount", "numeric(10,2)", "numeric", (10 << 16) + 2 + 4, "b"), 2).spark_type
     'decimal(10,2)'
-    >>> _exactly(Column("amount", "numeric", "numeric", -1, "b"), 2).reason
+    >>> _exactly(PostgresColumn("amount", "numeric", "numeric", -1, "b"), 2).reason
     'is a numeric without precision, of which no DECIMAL of Spark holds all values'
     """
     if column.base in _PLAIN:
@@ -202,7 +195,7 @@ def _exactly(column: Column, money_digits: int) -> ReadColumn | Unreadable:
     return _cannot(column, f"is of the type {column.type}, which Spark has not", "text")
 
 
-def _numeric(column: Column) -> ReadColumn | Unreadable:
+def _numeric(column: PostgresColumn) -> ReadColumn | UnreadableColumn:
     if column.modifier < 0:
         why = "is a numeric without precision, of which no DECIMAL of Spark holds all values"
         return _cannot(column, why, "numeric(38, 9)")
@@ -218,7 +211,7 @@ def _numeric(column: Column) -> ReadColumn | Unreadable:
     return _number(column, None, f"decimal({precision},{scale})")
 
 
-def _number(column: Column, cast: str | None, spark_type: str) -> ReadColumn:
+def _number(column: PostgresColumn, cast: str | None, spark_type: str) -> ReadColumn:
     message = _message(column, "NaN", "text")
     return ReadColumn(SelectedColumn(column.name, column.type, cast, _IS_NUMBER, message), spark_type)
 
@@ -228,7 +221,7 @@ def _digits(modifier: int) -> tuple[int, int]:
     return (modifier - 4) >> 16 & 0xFFFF, ((modifier - 4) & 0x7FF ^ 0x400) - 0x400
 
 
-def _array(column: Column) -> ReadColumn | Unreadable:
+def _array(column: PostgresColumn) -> ReadColumn | UnreadableColumn:
     """Return how an array is read: it may have any number of dimensions, whatever the table declares."""
     element, kind = column.element, column.element_kind
     cast, spark_type = None, _PLAIN.get(element or "")
@@ -251,7 +244,7 @@ def _array(column: Column) -> ReadColumn | Unreadable:
     return ReadColumn(selected, f"array<{spark_type}>")
 
 
-def _cast(column: Column, type_: str) -> ReadColumn:
+def _cast(column: PostgresColumn, type_: str) -> ReadColumn:
     """Return how a column is read by a cast to a type that ``wrong_casts`` has nothing against."""
     base = _CASTABLE.get(type_.lower(), "numeric")
     if base in _OF_TIME:
@@ -261,19 +254,19 @@ def _cast(column: Column, type_: str) -> ReadColumn:
     return ReadColumn(SelectedColumn(column.name, column.type, type_), _PLAIN[base])
 
 
-def _checked(column: Column, base: str, cast: str | None = None) -> SelectedColumn:
+def _checked(column: PostgresColumn, base: str, cast: str | None = None) -> SelectedColumn:
     _, condition, what = _OF_TIME[base]
     only_if = condition.format(type=base)
     return SelectedColumn(column.name, column.type, cast, only_if, _message(column, what, "text"))
 
 
-def _message(column: Column, what: str, type_: str) -> str:
+def _message(column: PostgresColumn, what: str, type_: str) -> str:
     return f"the column {column.name} holds {what}, which Spark cannot read; {_remedy(column, type_)}"
 
 
-def _cannot(column: Column, reason: str, type_: str) -> Unreadable:
-    return Unreadable(reason, _remedy(column, type_))
+def _cannot(column: PostgresColumn, reason: str, type_: str) -> UnreadableColumn:
+    return UnreadableColumn(reason, _remedy(column, type_))
 
 
-def _remedy(column: Column, type_: str) -> str:
+def _remedy(column: PostgresColumn, type_: str) -> str:
     return f"Have the database cast it: `options: {{casts: {{{column.name}: '{type_}'}}}}` of the source."

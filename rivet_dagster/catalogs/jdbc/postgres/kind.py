@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 from rivet_dagster.catalogs.jdbc.database import LOCK_SECONDS, WRITER, Connection, Database
 from rivet_dagster.catalogs.jdbc.options import SourceOptions
-from rivet_dagster.catalogs.jdbc.postgres.columns import DIALECT, Column
+from rivet_dagster.catalogs.jdbc.postgres.columns import DIALECT, PostgresColumn
 from rivet_dagster.catalogs.jdbc.postgres.copying import copy_lines
 from rivet_dagster.catalogs.jdbc.postgres.reading import read_table
 from rivet_dagster.catalogs.jdbc.postgres.table import lookup_table
@@ -107,7 +107,7 @@ def database_type(spark_type: str) -> str | None:
     return _TYPES.get(spark_type)
 
 
-def _written_column(declared: Column) -> WrittenColumn:
+def _written_column(declared: PostgresColumn) -> WrittenColumn:
     base = declared.element or declared.base
     by_bytes = declared.base in _TEXTS
     return WrittenColumn(declared.name, declared.type, declared.type, base in _WITHOUT_EQUALITY, by_bytes)

@@ -11,12 +11,12 @@ from typing import Any
 
 from rivet_dagster.catalogs.jdbc.database import Connection
 from rivet_dagster.catalogs.jdbc.options import FETCHED, SourceOptions
-from rivet_dagster.catalogs.jdbc.postgres.columns import DIALECT, Column, ReadColumn, read_columns, table_columns
+from rivet_dagster.catalogs.jdbc.postgres.columns import DIALECT, PostgresColumn, read_columns, table_columns
 from rivet_dagster.catalogs.jdbc.postgres.connection import PostgresDatabase, is_direct, unlimited_waits
-from rivet_dagster.catalogs.jdbc.postgres.table import Table, data_version, find_table, list_tables
-from rivet_dagster.catalogs.jdbc.product import Reader
+from rivet_dagster.catalogs.jdbc.postgres.table import PostgresTable, data_version, find_table, list_tables
+from rivet_dagster.catalogs.jdbc.product import ReadColumn, Reader
 from rivet_dagster.errors import RivetError, nearest
-from rivet_dagster.model.relations import JdbcTable, Unreadable
+from rivet_dagster.model.relations import JdbcTable, UnreadableColumn
 from rivet_dagster.sql.database_table import PART, Below, SelectedColumn, is_true, share_conditions, table_query
 from rivet_dagster.sql.database_trees import Name
 
@@ -55,7 +55,7 @@ class Shares:
 
 
 def share_rows(
-    connection: Connection, table: Table, columns: list[Column], by: str | None, parts: int
+    connection: Connection, table: PostgresTable, columns: list[PostgresColumn], by: str | None, parts: int
 ) -> Shares | None:
     """Return how to read the rows of a table by at most ``parts`` queries of about equal size; None for one query.
 
@@ -82,7 +82,7 @@ def share_rows(
     return _by_blocks(connection, table, parts)
 
 
-def _bounds(connection: Connection, table: Table, column: Column, parts: int) -> list[str] | None:
+def _bounds(connection: Connection, table: PostgresTable, column: PostgresColumn, parts: int) -> list[str] | None:
     """Return the values between the parts as texts, fewer where they repeat; None if nothing is known about them."""
     row = connection.execute(_HISTOGRAM, (table.schema, table.name, column.name)).fetchone()
     if row is not None:
@@ -103,7 +103,7 @@ def quantile(histogram: list[str], parts: int) -> list[str]:
     return [value for value in values if value != histogram[0]]
 
 
-def _steps(connection: Connection, table: Table, column: Column, kind: str, parts: int) -> list[str]:
+def _steps(connection: Connection, table: PostgresTable, column: PostgresColumn, kind: str, parts: int) -> list[str]:
     from psycopg import sql
 
     finite = sql.SQL(" WHERE isfinite({})").format(sql.Identifier(column.name)) if kind != "whole" else sql.SQL("")
@@ -120,7 +120,7 @@ def _steps(connection: Connection, table: Table, column: Column, kind: str, part
     return [value for (value,) in connection.execute(query)]
 
 
-def _by_blocks(connection: Connection, table: Table, parts: int) -> Shares | None:
+def _by_blocks(connection: Connection, table: PostgresTable, parts: int) -> Shares | None:
     (blocks,) = connection.execute(_BLOCKS, {"table": table.number}).fetchone() or (0,)
     firsts = sorted({blocks * part // parts for part in range(1, parts)} - {0})
     if not firsts:
@@ -149,7 +149,9 @@ class PostgresReader(Reader):
         self.driver = driver
         self._is_direct: bool | None = None
 
-    def columns(self, table: str, options: Mapping[str, Any]) -> tuple[Mapping[str, str | None], dict[str, Unreadable]]:
+    def columns(
+        self, table: str, options: Mapping[str, Any]
+    ) -> tuple[Mapping[str, str | None], dict[str, UnreadableColumn]]:
         """Return Spark's types of the columns that can be read, and the others. Raises RVT-403."""
         with self.database.connect(f"the table {table}") as connection:
             described = find_table(connection, self.resolve(table))
@@ -231,7 +233,7 @@ class PostgresReader(Reader):
         query: str,
         shares: Shares,
         fetch_size: int,
-        unreadable: Mapping[str, Unreadable],
+        unreadable: Mapping[str, UnreadableColumn],
         native_rows: str,
         snapshot: str | None = None,
     ) -> JdbcTable:
@@ -264,21 +266,21 @@ _ONE = Shares("", ())
 _NO_CASTS: Mapping[str, str] = {}
 
 
-def _native_columns(columns: Sequence[Column], casts: Mapping[str, str] = _NO_CASTS) -> list[SelectedColumn]:
+def _native_columns(columns: Sequence[PostgresColumn], casts: Mapping[str, str] = _NO_CASTS) -> list[SelectedColumn]:
     """Return columns as the database has them, but for those that a source has cast."""
     return [SelectedColumn(column.name, column.type, casts.get(column.name)) for column in columns]
 
 
 def read_table(
-    connection: Connection, table: Table, source: SourceOptions
-) -> tuple[list[Column], list[ReadColumn], dict[str, Unreadable]]:
+    connection: Connection, table: PostgresTable, source: SourceOptions
+) -> tuple[list[PostgresColumn], list[ReadColumn], dict[str, UnreadableColumn]]:
     """Return the columns of a table, how those are read that can be, and why the others cannot. Raises RVT-403."""
     columns = table_columns(connection, table.number)
     digits = _money_digits(connection) if any(column.base == "money" for column in columns) else 0
     return (columns, *read_columns(columns, source.casts, str(table), digits))
 
 
-def _of_time(table: Table, columns: list[Column], name: str) -> str:
+def _of_time(table: PostgresTable, columns: list[PostgresColumn], name: str) -> str:
     """Return the type of the column in which each transaction puts its time. Raises RVT-403 if it can have none."""
     column = next((each for each in columns if each.name == name), None)
     if column is None:

@@ -27,7 +27,7 @@ VIEW, FOREIGN = "v", "f"
 
 
 @dataclass(frozen=True)
-class Table:
+class PostgresTable:
     """A table by its number in the database; ``kind`` is ``r``, partitioned ``p``, or a view's or foreign table's."""
 
     number: int
@@ -49,13 +49,13 @@ class Table:
         return f"{self.schema}.{self.name}"
 
 
-def lookup_table(connection: Connection, name: tuple[str, str]) -> Table | None:
+def lookup_table(connection: Connection, name: tuple[str, str]) -> PostgresTable | None:
     """Return the table or view of that schema and name; None if there is none."""
     row = connection.execute(_FIND, name).fetchone()
-    return None if row is None else Table(*row)
+    return None if row is None else PostgresTable(*row)
 
 
-def find_table(connection: Connection, name: tuple[str, str]) -> Table:
+def find_table(connection: Connection, name: tuple[str, str]) -> PostgresTable:
     """Return the table or view of that schema and name. Raises RVT-403 if there is none."""
     described = lookup_table(connection, name)
     if described is not None:
@@ -88,7 +88,7 @@ FROM pg_catalog.pg_attribute WHERE attrelid = %(table)s AND attnum > 0 AND NOT a
 _REMEDY = "Name a column in `options: {version_by: ...}` of the source whose greatest value grows with each change."
 
 
-def data_version(connection: Connection, table: Table, version_by: str | None) -> str:
+def data_version(connection: Connection, table: PostgresTable, version_by: str | None) -> str:
     """Return a text that changes when the data of a table changes, or its columns.
 
     It is the greatest value of the column ``version_by``; without one it is made of the database's own
@@ -100,7 +100,7 @@ def data_version(connection: Connection, table: Table, version_by: str | None) -
     return _joined((*_data_version(connection, table, version_by), *columns))
 
 
-def _data_version(connection: Connection, table: Table, version_by: str | None) -> tuple[Any, ...]:
+def _data_version(connection: Connection, table: PostgresTable, version_by: str | None) -> tuple[Any, ...]:
     from psycopg import sql
 
     if version_by is not None:

@@ -53,10 +53,10 @@ class SailEngine(PySparkEngine, remote=SAIL):
 
     @classmethod
     def refuses_table(
-        cls, catalog: CatalogSpec, format: str | None, own: Mapping[str, Any], is_written: bool
+        cls, catalog: CatalogSpec, format: str | None, joint_options: Mapping[str, Any], is_written: bool
     ) -> Iterable[Wrong]:
         """Return RVT-328 for tables that Sail does not read, or write, as Spark does."""
-        return refused_table(catalog, format, own, is_written)
+        return refused_table(catalog, format, joint_options, is_written)
 
     @classmethod
     def on_this_machine(cls, spec: EngineSpec) -> bool:

@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 from rivet_dagster.engines.pyspark.messages import spark_error
-from rivet_dagster.errors import RivetError
+from rivet_dagster.errors import QueryRefused, RivetError
 
 _OF_ROWS = frozenset(
     {"ArithmeticException", "ArrayIndexOutOfBoundsException", "DateTimeException", "NumberFormatException"}
@@ -30,7 +30,7 @@ def sail_error(error: Exception, remediation: str | None = None) -> RivetError |
     failed.
     """
     translated = spark_error(error, remediation)
-    if translated is None or translated.code != "RVT-503":
+    if translated is None or not isinstance(translated, QueryRefused):
         return translated
     first = translated.diagnostics[0]
     if own := _OWN.search(first.message):

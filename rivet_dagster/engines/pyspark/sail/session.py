@@ -18,7 +18,7 @@ from rivet_dagster.engines.translated_queries import translate_query
 from rivet_dagster.errors import RivetError
 from rivet_dagster.model.relations import ArrowRows, Files, Relation
 from rivet_dagster.model.storage import Projection
-from rivet_dagster.sql.own_statements import OwnStatement
+from rivet_dagster.sql.generated_statements import GeneratedStatement
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -109,7 +109,7 @@ class SailSession(PySparkSession):
 
     def _with_sparks_rows(self, sql: str, parameters: Mapping[str, Any] | None) -> str:
         """Return a query that has Spark's rows on Sail. Raises RVT-329 where that is not proven."""
-        if isinstance(sql, OwnStatement):
+        if isinstance(sql, GeneratedStatement):
             return sql
         tables = {self._names[key]: self.columns(frame) for key, frame in self._views.frames().items()}
         try:

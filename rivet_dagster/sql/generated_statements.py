@@ -13,18 +13,18 @@ from rivet_dagster.model.plugins import SPARK
 from rivet_dagster.sql.parsing.dialect import translate_parser_errors
 
 
-class OwnStatement(str):
+class GeneratedStatement(str):
     """The text, in Spark's SQL, of a statement in which nothing is an author's but names of relations and columns."""
 
 
 @lru_cache(maxsize=64)
-def own_statement_for_duckdb(sql: str) -> str:
+def statement_in_duckdb(sql: str) -> str:
     """Return such a statement in DuckDB's SQL.
 
     The part of a row is a hash by which files are told apart: it need not be the one that Spark computes. Raises
     SqlError.
 
-    >>> own_statement_for_duckdb("SELECT *, XXHASH64(`day`) AS `rivet_part`, CAST(NULL AS bigint) AS `n` FROM `batch`")
+    >>> statement_in_duckdb("SELECT *, XXHASH64(`day`) AS `rivet_part`, CAST(NULL AS bigint) AS `n` FROM `batch`")
     'SELECT *, HASH("day") AS "rivet_part", CAST(NULL AS BIGINT) AS "n" FROM "batch"'
     """
     with translate_parser_errors():
