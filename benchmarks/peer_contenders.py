@@ -99,6 +99,7 @@ ARCHIVED = {"SPARK_CONF_DIR": "", "RIVET_CLASS_ARCHIVE": str(PEERS / "environmen
 FIRST = {"SPARK_CONF_DIR": "", "RIVET_CLASS_ARCHIVE": "none-yet", "CI": "true"}
 ON_SERVER = ("rivet-dagster", "--profile", "server")
 ON_SAIL = ("rivet-dagster", "--profile", "sail")
+ON_DUCKDB = ("rivet-dagster", "--profile", "duckdb")
 DBT_RUN = ("dbt", "run", "--quiet")
 DBT_ANSWER = f"spark-warehouse/fusion.db/{STEPS[-1]}"
 SPARK_PIPELINES = ("spark-pipelines", "--remote", MASTER, "run")  # it refuses a master
@@ -153,6 +154,14 @@ CONTENDERS = {
         f"results/{GROUP}",
         after=((*ON_SAIL, "spark", "stop"),),
         variables=FIRST,
+    ),
+    "rivet-duckdb": Contender(
+        "`rivet-dagster run` on DuckDB",
+        "rivet-duckdb",
+        "rivet",
+        (*ON_DUCKDB, "run"),
+        write_joints,
+        f"results/{GROUP}",
     ),
     "rivet-dagster": Contender(
         "rivet_dagster by `dagster asset materialize`",
