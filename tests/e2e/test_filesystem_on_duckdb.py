@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+from support.conformance import with_few_cases_by_day
 
 from rivet_dagster.catalogs.filesystem import FilesystemCatalog
 from rivet_dagster.engines.duckdb import DuckDBEngine
@@ -21,6 +22,7 @@ def session(engine):
         yield session
 
 
+@with_few_cases_by_day
 class TestFilesystem(CatalogConformance):
     """The catalog of files."""
 

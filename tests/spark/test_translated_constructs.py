@@ -24,6 +24,8 @@ from rivet_dagster.sql.translation import translate
 from rivet_dagster.sql.translation.proven import SAME, SCALAR, Entry, Support, support_of
 
 ROWS = examples(12, 300)
+PARTS = 4
+"""The lists are tried in so many parts, of which one is tried by day, and all of them each night."""
 KNOWN_ERRORS: dict[tuple[str, str], str] = {}
 """The errors of engines, by parts of their messages, for values of which Spark has a result that wraps around."""
 
@@ -86,9 +88,11 @@ def differences(
     return wrong
 
 
-def test_listed_functions_and_operators_are_sparks(spark: SparkSide, side: Side) -> None:
+@pytest.mark.nightly(but=2)
+@pytest.mark.parametrize("part", range(PARTS))
+def test_listed_functions_and_operators_are_sparks(spark: SparkSide, side: Side, part: int) -> None:
     support = support_of(side.dialect)
-    wrong = differences(chosen(list(constructs(support))), spark, side, support)
+    wrong = differences(chosen(list(constructs(support)))[part::PARTS], spark, side, support)
     assert not wrong, "\n".join(text[:300] for text in wrong)
 
 

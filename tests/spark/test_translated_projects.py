@@ -5,7 +5,7 @@ from support.sail import sail_session
 from support.torture import examples
 from support.translated_projects import ENGINES, Comparison, random_projects
 
-FEW, HUNDREDS, ALL = 12, 300, 10_000
+FEW, HUNDREDS, ALL = 6, 300, 10_000
 BATCH = 50
 """How many projects one seed makes."""
 
