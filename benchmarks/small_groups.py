@@ -35,7 +35,7 @@ HEADERS: Mapping[str, str] = {
     "checks": "-- rivet:catalog: results\n-- rivet:assert: not_null(id)\n-- rivet:assert: expression(doubled >= id)\n",
 }
 
-SCRIPT = '''
+SCRIPT = """
 import sys
 from pyspark.sql import SparkSession
 builder = SparkSession.builder.master("local[2]")
@@ -46,7 +46,7 @@ for number in range(int(sys.argv[1])):
     spark.read.parquet("data/numbers").createOrReplaceTempView("numbers")
     spark.sql({query!r}.format(number=number)).write.parquet(f"results/group_{{number}}")
 spark.stop()
-'''
+"""
 
 QUERY = "SELECT id, CAST(text AS INT) * 2 AS doubled, {number} AS number FROM numbers WHERE id % 2 = 0"
 

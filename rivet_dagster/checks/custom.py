@@ -16,7 +16,7 @@ from rivet_dagster.model.check_plan import BoundQuery
 from rivet_dagster.model.schema import Schema
 from rivet_dagster.sql import trees
 from rivet_dagster.sql.columns.unknown_columns import UnknownColumn, unknown_columns
-from rivet_dagster.sql.error import Unreadable
+from rivet_dagster.sql.error import UnreadableSql
 from rivet_dagster.sql.parsing.dialect import Query, SqlError, quote_name, read_query, translate_parser_errors
 from rivet_dagster.sql.parsing.embedding import on_lines_of_its_own
 from rivet_dagster.sql.parsing.known_query import reads
@@ -45,7 +45,7 @@ class Custom(QueryCheck):
         try:
             tables = self._tables(joint)
         except SqlError as error:
-            problem = Problem(f"its SQL {error}", error.line, certain=not isinstance(error, Unreadable))
+            problem = Problem(f"its SQL {error}", error.line, certain=not isinstance(error, UnreadableSql))
             return Reading(problems=(problem,))
         if joint in tables:
             return Reading(tables)
@@ -55,7 +55,7 @@ class Custom(QueryCheck):
     def _tables(self, joint: str) -> tuple[str, ...]:
         query = self.query(joint)
         if query.tree is None:
-            raise query.unreadable or Unreadable("could not be read")
+            raise query.unreadable or UnreadableSql("could not be read")
         with translate_parser_errors():
             return tuple(reads(query))
 

@@ -19,7 +19,7 @@ from rivet_dagster.model import convert
 from rivet_dagster.model.proof import Compared, Constant, Every, NoNulls, OneOf, Proof
 from rivet_dagster.model.schema import Schema
 from rivet_dagster.sql.columns.unknown_columns import UnknownColumn, unknown_columns
-from rivet_dagster.sql.error import Unreadable
+from rivet_dagster.sql.error import UnreadableSql
 from rivet_dagster.sql.parsing.dialect import (
     SqlError,
     parse_expression,
@@ -44,7 +44,7 @@ class Expression(RowCheck):
         try:
             parse_expression(self.sql)
         except SqlError as error:
-            problem = Problem(f"`{self.sql}` {error}", certain=not isinstance(error, Unreadable))
+            problem = Problem(f"`{self.sql}` {error}", certain=not isinstance(error, UnreadableSql))
             return Reading(problems=(problem,))
         return Reading()
 

@@ -26,7 +26,7 @@ from rivet_dagster.sql.columns.from_clause import Columns
 from rivet_dagster.sql.columns.output_columns import output_columns, passes_on
 from rivet_dagster.sql.columns.type_names import parse_ddl
 from rivet_dagster.sql.columns.unknown_columns import UnknownColumn, judged_columns, unknown_columns
-from rivet_dagster.sql.error import Unreadable
+from rivet_dagster.sql.error import UnreadableSql
 from rivet_dagster.sql.parsing.dialect import SqlError, read_query
 from rivet_dagster.sql.parsing.known_query import KnownQuery
 from rivet_dagster.sql.source_query import projection
@@ -86,7 +86,7 @@ def infer_columns(
         _doubt(graph.joints[name], graph.upstream[name], introspection, diagnostics)
         try:
             batches[name] = batch_of(graph.joints[name], graph, known, diagnostics, columns, tables)
-        except Unreadable as error:
+        except UnreadableSql as error:
             batches[name] = Known()
             diagnostics.sql_warning(
                 graph.joints[name], "RVT-315", "its schema and lineage are unknown", error, _lines(name, graph)
@@ -118,7 +118,7 @@ def batch_of(
     columns: KnownColumns,
     tables: Mapping[str, Schema],
 ) -> Known:
-    """Return the columns of a joint's batch, given those that it finds in its upstream. Raise Unreadable."""
+    """Return the columns of a joint's batch, given those that it finds in its upstream. Raise UnreadableSql."""
     renderings = graph.renderings(joint.name) if joint.type == SQL else ()
     if joint.type == PYTHON or any(query.unreadable is not None for query in renderings):
         return Known()

@@ -46,7 +46,7 @@ class CatalogTable:
 
 
 @dataclass(frozen=True)
-class UnreadableColumn:
+class Unreadable:
     """Why a column of a table cannot be read, the end of a sentence that begins with it, and what helps."""
 
     reason: str
@@ -75,7 +75,7 @@ class JdbcTable:
     conditions: tuple[str, ...] = ()
     hidden: tuple[str, ...] = ()
     takes_limit: bool = False
-    unreadable: Mapping[str, UnreadableColumn] = field(default_factory=dict)
+    unreadable: Mapping[str, Unreadable] = field(default_factory=dict)
     is_in_utc: bool = False
     native_rows: str = ""
     snapshot: str | None = None

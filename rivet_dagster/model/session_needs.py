@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from rivet_dagster.errors import RivetError
-from rivet_dagster.model.relations import CatalogTable, Relation, UnreadableColumn
+from rivet_dagster.model.relations import CatalogTable, Relation, Unreadable
 
 _LISTS = frozenset({"spark.sql.extensions"})
 """Settings whose values are lists with commas, to which everybody may add."""
@@ -35,7 +35,7 @@ class ResultColumn:
     type: str
     declared: str
     cast: str | None = None
-    unreadable: UnreadableColumn | None = None
+    unreadable: Unreadable | None = None
 
 
 class QueryDatabase(Protocol):

@@ -11,5 +11,5 @@ class SqlError(ValueError):
         self.line = line
 
 
-class Unreadable(SqlError):
+class UnreadableSql(SqlError):
     """SQL that this package's parser cannot read, although the engine may."""

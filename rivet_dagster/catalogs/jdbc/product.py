@@ -12,7 +12,7 @@ from rivet_dagster.catalogs.jdbc.database import Connection, Database
 from rivet_dagster.errors import RivetError
 from rivet_dagster.model.finding import Finding
 from rivet_dagster.model.plugins import Wrong
-from rivet_dagster.model.relations import JdbcTable, UnreadableColumn
+from rivet_dagster.model.relations import JdbcTable, Unreadable
 from rivet_dagster.model.session_needs import QueryDatabase
 from rivet_dagster.model.write_strategy import WriteStrategy
 from rivet_dagster.sql.database_table import SelectedColumn
@@ -37,7 +37,7 @@ class TargetColumn:
 
     written: WrittenColumn
     spark_type: str | None
-    unreadable: UnreadableColumn | None = None
+    unreadable: Unreadable | None = None
 
 
 @dataclass(frozen=True)
@@ -190,9 +190,7 @@ class Reader(ABC):
     """Reads the tables of a database, by the names that joints give them or by those that the database has."""
 
     @abstractmethod
-    def columns(
-        self, table: str, options: Mapping[str, Any]
-    ) -> tuple[Mapping[str, str | None], dict[str, UnreadableColumn]]:
+    def columns(self, table: str, options: Mapping[str, Any]) -> tuple[Mapping[str, str | None], dict[str, Unreadable]]:
         """Return Spark's types of the columns that can be read, and the others. Raises RVT-403."""
 
     @abstractmethod

@@ -21,7 +21,7 @@ from sqlglot.tokens import Token
 
 from rivet_dagster.model.plugins import SPARK
 from rivet_dagster.sql.error import SqlError as SqlError
-from rivet_dagster.sql.error import Unreadable
+from rivet_dagster.sql.error import UnreadableSql
 from rivet_dagster.sql.parsing.embedding import in_parentheses, refuse_unbalanced, the_statement
 from rivet_dagster.sql.parsing.lexer import pieces, without_comments
 from rivet_dagster.sql.parsing.nodes import nodes_of
@@ -50,7 +50,7 @@ class Query:
     text: str
     tokens: tuple[Token, ...]
     tree: exp.Expr | None
-    unreadable: Unreadable | None = None
+    unreadable: UnreadableSql | None = None
 
     @cached_property
     def words(self) -> list[str]:
@@ -88,7 +88,7 @@ _LOGGER = logging.getLogger("sqlglot")
 
 
 def translate_parser_errors() -> AbstractContextManager[None]:
-    """Turn any exception raised by sqlglot, or by reading one of its trees, into an Unreadable.
+    """Turn any exception raised by sqlglot, or by reading one of its trees, into an UnreadableSql.
 
     For texts that it does not expect, sqlglot raises not only its own errors but also IndexError, ValueError,
     AttributeError... Every call of it with a user's text is made within this context manager.
@@ -96,7 +96,7 @@ def translate_parser_errors() -> AbstractContextManager[None]:
     >>> with translate_parser_errors():
     ...     _DIALECT.parse("SELECT map('a', 1, 'b')")
     Traceback (most recent call last):
-    rivet_dagster.sql.error.Unreadable: could not be read (IndexError: list index out of range)
+    rivet_dagster.sql.error.UnreadableSql: could not be read (IndexError: list index out of range)
     """
     return _Guard()
 
@@ -131,13 +131,13 @@ def read_query(sql: str) -> Query:
         raise SqlError("uses a template ({{ }}, {% %}), which only the SQL of a joint can", template.line)
     try:
         tree = _parse(tokens, text)
-    except Unreadable as error:
+    except UnreadableSql as error:
         return Query(text, tuple(tokens), None, error)
     if not isinstance(tree, exp.Query | exp.Values):
         raise SqlError("is not a query (SELECT, FROM, VALUES or TABLE)", tokens[0].line)
     try:
         return Query(text, tuple(tokens), _with_names(tree, tokens, text))
-    except Unreadable as error:
+    except UnreadableSql as error:
         return Query(text, tuple(tokens), None, error)
 
 
@@ -152,22 +152,22 @@ def quote_name(name: str) -> str:
 
 
 def parse_expression(sql: str) -> exp.Expr:
-    """Parse one scalar expression, as in a WHERE. Raise SqlError, or Unreadable if its brackets are balanced."""
+    """Parse one scalar expression, as in a WHERE. Raise SqlError, or UnreadableSql if its brackets are balanced."""
     refuse_unbalanced(sql)
     select = f"SELECT 1 WHERE {in_parentheses(sql)}"
     tokens = tokenize(select)
     if not same_quotes(select, tokens):
-        raise Unreadable(_OTHER_QUOTES)
+        raise UnreadableSql(_OTHER_QUOTES)
     try:
         tree = _parse(tokens, select)
-    except Unreadable as error:
+    except UnreadableSql as error:
         if isinstance(error.__cause__, ParseError):
-            raise Unreadable("is not one expression") from error
+            raise UnreadableSql("is not one expression") from error
         raise
     where = tree.args.get("where") if isinstance(tree, exp.Select) else None
     expression = where.this.this if where is not None and isinstance(where.this, exp.Paren) else None
     if not isinstance(expression, exp.Expr) or isinstance(expression, exp.Alias | exp.Star):
-        raise Unreadable("is not one expression")
+        raise UnreadableSql("is not one expression")
     return expression
 
 
@@ -178,13 +178,13 @@ def parse_item(sql: str, *, required: bool) -> exp.Expr | None: ...
 def parse_item(sql: str, *, required: bool = True) -> exp.Expr | None:
     """Parse one item of a SELECT list; positions in the tree count from a ``SELECT `` before it.
 
-    Return None, or raise Unreadable if it is ``required``, where the text is not one item.
+    Return None, or raise UnreadableSql if it is ``required``, where the text is not one item.
     """
     text = f"{ITEM_PREFIX}{sql}"
     try:
         with translate_parser_errors():
             tree = _OF_THREAD.parser.parse(_OF_THREAD.tokenizer.tokenize(text), text)
-    except Unreadable:
+    except UnreadableSql:
         if required:
             raise
         return None
@@ -194,7 +194,7 @@ def parse_item(sql: str, *, required: bool = True) -> exp.Expr | None:
         if len(items) == 1:
             return items[0]
     if required:
-        raise Unreadable("is not one expression")
+        raise UnreadableSql("is not one expression")
     return None
 
 
@@ -208,14 +208,14 @@ def _parse(tokens: list[Token], text: str) -> exp.Expr | None:
 
 
 def _with_names(tree: exp.Expr, tokens: list[Token], text: str) -> exp.Expr:
-    """Replace IDENTIFIER clauses by the names in them. Raise Unreadable if Spark reads the query differently."""
+    """Replace IDENTIFIER clauses by the names in them. Raise UnreadableSql if Spark reads the query differently."""
     if not same_quotes(text, tokens):
-        raise Unreadable(_OTHER_QUOTES)
+        raise UnreadableSql(_OTHER_QUOTES)
     if "IDENTIFIER" not in text.upper():
         return tree
     clause = named_at_run_time(tokens)
     if clause is not None:
-        raise Unreadable("reads what IDENTIFIER names at run time", clause.line)
+        raise UnreadableSql("reads what IDENTIFIER names at run time", clause.line)
     with translate_parser_errors():
         return with_names(tree, _DIALECT)
 
@@ -256,16 +256,18 @@ def _template(tokens: list[Token]) -> Token | None:
     return None
 
 
-def _why(error: Exception) -> Unreadable:
+def _why(error: Exception) -> UnreadableSql:
     if isinstance(error, ParseError) and error.errors:
         first = error.errors[0]
         near = f"{first.get('start_context') or ''}{first.get('highlight') or ''}".split("\n")[-1][-40:].strip()
         expected = re.match(r"Expecting [^\s<]+", str(first.get("description")))
-        return Unreadable(f"could not be read near '{near}'{f': {expected[0]}' if expected else ''}", first.get("line"))
+        return UnreadableSql(
+            f"could not be read near '{near}'{f': {expected[0]}' if expected else ''}", first.get("line")
+        )
     if isinstance(error, RecursionError):
-        return Unreadable("is nested too deeply to be read")
+        return UnreadableSql("is nested too deeply to be read")
     words = (str(error).splitlines() or [""])[0]
-    return Unreadable(f"could not be read ({type(error).__name__}{f': {words}' if words else ''})")
+    return UnreadableSql(f"could not be read ({type(error).__name__}{f': {words}' if words else ''})")
 
 
 def same_quotes(sql: str, tokens: Sequence[Token]) -> bool:

@@ -19,7 +19,7 @@ from sqlglot import TokenType, exp
 
 from rivet_dagster.cache import CompileCache
 from rivet_dagster.model.text_lines import Stretch
-from rivet_dagster.sql.error import Unreadable
+from rivet_dagster.sql.error import UnreadableSql
 from rivet_dagster.sql.parsing.dialect import Query, read_query, translate_parser_errors
 
 NON_DETERMINISTIC = frozenset(
@@ -213,7 +213,7 @@ class KnownQuery:
     reads: Mapping[str, int]
     ctes: int
     deterministic: bool
-    unreadable: Unreadable | None = None
+    unreadable: UnreadableSql | None = None
     lines: tuple[Stretch, ...] = ()
     dialect: str | None = None
     _parsed: exp.Expr | None = field(default=None, repr=False, compare=False)
@@ -240,13 +240,13 @@ def know_query(sql: str, cache: CompileCache) -> KnownQuery:
     try:
         with translate_parser_errors():
             facts = fingerprint(query), dict(reads(query)), cte_count(query), is_deterministic(query)
-    except Unreadable as error:
+    except UnreadableSql as error:
         return _unreadable(query, error)
     cache.put("query", sql, (len(query.text), *facts))
     return _known(sql, len(query.text), *facts, query.tree)
 
 
-def _unreadable(query: Query, why: Unreadable | None) -> KnownQuery:
+def _unreadable(query: Query, why: UnreadableSql | None) -> KnownQuery:
     return KnownQuery(query.text, fingerprint(query), {}, 1, False, why, _parsed=query.tree)
 
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from sqlglot import Dialect, exp
 
-from rivet_dagster.sql.error import SqlError, Unreadable
+from rivet_dagster.sql.error import SqlError, UnreadableSql
 from rivet_dagster.sql.parsing.dialect import Query, translate_parser_errors
 from rivet_dagster.sql.parsing.known_query import KnownQuery, cte_count, reads
 
@@ -40,7 +40,7 @@ def know_other_query(sql: str, dialect: str) -> KnownQuery:
     try:
         with translate_parser_errors():
             trees = [tree for tree in parser.parse(text) if tree is not None]
-    except Unreadable as error:
+    except UnreadableSql as error:
         return replace(known, unreadable=error)
     if len(trees) != 1 or not isinstance(trees[0], exp.Query):
         raise SqlError("is not one query")
@@ -48,7 +48,7 @@ def know_other_query(sql: str, dialect: str) -> KnownQuery:
         with translate_parser_errors():
             query = Query(text, (), trees[0])
             return replace(known, reads=dict(reads(query)), ctes=cte_count(query))
-    except Unreadable as error:
+    except UnreadableSql as error:
         return replace(known, unreadable=error)
 
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from rivet_dagster.model.row_errors import RowByRow
-from rivet_dagster.sql.error import Unreadable
+from rivet_dagster.sql.error import UnreadableSql
 from rivet_dagster.sql.parsing.dialect import quote_name, read_query
 from rivet_dagster.sql.parsing.known_query import is_deterministic
 from rivet_dagster.sql.row_errors.aggregates import aggregates
@@ -79,7 +79,7 @@ def row_by_row(sql: str, location: QueryLocation, keys: Sequence[str]) -> RowByR
                 return _link(SelectRewrite(code, location, select, [], keys, only_certain))
             except RefusedError:
                 continue
-    except (RefusedError, Unreadable):
+    except (RefusedError, UnreadableSql):
         pass
     return None
 

@@ -74,7 +74,7 @@ class Select:
 
 
 def select_of(code: Code, part: Range) -> Select:
-    """Return the clauses of the SELECT that is the range ``part``. Raises RefusedError, Unreadable."""
+    """Return the clauses of the SELECT that is the range ``part``. Raises RefusedError, UnreadableSql."""
     bounds: list[tuple[int, str]] = []
     for index in code.outside(part):
         kind = code.type(index)

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from sqlglot import TokenType
 
 from rivet_dagster.model.row_errors import ComparedTypes, NotSeparable, Proof, RowErrors
-from rivet_dagster.sql.error import Unreadable
+from rivet_dagster.sql.error import UnreadableSql
 from rivet_dagster.sql.parsing.dialect import read_query
 from rivet_dagster.sql.row_errors.aggregates import aggregates, windows
 from rivet_dagster.sql.row_errors.aggregation_errors import aggregation_operators
@@ -77,7 +77,7 @@ def separate(sql: str, location: QueryLocation, keys: Sequence[str] = ()) -> Row
         work.query(code.whole, _Scope(is_result=True))
     except RefusedError as error:
         return NotSeparable(construct=error.construct, line=error.line)
-    except Unreadable:
+    except UnreadableSql:
         return NotSeparable(construct="an expression that only Spark can read", line=1)
     if not work.queries and not work.compared:
         return None

@@ -159,7 +159,7 @@ _FURTHEST = 8
 
 
 class ExpressionText:
-    """An expression that begins on ``line`` of its query. Raises Unreadable if it is not one expression."""
+    """An expression that begins on ``line`` of its query. Raises UnreadableSql if it is not one expression."""
 
     def __init__(self, text: str, line: int) -> None:
         self.text = text

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from sqlglot import Token, TokenType
 
-from rivet_dagster.sql.error import Unreadable
+from rivet_dagster.sql.error import UnreadableSql
 
 _SET_OPERATIONS = frozenset({"UNION", "EXCEPT", "MINUS", "INTERSECT"})
 _STARTS = frozenset({"FROM", "SELECT", "TABLE", "VALUES"})
@@ -45,7 +45,7 @@ def _grouped(tokens: Tokens) -> Parts:
         else:
             stack[-1].append(token)
     if len(stack) > 1:
-        raise Unreadable("holds a ( that is not closed")
+        raise UnreadableSql("holds a ( that is not closed")
     return stack[0]
 
 
@@ -117,7 +117,7 @@ class _Pipe:
             keys, items = rest[by + 1 :], rest[:by]
             whole = [*self._words("SELECT"), *keys, *self._words(","), *items, *self._from(query, alias)]
             return [*whole, rest[by], *keys], None, False
-        raise Unreadable(f"pipes |> {word}", self._near.line)
+        raise UnreadableSql(f"pipes |> {word}", self._near.line)
 
     def _replaced(self, assignments: Parts) -> _Group:
         items: list[Parts] = [[]]
@@ -129,7 +129,7 @@ class _Pipe:
         made: Parts = []
         for item in items:
             if len(item) < 3 or _word(item[1]) != "=":
-                raise Unreadable("pipes |> SET", self._near.line)
+                raise UnreadableSql("pipes |> SET", self._near.line)
             made += [*(self._words(",") if made else []), *item[2:], *self._words("AS"), item[0]]
         return self._group(made)
 

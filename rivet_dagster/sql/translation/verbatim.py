@@ -9,7 +9,7 @@ from sqlglot import Token, TokenType, exp
 from sqlglot.dialects.dialect import Dialect
 
 from rivet_dagster.model.plugins import SPARK
-from rivet_dagster.sql.error import SqlError, Unreadable
+from rivet_dagster.sql.error import SqlError, UnreadableSql
 from rivet_dagster.sql.parsing.dialect import named_at_run_time, read_query, same_quotes, translate_parser_errors
 from rivet_dagster.sql.parsing.known_query import spark_functions
 from rivet_dagster.sql.parsing.lexer import line_of
@@ -39,13 +39,13 @@ def read_verbatim(sql: str) -> exp.Expr:
     if "\\" in query.text:
         _refuse_escapes(query.text, query.tokens)
     if not same_quotes(query.text, query.tokens):
-        raise Unreadable("holds quotes that Spark does not read as the parser here does")
+        raise UnreadableSql("holds quotes that Spark does not read as the parser here does")
     if named_at_run_time(query.tokens) is not None:
-        raise Unreadable("reads what IDENTIFIER names at run time")
+        raise UnreadableSql("reads what IDENTIFIER names at run time")
     tokens = plain_queries(_with_doubled_quotes(query.tokens, query.text))
     tree = parse_verbatim(tokens, query.text, spark_functions(), SPARK)
     if not isinstance(tree, exp.Query | exp.Values):
-        raise Unreadable("could not be read as a query")
+        raise UnreadableSql("could not be read as a query")
     return tree
 
 
@@ -132,7 +132,7 @@ def _refuse_escapes(text: str, tokens: Sequence[Token]) -> None:
         position = raw.find("\\")
         while position >= 0:
             if raw[position + 1 : position + 2] not in _ESCAPED:
-                raise Unreadable(
+                raise UnreadableSql(
                     "holds an escape sequence other than \\n, \\t, \\r and quotes", line_of(text, token.start)
                 )
             position = raw.find("\\", position + 2)

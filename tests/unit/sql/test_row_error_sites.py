@@ -8,7 +8,7 @@ import pytest
 from sqlglot import exp
 
 from rivet_dagster.model.row_errors import NotSeparable, RowErrors
-from rivet_dagster.sql.error import SqlError, Unreadable
+from rivet_dagster.sql.error import SqlError, UnreadableSql
 from rivet_dagster.sql.parsing.dialect import parse_expression
 from rivet_dagster.sql.parsing.known_query import NON_DETERMINISTIC, spark_functions
 from rivet_dagster.sql.row_errors.aggregates import Aggregate
@@ -132,7 +132,7 @@ def test_every_operand_has_its_text() -> None:
         text = f"coalesce(upper({call}), a9) || '-'"
         try:
             expression = ExpressionText(text, 1)
-        except (SqlError, Unreadable):
+        except (SqlError, UnreadableSql):
             continue
         for node in expression.tree.walk():
             site = site_of(node)

@@ -17,7 +17,7 @@ from rivet_dagster.catalogs.jdbc.product import ReadColumn
 from rivet_dagster.errors import RivetError, nearest
 from rivet_dagster.model.convert import show
 from rivet_dagster.model.plugins import Wrong
-from rivet_dagster.model.relations import UnreadableColumn
+from rivet_dagster.model.relations import Unreadable
 from rivet_dagster.sql.database_table import SelectedColumn
 
 _COLLATION = "utf8mb4_nopad_bin"
@@ -122,7 +122,7 @@ def table_columns(connection: Connection, table: tuple[str, str]) -> list[Mariad
 
 def read_columns(
     columns: Sequence[MariadbColumn], casts: Mapping[str, str], table: str
-) -> tuple[list[ReadColumn], dict[str, UnreadableColumn]]:
+) -> tuple[list[ReadColumn], dict[str, Unreadable]]:
     """Return the columns that can be read, and the others; ``casts`` are types of the database by column.
 
     Raises RVT-403 for a cast of no column.
@@ -135,14 +135,14 @@ def read_columns(
     read, unreadable = [], {}
     for column in columns:
         found = _cast(column, casts[column.name]) if column.name in casts else _exactly(column)
-        if isinstance(found, UnreadableColumn):
+        if isinstance(found, Unreadable):
             unreadable[column.name] = found
         else:
             read.append(found)
     return read, unreadable
 
 
-def _exactly(column: MariadbColumn) -> ReadColumn | UnreadableColumn:
+def _exactly(column: MariadbColumn) -> ReadColumn | Unreadable:
     """Return how a column is read so that no value changes.
 
     >>> _exactly(MariadbColumn("n", "bigint(20) unsigned", "bigint", None, None, 20, 0)).spark_type
@@ -178,7 +178,7 @@ def _exactly(column: MariadbColumn) -> ReadColumn | UnreadableColumn:
         spark_type = "timestamp_ntz" if base == "datetime" else "timestamp"
         return _checked(column, None, "DATETIME(6)", _MOMENT, _NOT_A_MOMENT, spark_type)
     remedy = "Leave it out of `columns`, or have a view give its text, as by ST_AsText."
-    return UnreadableColumn(f"is of the type {column.type}, which Spark has not", remedy)
+    return Unreadable(f"is of the type {column.type}, which Spark has not", remedy)
 
 
 def _plain(column: MariadbColumn, spark_type: str) -> ReadColumn:
@@ -218,8 +218,8 @@ def _message(column: MariadbColumn, what: str, type_: str) -> str:
     return f"the column {column.name} holds {what}, which Spark cannot read. {_remedy(column, type_)}"
 
 
-def _cannot(column: MariadbColumn, reason: str, type_: str) -> UnreadableColumn:
-    return UnreadableColumn(reason, _remedy(column, type_))
+def _cannot(column: MariadbColumn, reason: str, type_: str) -> Unreadable:
+    return Unreadable(reason, _remedy(column, type_))
 
 
 def _remedy(column: MariadbColumn, type_: str) -> str:

@@ -18,7 +18,7 @@ from rivet_dagster.catalogs.jdbc.options import FETCHED, SourceOptions
 from rivet_dagster.catalogs.jdbc.product import ENVIRONMENT, ReadColumn, Reader
 from rivet_dagster.errors import RivetError, nearest
 from rivet_dagster.model.inputs import DatabasePosition, Position, UnknownPosition
-from rivet_dagster.model.relations import JdbcTable, UnreadableColumn
+from rivet_dagster.model.relations import JdbcTable, Unreadable
 from rivet_dagster.sql.database_definitions import quote_name
 from rivet_dagster.sql.database_queries import greatest_value
 from rivet_dagster.sql.database_table import is_true, table_query
@@ -87,9 +87,7 @@ class MariaReader(Reader):
         self.resolve = resolve
         self.driver = driver
 
-    def columns(
-        self, table: str, options: Mapping[str, Any]
-    ) -> tuple[Mapping[str, str | None], dict[str, UnreadableColumn]]:
+    def columns(self, table: str, options: Mapping[str, Any]) -> tuple[Mapping[str, str | None], dict[str, Unreadable]]:
         """Return Spark's types of the columns that can be read, and the others. Raises RVT-403."""
         with self.database.connect(f"the table {table}") as connection:
             _, readable, unreadable = read_table(connection, self.resolve(table), SourceOptions.of(options))
@@ -145,7 +143,7 @@ class MariaReader(Reader):
         return self._relation(rows, read, FETCHED, unreadable)
 
     def _relation(
-        self, query: str, read: Sequence[ReadColumn], fetch_size: int, unreadable: Mapping[str, UnreadableColumn]
+        self, query: str, read: Sequence[ReadColumn], fetch_size: int, unreadable: Mapping[str, Unreadable]
     ) -> JdbcTable:
         types = ", ".join(f"`{_escaped(column.selected.name)}` {column.spark_type}" for column in read)
         pushes = not _NOT_PUSHED & {column.spark_type for column in read}
@@ -167,7 +165,7 @@ class MariaReader(Reader):
 
 def read_table(
     connection: Connection, name: Name, source: SourceOptions
-) -> tuple[list[MariadbColumn], list[ReadColumn], dict[str, UnreadableColumn]]:
+) -> tuple[list[MariadbColumn], list[ReadColumn], dict[str, Unreadable]]:
     """Return the columns of a table, how those are read that can be, and why the others cannot. Raises RVT-403."""
     find_table(connection, name)
     columns = table_columns(connection, name)

@@ -17,7 +17,7 @@ from rivet_dagster.catalogs.jdbc.product import ReadColumn
 from rivet_dagster.errors import RivetError, nearest
 from rivet_dagster.model.convert import show
 from rivet_dagster.model.plugins import Wrong
-from rivet_dagster.model.relations import UnreadableColumn
+from rivet_dagster.model.relations import Unreadable
 from rivet_dagster.sql.database_table import SelectedColumn
 
 DIALECT = "postgres"
@@ -150,7 +150,7 @@ def result_columns(connection: Connection, described: Sequence[tuple[str, int, i
 
 def read_columns(
     columns: list[PostgresColumn], casts: Mapping[str, str], table: str, money_digits: int
-) -> tuple[list[ReadColumn], dict[str, UnreadableColumn]]:
+) -> tuple[list[ReadColumn], dict[str, Unreadable]]:
     """Return the columns that can be read, and the others; ``casts`` are types of the database by column.
 
     ``money_digits`` is how many digits behind the point an amount of money has. Raises RVT-403 for a cast of no column.
@@ -163,14 +163,14 @@ def read_columns(
     read, unreadable = [], {}
     for column in columns:
         found = _cast(column, casts[column.name]) if column.name in casts else _exactly(column, money_digits)
-        if isinstance(found, UnreadableColumn):
+        if isinstance(found, Unreadable):
             unreadable[column.name] = found
         else:
             read.append(found)
     return read, unreadable
 
 
-def _exactly(column: PostgresColumn, money_digits: int) -> ReadColumn | UnreadableColumn:
+def _exactly(column: PostgresColumn, money_digits: int) -> ReadColumn | Unreadable:
     """Return how a column is read so that no value changes.
 
     >>> _exactly(PostgresColumn("amount", "numeric(10,2)", "numeric", (10 << 16) + 2 + 4, "b"), 2).spark_type
@@ -195,7 +195,7 @@ def _exactly(column: PostgresColumn, money_digits: int) -> ReadColumn | Unreadab
     return _cannot(column, f"is of the type {column.type}, which Spark has not", "text")
 
 
-def _numeric(column: PostgresColumn) -> ReadColumn | UnreadableColumn:
+def _numeric(column: PostgresColumn) -> ReadColumn | Unreadable:
     if column.modifier < 0:
         why = "is a numeric without precision, of which no DECIMAL of Spark holds all values"
         return _cannot(column, why, "numeric(38, 9)")
@@ -221,7 +221,7 @@ def _digits(modifier: int) -> tuple[int, int]:
     return (modifier - 4) >> 16 & 0xFFFF, ((modifier - 4) & 0x7FF ^ 0x400) - 0x400
 
 
-def _array(column: PostgresColumn) -> ReadColumn | UnreadableColumn:
+def _array(column: PostgresColumn) -> ReadColumn | Unreadable:
     """Return how an array is read: it may have any number of dimensions, whatever the table declares."""
     element, kind = column.element, column.element_kind
     cast, spark_type = None, _PLAIN.get(element or "")
@@ -264,8 +264,8 @@ def _message(column: PostgresColumn, what: str, type_: str) -> str:
     return f"the column {column.name} holds {what}, which Spark cannot read; {_remedy(column, type_)}"
 
 
-def _cannot(column: PostgresColumn, reason: str, type_: str) -> UnreadableColumn:
-    return UnreadableColumn(reason, _remedy(column, type_))
+def _cannot(column: PostgresColumn, reason: str, type_: str) -> Unreadable:
+    return Unreadable(reason, _remedy(column, type_))
 
 
 def _remedy(column: PostgresColumn, type_: str) -> str:

@@ -16,7 +16,7 @@ from rivet_dagster.catalogs.jdbc.postgres.connection import PostgresDatabase, is
 from rivet_dagster.catalogs.jdbc.postgres.table import PostgresTable, data_version, find_table, list_tables
 from rivet_dagster.catalogs.jdbc.product import ReadColumn, Reader
 from rivet_dagster.errors import RivetError, nearest
-from rivet_dagster.model.relations import JdbcTable, UnreadableColumn
+from rivet_dagster.model.relations import JdbcTable, Unreadable
 from rivet_dagster.sql.database_table import PART, Below, SelectedColumn, is_true, share_conditions, table_query
 from rivet_dagster.sql.database_trees import Name
 
@@ -149,9 +149,7 @@ class PostgresReader(Reader):
         self.driver = driver
         self._is_direct: bool | None = None
 
-    def columns(
-        self, table: str, options: Mapping[str, Any]
-    ) -> tuple[Mapping[str, str | None], dict[str, UnreadableColumn]]:
+    def columns(self, table: str, options: Mapping[str, Any]) -> tuple[Mapping[str, str | None], dict[str, Unreadable]]:
         """Return Spark's types of the columns that can be read, and the others. Raises RVT-403."""
         with self.database.connect(f"the table {table}") as connection:
             described = find_table(connection, self.resolve(table))
@@ -233,7 +231,7 @@ class PostgresReader(Reader):
         query: str,
         shares: Shares,
         fetch_size: int,
-        unreadable: Mapping[str, UnreadableColumn],
+        unreadable: Mapping[str, Unreadable],
         native_rows: str,
         snapshot: str | None = None,
     ) -> JdbcTable:
@@ -273,7 +271,7 @@ def _native_columns(columns: Sequence[PostgresColumn], casts: Mapping[str, str] 
 
 def read_table(
     connection: Connection, table: PostgresTable, source: SourceOptions
-) -> tuple[list[PostgresColumn], list[ReadColumn], dict[str, UnreadableColumn]]:
+) -> tuple[list[PostgresColumn], list[ReadColumn], dict[str, Unreadable]]:
     """Return the columns of a table, how those are read that can be, and why the others cannot. Raises RVT-403."""
     columns = table_columns(connection, table.number)
     digits = _money_digits(connection) if any(column.base == "money" for column in columns) else 0
