@@ -27,7 +27,7 @@ def output_columns(tree: exp.Expr, tables: Mapping[str, Schema | None], visit: V
     """Return the columns in order, given those of the joints that are read; None where a name is not certain.
 
     The tree is walked once; ``visit`` is called for each SELECT that is understood, first for those in its FROM. A type
-    or the origins of a column are None where they are not certain. Raise UnreadableSql for a tree that cannot be walked.
+    or the origins of a column are None where they are not certain. Raises UnreadableSql for a tree that is too deep.
 
     >>> from rivet_dagster.model.schema import Field
     >>> from rivet_dagster.sql.parsing.dialect import read_query
