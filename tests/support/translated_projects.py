@@ -22,6 +22,8 @@ _ARROW = (pa.int32(), pa.int32(), pa.string())
 _OWN: dict[str, list[Row]] = {"own_view": [(1, 1, "a"), (7, None, "own")], "own_table": [(1, 8, "own; --")]}
 _BATCH = 10
 """How many projects one job of Spark computes."""
+_UNPLANNED = 'No field named "#'
+"""The message of Sail for a query of which its optimizer has lost a column, which RVT-329 is for."""
 _DEFECT = "java.util.NoSuchElementException: key not found"
 """In the message of Spark where its optimizer fails on a correct query."""
 Rows = Sequence[Row]
@@ -220,7 +222,11 @@ class Comparison:
                     continue
                 expected_columns = list(case.project.columns[case.joint.name])
                 same = [column for column, _ in translation.columns or ()] == expected_columns
-                alike = not isinstance(expected, Failure) and case.rows[name] == expected
+                result = case.rows[name]
+                if name == "sail" and isinstance(result, Failure) and _UNPLANNED in result.message:
+                    self.tally.joints["cannot be planned on sail"] += 1
+                    continue
+                alike = not isinstance(expected, Failure) and result == expected
                 self.tally.joints[f"alike on {name}" if same and alike else f"wrong on {name}"] += 1
                 if not (same and alike):
                     self.tally.wrong.append(case.told(name))

@@ -4,6 +4,7 @@ from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 
 import pytest
+from pyspark.errors import AnalysisException
 from support.folders import ProjectFolder, sink, source
 
 from rivet_dagster import compile_directory
@@ -11,6 +12,7 @@ from rivet_dagster.cli.main import main
 from rivet_dagster.engines.chosen import on_one_engine
 from rivet_dagster.engines.pyspark import PySparkEngine, SailEngine
 from rivet_dagster.engines.pyspark.sail.examining import examine_sail
+from rivet_dagster.engines.pyspark.sail.messages import sail_error
 from rivet_dagster.engines.pyspark.server import sail_version
 from rivet_dagster.engines.pyspark.server.sail_settings import server_variables
 from rivet_dagster.engines.registry import declared_class, open_engine
@@ -193,3 +195,10 @@ def test_status_of_a_server_that_does_not_run(tmp_path, capsys):
     made = project(tmp_path, {})
     assert main(["-p", str(made.root), "spark", "status"]) == 0
     assert capsys.readouterr().out == "engine spark: no Sail server runs\n"
+
+
+def test_a_query_that_sail_cannot_plan_is_refused():
+    error = sail_error(AnalysisException('No field named "#134". Did you mean \'"#140"\'?'))
+    assert error is not None and error.code == "RVT-329"
+    assert "cannot plan this query" in str(error)
+    assert "engine with Spark" in str(error)

@@ -20,6 +20,8 @@ _OWN = re.compile(r"\b(RVT-\d{3}): ([^\"]+)")
 _MISSING = re.compile(r"attribute ObjectName\(\[([^\]]*)\]\) is missing from the schema: cannot resolve attribute")
 _IDENTIFIER = re.compile(r'Identifier\("([^"]*)"\)')
 _POSITION = re.compile(r"\bfound .* at (\d+):\d+ expected", re.DOTALL)
+_INTERNAL = re.compile(r'No field named "#\d+"')
+"""A message about columns by the names that Sail gives them while it plans a query: its optimizer has lost one."""
 _OTHER = "Run the joint on an engine with Spark (`remote: local`, or `master`), or write it otherwise."
 
 
@@ -38,6 +40,8 @@ def sail_error(error: Exception, remediation: str | None = None) -> RivetError |
     kinds = {kind.__name__ for kind in type(error).__mro__}
     if "UnsupportedOperationException" in kinds:
         return RivetError("RVT-329", f"Sail has not what this query uses: {first.message}", remediation=_OTHER)
+    if _INTERNAL.search(first.message):
+        return RivetError("RVT-329", f"Sail cannot plan this query: {first.message}", remediation=_OTHER)
     if missing := _MISSING.search(first.message):
         name = ".".join(_IDENTIFIER.findall(missing[1]))
         return RivetError("RVT-503", f"there is no column {name}", remediation=first.remediation)
