@@ -199,6 +199,7 @@ def test_status_of_a_server_that_does_not_run(tmp_path, capsys):
 
 def test_a_query_that_sail_cannot_plan_is_refused():
     error = sail_error(AnalysisException('No field named "#134". Did you mean \'"#140"\'?'))
-    assert error is not None and error.code == "RVT-329"
+    assert error is not None
+    assert error.code == "RVT-329"
     assert "cannot plan this query" in str(error)
     assert "engine with Spark" in str(error)
