@@ -25,6 +25,7 @@ from rivet_dagster.sql.error import UnreadableSql
 from rivet_dagster.sql.parsing.embedding import in_parentheses, refuse_unbalanced, the_statement
 from rivet_dagster.sql.parsing.lexer import pieces, without_comments
 from rivet_dagster.sql.parsing.nodes import nodes_of
+from rivet_dagster.sql.parsing.parser_tokens import prepare_tokens
 
 _DIALECT = Dialect.get_or_raise(SPARK)
 
@@ -183,7 +184,7 @@ def parse_item(sql: str, *, required: bool = True) -> exp.Expr | None:
     text = f"{ITEM_PREFIX}{sql}"
     try:
         with translate_parser_errors():
-            tree = _OF_THREAD.parser.parse(_OF_THREAD.tokenizer.tokenize(text), text)
+            tree = _OF_THREAD.parser.parse(prepare_tokens(_OF_THREAD.tokenizer.tokenize(text), text), text)
     except UnreadableSql:
         if required:
             raise
@@ -203,8 +204,7 @@ _OTHER_QUOTES = "holds quotes that Spark does not read as the parser here does"
 
 def _parse(tokens: list[Token], text: str) -> exp.Expr | None:
     with translate_parser_errors():
-        replaced = _tables_as_selects(tokens) if "TABLE" in text.upper() else tokens
-        return _OF_THREAD.parser.parse(replaced, text)[0]
+        return _OF_THREAD.parser.parse(prepare_tokens(tokens, text), text)[0]
 
 
 def _with_names(tree: exp.Expr, tokens: list[Token], text: str) -> exp.Expr:
@@ -218,34 +218,6 @@ def _with_names(tree: exp.Expr, tokens: list[Token], text: str) -> exp.Expr:
         raise UnreadableSql("reads what IDENTIFIER names at run time", clause.line)
     with translate_parser_errors():
         return with_names(tree, _DIALECT)
-
-
-_SET_OPERATIONS = frozenset({"UNION", "EXCEPT", "MINUS", "INTERSECT"})
-
-
-def _tables_as_selects(tokens: list[Token]) -> list[Token]:
-    """Replace each ``TABLE name`` by ``SELECT * FROM name``: sqlglot parses it as a table called TABLE."""
-    replaced: list[Token] = []
-    words = ["", "(", *[t.text.upper() for t in tokens]]
-    for position, token in enumerate(tokens):
-        if token.token_type == TokenType.TABLE and _is_query_of_a_table(
-            words[position : position + 2], tokens, position
-        ):
-            position_in_text = (token.line, token.col, token.start, token.end)
-            spelled_out = {TokenType.SELECT: "SELECT", TokenType.STAR: "*", TokenType.FROM: "FROM"}
-            replaced += [Token(kind, text, *position_in_text) for kind, text in spelled_out.items()]
-        else:
-            replaced.append(token)
-    return replaced
-
-
-def _is_query_of_a_table(before: list[str], tokens: list[Token], position: int) -> bool:
-    """Return whether the word TABLE begins a query, given the two words ``before`` it, and a name follows it."""
-    begins = before[1] in {"(", *_SET_OPERATIONS} or (before[1] in ("ALL", "DISTINCT") and before[0] in _SET_OPERATIONS)
-    if not begins or position + 1 == len(tokens):
-        return False
-    after = tokens[position + 1]
-    return after.token_type == TokenType.IDENTIFIER or after.text.isidentifier()
 
 
 def _template(tokens: list[Token]) -> Token | None:

@@ -12,6 +12,7 @@ from sqlglot import Dialect, exp
 from rivet_dagster.sql.error import SqlError, UnreadableSql
 from rivet_dagster.sql.parsing.dialect import Query, translate_parser_errors
 from rivet_dagster.sql.parsing.known_query import KnownQuery, cte_count, reads
+from rivet_dagster.sql.parsing.parser_tokens import name_cross_joins
 
 _READ_AS = {"polars": "postgres"}
 """The dialects by which queries are read that sqlglot has no own one for."""
@@ -39,7 +40,8 @@ def know_other_query(sql: str, dialect: str) -> KnownQuery:
     parser = Dialect.get_or_raise(_READ_AS.get(dialect, dialect))
     try:
         with translate_parser_errors():
-            trees = [tree for tree in parser.parse(text) if tree is not None]
+            tokens = name_cross_joins(parser.tokenize(text))
+            trees = [tree for tree in parser.parser().parse(tokens, text) if tree is not None]
     except UnreadableSql as error:
         return replace(known, unreadable=error)
     if len(trees) != 1 or not isinstance(trees[0], exp.Query):
