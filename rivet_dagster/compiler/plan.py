@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from rivet_dagster.compiler.group_query import Cte, GroupQuery
 from rivet_dagster.compiler.joints import CompiledJoint as CompiledJoint
 from rivet_dagster.compiler.joints import ComputedJoint, SourceJoint
-from rivet_dagster.compiler.plan_json import read, write
+from rivet_dagster.compiler.plan_json import read, write_parts
 from rivet_dagster.errors import Diagnostic, RivetError
 from rivet_dagster.model.profile import CatalogSpec, EngineSpec
 from rivet_dagster.model.project import DagsterSettings
@@ -174,8 +174,15 @@ class CompiledAssembly:
         Literal secrets of the profile are written as ``***``: a plan that ``holds_secrets`` cannot run once it is read
         back.
         """
+        return "".join(self.json_parts())
+
+    def json_parts(self) -> Iterator[str]:
+        """Yield the text of ``to_json`` in parts, which takes a fraction of its memory."""
         shown = self._without_secrets() if self.holds_secrets else self
-        return f'{{\n  "success": {json.dumps(self.success)},{write(shown).removeprefix("{")}\n'
+        parts = write_parts(shown)
+        yield f'{{\n  "success": {json.dumps(self.success)},{next(parts).removeprefix("{")}'
+        yield from parts
+        yield "\n"
 
     def _without_secrets(self) -> CompiledAssembly:
         catalogs = tuple(replace(spec, options=mask_secrets(spec.options)) for spec in self.catalogs)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import types
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from functools import cache
 from json.encoder import encode_basestring
@@ -25,32 +25,87 @@ def write(value: Any) -> str:
     return _text(value, "\n")
 
 
+def write_parts(value: Any) -> Iterator[str]:
+    """Yield the text that ``write`` returns for a dataclass, an item of its fields' tuples at a time.
+
+    A plan of ten thousand joints has fifty million characters, of which the whole text and the texts of its lists would
+    each be a copy.
+    """
+    before = "{\n  "
+    for item in fields(value):
+        yield f"{before}{json.dumps(item.name)}: "
+        of_field = getattr(value, item.name)
+        if isinstance(of_field, tuple) and of_field:
+            yield f"[\n    {_text(of_field[0], _OF_ITEMS)}"
+            for each in of_field[1:]:
+                yield f",\n    {_text(each, _OF_ITEMS)}"
+            yield "\n  ]"
+        else:
+            yield _text(of_field, "\n  ")
+        before = ",\n  "
+    yield "\n}"
+
+
+_OF_ITEMS = "\n    "
+
+_Writer = Callable[[Any, str], str]
+"""Returns the text of a value; the second argument is a line break with the indentation of its depth."""
+
+
 def _text(value: Any, line: str) -> str:
-    """Return the text of ``value``; ``line`` is a line break with the indentation of its depth."""
     if isinstance(value, str):
         return encode_basestring(value)
-    if value is None:
-        return "null"
-    inner = line + "  "
-    if isinstance(value, tuple):
-        return f"[{inner}{f',{inner}'.join([_text(item, inner) for item in value])}{line}]" if value else "[]"
-    if is_dataclass(value):
-        kind: Any = type(value)
-        frame, values_of = _frame(kind, line)
-        return frame % tuple([_text(item, inner) for item in values_of(value)])
-    if isinstance(value, Sequence):
-        return _text(tuple(value), line)
-    # JSON text has no line breaks inside strings, so each one begins a line.
-    return json.dumps(value, indent=2, ensure_ascii=False).replace("\n", line) if value != {} else "{}"
+    kind: Any = type(value)
+    return _writer(kind)(value, line)
 
 
 @cache
-def _frame(kind: type, line: str) -> tuple[str, Callable[[Any], Any]]:
-    """Return the text of a dataclass with placeholders for its fields, and the getter of their values."""
+def _writer(kind: type) -> _Writer:
+    """Return the writer of values of a type."""
+    if kind is type(None):
+        return lambda value, line: "null"
+    if is_dataclass(kind):
+        return _dataclass_writer(kind)
+    if issubclass(kind, dict):
+        return _write_mapping
+    return _write_items if issubclass(kind, Sequence) else lambda value, line: json.dumps(value)
+
+
+def _write_mapping(value: Mapping[Any, Any], line: str) -> str:
+    if not value:
+        return "{}"
+    inner = line + "  "
+    items = [f"{_key(key)}: {_text(item, inner)}" for key, item in value.items()]
+    return f"{{{inner}{f',{inner}'.join(items)}{line}}}"
+
+
+def _key(key: Any) -> str:
+    return encode_basestring(key) if isinstance(key, str) else f'"{json.dumps(key)}"'
+
+
+def _write_items(value: Sequence[Any], line: str) -> str:
+    if not value:
+        return "[]"
+    inner = line + "  "
+    return f"[{inner}{f',{inner}'.join([_text(item, inner) for item in value])}{line}]"
+
+
+def _dataclass_writer(kind: type) -> _Writer:
     names = [item.name for item in fields(kind)]
-    items = f",{line}  ".join([f"{json.dumps(name)}: %s" for name in names])
     values_of: Callable[[Any], Any] = attrgetter(*names)
-    return f"{{{line}  {items}{line}}}", values_of if len(names) > 1 else lambda value: (values_of(value),)
+
+    @cache
+    def frame(line: str) -> str:
+        """Return the text with placeholders for the fields."""
+        items = f",{line}  ".join([f"{json.dumps(name)}: %s" for name in names])
+        return f"{{{line}  {items}{line}}}"
+
+    def write_dataclass(value: Any, line: str) -> str:
+        inner = line + "  "
+        values = values_of(value) if len(names) > 1 else (values_of(value),)
+        return frame(line) % tuple([_text(item, inner) for item in values])
+
+    return write_dataclass
 
 
 def read(kind: Any, data: Any) -> Any:

@@ -58,7 +58,7 @@ def show_plan(assembly: CompiledAssembly, joints: Sequence[str], format: str) ->
     if assembly.success:
         _check_names(joints, assembly)
     if format == "json":
-        print(_filtered(assembly, joints), end="")
+        sys.stdout.writelines([_filtered(assembly, joints)] if joints else assembly.json_parts())
         return 0 if assembly.success else RivetError.of(assembly.errors).exit_code
     show_diagnostics(assembly.warnings, "warning: ", "bold yellow")
     assembly.raise_errors()
@@ -133,11 +133,8 @@ def _check_names(names: Sequence[str], assembly: CompiledAssembly) -> None:
 
 
 def _filtered(assembly: CompiledAssembly, names: Sequence[str]) -> str:
-    """Return the plan as JSON; with ``names``, its lists hold only those joints and their groups."""
-    text = assembly.to_json()
-    if not names:
-        return text
-    plan = json.loads(text)
+    """Return the plan as JSON whose lists hold only the joints of these names, and their groups."""
+    plan = json.loads(assembly.to_json())
     plan["joints"] = [joint for joint in plan["joints"] if joint["name"] in names]
     groups = {joint["group"] for joint in plan["joints"]}
     plan["fused_groups"] = [group for group in plan["fused_groups"] if group["name"] in groups]

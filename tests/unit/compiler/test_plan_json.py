@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from dataclasses import fields, make_dataclass
+from dataclasses import fields, is_dataclass, make_dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -15,7 +16,7 @@ from support.torture import examples
 
 from rivet_dagster.compiler.joints import FunctionJoint, QueryJoint, SinkJoint, SourceJoint
 from rivet_dagster.compiler.plan import CompiledAssembly
-from rivet_dagster.compiler.plan_json import fingerprint
+from rivet_dagster.compiler.plan_json import fingerprint, write
 from rivet_dagster.loading import compile_directory
 from rivet_dagster.model.step_options import StepOptions
 from rivet_dagster.model.write_strategy import MODES
@@ -183,6 +184,31 @@ def test_a_plan_with_warnings_and_errors_survives_json(tmp_path):
     assert plan.errors
     assert plan.warnings
     assert_survives(plan)
+
+
+def test_the_text_is_that_of_the_json_module(tmp_path):
+    plan = ProjectFolder(tmp_path, FILES).assembly
+    data = {"success": True, **{field.name: getattr(plan, field.name) for field in fields(plan)}}
+    assert plan.to_json() == json.dumps(data, indent=2, ensure_ascii=False, default=_plain) + "\n"
+
+
+def _plain(value: Any) -> Any:
+    if not is_dataclass(value):
+        return list(value)
+    return {field.name: getattr(value, field.name) for field in fields(value)}
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {"a": {"b": [1, 2.5, True, None, '\u00e9\n"', {}], "c": []}, 1: {2: (3, {"d": ()})}, None: False, 0.5: 1e300},
+        [[], [[]], {"a": {}}, ()],
+        "text",
+        0,
+    ],
+)
+def test_options_are_written_as_the_json_module_does(value):
+    assert write(value) == json.dumps(value, indent=2, ensure_ascii=False)
 
 
 def test_plans_of_another_shape_have_another_fingerprint():
