@@ -29,10 +29,10 @@ from rivet_dagster.compiler.groups import check_adoption, check_exits, fused_gro
 from rivet_dagster.compiler.landing import check_external_assets, check_landing_readers, check_landing_zones
 from rivet_dagster.compiler.plan import CompiledAssembly
 from rivet_dagster.compiler.quality import compile_checks, with_errors_checks
+from rivet_dagster.compiler.quarantine import check_error_tables, check_quarantine
 from rivet_dagster.compiler.reach import Reach
 from rivet_dagster.compiler.references import build_graph
 from rivet_dagster.compiler.resolve_joints import resolve_joints
-from rivet_dagster.compiler.row_errors import check_error_tables, check_quarantine
 from rivet_dagster.compiler.schemas import infer_schemas
 from rivet_dagster.compiler.sensors import check_observations, check_sensors, check_upkeeps
 from rivet_dagster.compiler.strategies import check_layouts, check_parameters, check_partition_columns, check_strategies

@@ -36,11 +36,11 @@ def check_dialects(
     engines: Mapping[str, str], graph: Graph, profile: Profile, plugins: Plugins, diagnostics: Diagnostics
 ) -> None:
     """Report RVT-329 for joints on engines that do not run their SQL, and for templates in another SQL than Spark's."""
+    declared = _declared_engines(engines, profile, plugins)
     for name, engine_name in engines.items():
-        joint, spec = graph.joints[name], profile.engine(engine_name)
-        traits = plugins.engine(spec)
-        if spec is None or traits is None:
+        if engine_name not in declared:
             continue
+        joint, (spec, traits) = graph.joints[name], declared[engine_name]
         dialect = dialect_of(joint, profile) if joint.type == SQL else None
         if joint.type != SOURCE and traits.runs_native_sql_alone:
             _refuse_spark_sql(joint, dialect, spec, traits, diagnostics)
@@ -52,6 +52,14 @@ def check_dialects(
             diagnostics.error(joint, "RVT-329", message, key="dialect", remediation=_OWN)
         for read in graph.upstream[name] if traits.runs_native_sql_alone else ():
             _refuse_transforms(graph.joints[read], spec, diagnostics)
+
+
+def _declared_engines(
+    engines: Mapping[str, str], profile: Profile, plugins: Plugins
+) -> dict[str, tuple[EngineSpec, EngineTraits]]:
+    """Return the engines that joints are on, by name, with their traits; without those that are not declared."""
+    specs = [spec for name in {*engines.values()} if (spec := profile.engine(name)) is not None]
+    return {spec.name: (spec, traits) for spec in specs if (traits := plugins.engine(spec)) is not None}
 
 
 def _refuse_spark_sql(
@@ -86,11 +94,11 @@ def check_queries_of_checks(
     diagnostics: Diagnostics,
 ) -> None:
     """Report RVT-329 for checks whose SQL their engine refuses."""
+    declared = _declared_engines(engines, profile, plugins)
     for name, engine_name in engines.items():
-        spec = profile.engine(engine_name)
-        traits = plugins.engine(spec)
-        if spec is None or traits is None:
+        if not checks[name] or engine_name not in declared:
             continue
+        spec, traits = declared[engine_name]
         for check in checks[name]:
             construct = next(filter(None, map(traits.refuses_check, _queries(name, check))), None)
             if construct is not None:

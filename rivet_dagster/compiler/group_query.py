@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 from rivet_dagster.model.row_errors import ComparedTypes, NotSeparable, Proof, RowByRow, RowErrors
 from rivet_dagster.sql.fusion import fuse, union_by_name
 from rivet_dagster.sql.parsing.dialect import quote_name
-from rivet_dagster.sql.row_errors import row_by_row
 from rivet_dagster.sql.target import watermark_of
 
 _ERRORS = "errors"
@@ -271,6 +270,8 @@ Link = tuple[Cte, RowByRow]
 
 def _errors_of_chain(last: str, chain: Sequence[Link]) -> list[list[tuple[str, str]]]:
     """Return the CTEs of the errors of a chain, in two halves: the rows that fail in it, and what they fail with."""
+    from rivet_dagster.sql.row_errors import row_by_row  # which takes longer to import than this package
+
     texts = [(f"{last} begins with", row_by_row.flag_rows(chain[0][1].reads))]
     for cte, link in chain:
         texts.append((f"{cte.joint} with flags", _over(texts[-1][0], link.flags)))
@@ -282,6 +283,8 @@ def _errors_of_chain(last: str, chain: Sequence[Link]) -> list[list[tuple[str, s
 
 def _over(table: str, text: str) -> str:
     """Return a link's text over a table."""
+    from rivet_dagster.sql.row_errors import row_by_row
+
     return text.replace(f"FROM {row_by_row.INPUT} AS ", f"FROM {quote_name(table)} AS ", 1)
 
 

@@ -14,7 +14,7 @@ from rivet_dagster.compiler.diagnostics import Diagnostics
 from rivet_dagster.compiler.graph import Graph
 from rivet_dagster.compiler.group_query import Cte, GroupQuery, Incremental
 from rivet_dagster.compiler.plan import CompiledAssembly, FusedGroup
-from rivet_dagster.compiler.row_errors import check_quarantine
+from rivet_dagster.compiler.quarantine import check_quarantine
 from rivet_dagster.model.check_plan import ByErrors
 from rivet_dagster.model.joint import Joint
 from rivet_dagster.model.project import Project, PythonFunction
