@@ -86,7 +86,7 @@ class Tables:
             known = (*where(spec.options, table), *known)
         # Names that differ only in case are treated as equal, as some file systems and databases do.
         for location in known:
-            locations[tuple([part.lower() for part in location])] = None
+            locations[tuple(map(str.lower, location))] = None
         return locations
 
 

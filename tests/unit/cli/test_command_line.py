@@ -209,3 +209,14 @@ def test_help_and_completion_load_neither_dagster_nor_pyspark_nor_the_compiler()
         code = LOADED.format(arguments=arguments)
         loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stderr.split()
         assert not {"dagster", "pyspark", "sqlglot", "yaml", "rich"} & set(loaded)
+
+
+def test_compile_loads_the_separation_of_row_errors_only_where_rows_are_quarantined(shop):
+    def loaded() -> set[str]:
+        code = LOADED.format(arguments=["-p", str(shop.root), "compile"])
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+        return set(done.stderr.split())
+
+    assert "rivet_dagster.sql.row_errors" not in loaded()
+    shop.write({"sinks/out.yaml": "type: sink\ncatalog: lake\ntable: out\nupstream: large\non_error: quarantine\n"})
+    assert "rivet_dagster.sql.row_errors" in loaded()
