@@ -127,10 +127,10 @@ def change_one_file(root: Path, run: int) -> None:
     middle.write_text(f"{middle.read_text('utf-8').rstrip()}\n-- run {run}\n", "utf-8")
 
 
-def compile_once(root: Path) -> dict[str, float]:
-    """Seconds, processor seconds and peak memory (MB) of `rivet-dagster compile`; the first two with its helper's."""
+def compile_once(root: Path, *options: str) -> dict[str, float]:
+    """Seconds, processor seconds and peak memory (MiB) of `rivet-dagster compile`; the first two with its helper's."""
     begin = time.perf_counter()
-    command = [sys.executable, "-m", "rivet_dagster.cli.process", "-p", str(root), "compile"]
+    command = [sys.executable, "-m", "rivet_dagster.cli.process", "-p", str(root), "compile", *options]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
     _, status, used = os.wait4(process.pid, 0)
     process.returncode = os.waitstatus_to_exitcode(status)
@@ -141,9 +141,11 @@ def compile_once(root: Path) -> dict[str, float]:
 
 
 def measure(root: Path, runs: int) -> dict[str, list[dict[str, float]]]:
-    """``cold`` (no cache), ``warm`` (cache, one file changed), ``same`` (cache, nothing changed)."""
-    found: dict[str, list[dict[str, float]]] = {"cold": [], "warm": [], "same": []}
+    """``json`` and ``cold`` (no cache), ``warm`` (cache, one file changed), ``same`` (cache, nothing changed)."""
+    found: dict[str, list[dict[str, float]]] = {"json": [], "cold": [], "warm": [], "same": []}
     for run in range(runs):
+        shutil.rmtree(root / ".rivet", ignore_errors=True)
+        found["json"].append(compile_once(root, "--format", "json"))
         shutil.rmtree(root / ".rivet", ignore_errors=True)
         found["cold"].append(compile_once(root))
         change_one_file(root, run)
@@ -170,7 +172,7 @@ def main() -> None:
                 seconds, cpu = (sorted(r[key] for r in results) for key in ("seconds", "cpu"))
                 medians[name, state] = statistics.median(cpu)
                 memory = max(r["mb"] for r in results)
-                print(f"{name:12} {state:5} {_spread(seconds)}   CPU {_spread(cpu)}   {memory:5.0f} MB", flush=True)
+                print(f"{name:12} {state:5} {_spread(seconds)}   CPU {_spread(cpu)}   {memory:5.0f} MiB", flush=True)
     for state in ("cold", "warm", "same"):
         if ("wide_1000", state) in medians and ("wide_10000", state) in medians:
             ratio = medians["wide_10000", state] / medians["wide_1000", state]
