@@ -11,9 +11,10 @@ import pytest
 from sqlglot import exp, parse_one
 from support.projects import codes, compile_joints, sink, source, sql
 
-from rivet_dagster.sql.parsing.dialect import parse_expression, read_query
+from rivet_dagster.sql.parsing.dialect import parse_expression, read_query, tokenize
 from rivet_dagster.sql.parsing.known_query import reads
 from rivet_dagster.sql.parsing.other_dialect import know_other_query
+from rivet_dagster.sql.parsing.parser_tokens import name_cross_joins
 
 MANY = 100
 TABLES = [f"t{n}" for n in range(MANY)]
@@ -61,8 +62,23 @@ def test_chains_in_the_sql_of_other_engines(dialect: str) -> None:
 
 @pytest.mark.parametrize("name", ["struct", "array", "date", "timestamp", "int", "decimal", "string"])
 def test_calls_of_functions_with_the_names_of_types(name: str) -> None:
-    tree = parse_expression(f"{f'{name}(a + ' * MANY}1{')' * MANY}")
-    assert [column.name for column in tree.find_all(exp.Column)] == ["a"] * MANY
+    tree = parse_expression(f"{f'{name}(' * MANY}f(a, 1){')' * MANY}")
+    (called,) = tree.find_all(exp.Anonymous)
+    assert called.name == "f"
+    assert called.depth > MANY
+
+
+@pytest.mark.parametrize(
+    "joins",
+    [
+        "a JOIN b USING (k) LEFT JOIN c ON b.x = c.x CROSS JOIN d JOIN e",
+        "a JOIN b CROSS JOIN c JOIN d ON c.x = d.x ON a.x = b.x",
+        "(a JOIN b) JOIN (c JOIN d) ON a.x = c.x",
+    ],
+)
+def test_joins_of_which_none_is_without_criteria_are_left_as_they_are(joins: str) -> None:
+    tokens = tokenize(f"SELECT * FROM {joins}")
+    assert name_cross_joins(tokens) is tokens
 
 
 _JOINS = ("JOIN", "LEFT JOIN", "FULL OUTER JOIN", "LEFT SEMI JOIN", "CROSS JOIN", "NATURAL JOIN", ",")
