@@ -316,6 +316,10 @@ class PositionUnknown(RivetError):
     """RVT-420: it is not known any more how far an input was read."""
 
 
+class BatchRefused(RivetError):
+    """RVT-422, RVT-513, RVT-514: a table does not take the columns of a batch."""
+
+
 class EngineUnusable(RivetError):
     """RVT-502, RVT-506: an engine cannot start, or cannot be used in this process."""
 
@@ -339,9 +343,12 @@ _TYPES: dict[str, type[RivetError]] = {
     "RVT-418": StagedRowsGone,
     "RVT-419": OutcomeUnknown,
     "RVT-420": PositionUnknown,
+    "RVT-422": BatchRefused,
     "RVT-502": EngineUnusable,
     "RVT-503": QueryRefused,
     "RVT-506": EngineUnusable,
+    "RVT-513": BatchRefused,
+    "RVT-514": BatchRefused,
     "RVT-520": RowsFailed,
 }
 

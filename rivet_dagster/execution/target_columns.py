@@ -9,12 +9,10 @@ from rivet_dagster.catalogs.capabilities.targets import ChecksBatches
 from rivet_dagster.catalogs.registry import catalog_class
 from rivet_dagster.compiler.joints import CompiledJoint
 from rivet_dagster.compiler.plan import CompiledAssembly
-from rivet_dagster.errors import Diagnostic, RivetError
+from rivet_dagster.errors import BatchRefused, Diagnostic, NotWritable, RivetError
 from rivet_dagster.execution.runtime import Runtime
 from rivet_dagster.model.target import Target
 
-_REFUSALS = frozenset({"RVT-404", "RVT-422", "RVT-513", "RVT-514"})
-"""The errors by which a catalog refuses the columns of a batch, and not the question."""
 _UNKNOWN = "RVT-318"
 _HOLDS = "Have its catalog answer; the plan holds without it."
 
@@ -35,7 +33,7 @@ def check_targets(assembly: CompiledAssembly, runtime: Runtime) -> CompiledAssem
             _check(runtime, joint, target)
         except RivetError as error:
             diagnostic = replace(error.diagnostics[0], joint=joint.name, file=joint.file, line=joint.line)
-            if diagnostic.code in _REFUSALS:
+            if isinstance(error, BatchRefused | NotWritable):
                 errors.append(diagnostic)
             else:
                 text = f"the columns of its table are unknown: {diagnostic.message}"
