@@ -43,7 +43,7 @@ for key, value in {config!r}.items():
     builder = builder.config(key, value)
 spark = builder.getOrCreate()
 for number in range(int(sys.argv[1])):
-    spark.read.parquet("data/numbers").createOrReplaceTempView("numbers")
+    spark.read.parquet("data/numbers.parquet").createOrReplaceTempView("numbers")
     spark.sql({query!r}.format(number=number)).write.parquet(f"results/group_{{number}}")
 spark.stop()
 """
@@ -77,8 +77,7 @@ def seconds(name: str, groups: int) -> float:
         pq.write_table(numbers, folder / "data/numbers.parquet")
         if name == HAND:
             config = PROFILES["default"]["engines"][0]["config"]
-            script = SCRIPT.format(config=config, query=QUERY).replace("data/numbers", "data/numbers.parquet")
-            (folder / "run.py").write_text(script)
+            (folder / "run.py").write_text(SCRIPT.format(config=config, query=QUERY))
             command = [sys.executable, "run.py", str(groups)]
         else:
             write_project(folder, name, groups)

@@ -100,7 +100,10 @@ def no_secrets_of_other_tests(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """Make the archive of classes, if there is none, before the first of many tests that may start Spark."""
+    """Make the archive of classes, if there is none, before the first of many tests that may start Spark.
+
+    And leave what was collected out of the collections of garbage.
+    """
     quick = (session.config.rootpath / "tests" / "unit", session.config.rootpath / "rivet_dagster")
     starting = [item for item in session.items if not any(item.path.is_relative_to(folder) for folder in quick)]
     cache = getattr(session.config, "cache", None)  # none with ``-p no:cacheprovider``

@@ -53,7 +53,8 @@ def usual_tables(session: PySparkSession, folder: str) -> Iterator[PySparkSessio
 
 @pytest.mark.parametrize("first", range(0, 60, 10) if TORTURE else [0])
 def test_good_rows_and_errors_are_what_spark_makes_of_each_row_alone(tables: PySparkSession, first: int) -> None:
-    assert compared(tables, range(first, first + 10 if TORTURE else first + 5)) >= 2
+    number = 10 if TORTURE else 5
+    assert compared(tables, range(first, first + number)) >= 0.4 * number
 
 
 @pytest.mark.nightly

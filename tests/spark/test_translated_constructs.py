@@ -25,7 +25,7 @@ from rivet_dagster.sql.translation.proven import SAME, SCALAR, Entry, Support, s
 
 ROWS = examples(12, 300)
 PARTS = 4
-"""The lists are tried in so many parts, of which one is tried by day, and all of them each night."""
+"""The lists are tried in so many parts: two of those of both engines by day, all of them each night."""
 KNOWN_ERRORS: dict[tuple[str, str], str] = {}
 """The errors of engines, by parts of their messages, for values of which Spark has a result that wraps around."""
 

@@ -208,7 +208,7 @@ class Comparison:
         self.tally.projects += 1
         for name in ENGINES:
             constructs = {refusal.construct for case in cases for refusal in case.translations[name].refusals}
-            self.tally.whole[name] += not constructs
+            self.tally.whole[name] += not constructs and not any(_is_unplanned(case.rows.get(name)) for case in cases)
             self.tally.refused.update(f"{name}: {construct}" for construct in constructs)
         for case in cases:
             expected = case.rows["spark"]
@@ -223,13 +223,17 @@ class Comparison:
                 expected_columns = list(case.project.columns[case.joint.name])
                 same = [column for column, _ in translation.columns or ()] == expected_columns
                 result = case.rows[name]
-                if name == "sail" and isinstance(result, Failure) and _UNPLANNED in result.message:
+                if name == "sail" and _is_unplanned(result):
                     self.tally.joints["cannot be planned on sail"] += 1
                     continue
                 alike = not isinstance(expected, Failure) and result == expected
                 self.tally.joints[f"alike on {name}" if same and alike else f"wrong on {name}"] += 1
                 if not (same and alike):
                     self.tally.wrong.append(case.told(name))
+
+
+def _is_unplanned(result: Rows | Failure | None) -> bool:
+    return isinstance(result, Failure) and _UNPLANNED in result.message
 
 
 def _rows(found: tuple[list[str], list[list[Any]]] | Failure) -> Rows | Failure:

@@ -13,6 +13,7 @@ from rivet_dagster.sql.error import SqlError, UnreadableSql
 from rivet_dagster.sql.parsing.dialect import named_at_run_time, read_query, same_quotes, translate_parser_errors
 from rivet_dagster.sql.parsing.known_query import spark_functions
 from rivet_dagster.sql.parsing.lexer import line_of
+from rivet_dagster.sql.parsing.parser_tokens import name_cross_joins
 from rivet_dagster.sql.translation.tokens import plain_queries
 
 _PREFIX = "f\0"
@@ -52,7 +53,8 @@ def read_verbatim(sql: str) -> exp.Expr:
 def parse_verbatim(tokens: Sequence[Token], text: str, functions: frozenset[str] | None, dialect: str) -> exp.Expr:
     """Return the tree of ``tokens``; ``functions`` are the names that are functions, None for all that are called."""
     with translate_parser_errors():
-        tree = Dialect.get_or_raise(dialect).parser().parse(_marked(tokens, functions), text)[0]
+        named = name_cross_joins(_marked(tokens, functions))
+        tree = Dialect.get_or_raise(dialect).parser().parse(named, text)[0]
         if tree is None:
             raise SqlError("holds no query")
         for node in tree.walk():

@@ -15,6 +15,7 @@ from rivet_dagster.sql.parsing.dialect import parse_expression, read_query, toke
 from rivet_dagster.sql.parsing.known_query import reads
 from rivet_dagster.sql.parsing.other_dialect import know_other_query
 from rivet_dagster.sql.parsing.parser_tokens import name_cross_joins
+from rivet_dagster.sql.translation import translate
 
 MANY = 100
 TABLES = [f"t{n}" for n in range(MANY)]
@@ -58,6 +59,15 @@ def test_joins_without_criteria_before_others_that_have_them() -> None:
 def test_chains_in_the_sql_of_other_engines(dialect: str) -> None:
     known = know_other_query(f"SELECT * FROM {' JOIN '.join(TABLES)}", dialect)
     assert {*known.reads} == {*TABLES}
+
+
+@pytest.mark.parametrize("engine", ["duckdb", "sail"])
+def test_chains_that_are_translated(engine: str) -> None:
+    known = dict.fromkeys(TABLES, (("k", "int"),))
+    translation = translate(f"SELECT count(*) AS n FROM {' JOIN '.join(TABLES)}", engine, known)
+    assert translation.refusals == ()
+    dialect = "duckdb" if engine == "duckdb" else "spark"
+    assert len([*parse_one(translation.sql, dialect=dialect).find_all(exp.Table)]) == MANY
 
 
 @pytest.mark.parametrize("name", ["struct", "array", "date", "timestamp", "int", "decimal", "string"])

@@ -32,7 +32,7 @@ def sail_error(error: Exception, remediation: str | None = None) -> RivetError |
     failed.
     """
     translated = spark_error(error, remediation)
-    if translated is None or not isinstance(translated, QueryRefused):
+    if not isinstance(translated, QueryRefused):
         return translated
     first = translated.diagnostics[0]
     if own := _OWN.search(first.message):
