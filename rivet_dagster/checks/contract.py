@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, cast
 
 from sqlglot import exp
@@ -189,6 +189,15 @@ class RowCheck(AggregateCheck):
     def aggregate(self, prefix: str) -> Bound:
         condition, values = self.broken(prefix)
         return exp.CountIf(this=condition), values
+
+    def observable(self) -> str | None:
+        """Return the condition under which a row is a violation, or cannot be judged; see ``observable_condition``."""
+        from rivet_dagster.sql.row_errors.observable import observable_condition
+
+        return observable_condition(*self.broken(""))
+
+    def counting(self, joint: str, number: int) -> InOnePass:
+        return replace(super().counting(joint, number), observable=self.observable())
 
     def samples(self, joint: str, limit: int) -> BoundQuery:
         condition, values = self.broken("")

@@ -84,6 +84,18 @@ class DagsterResource:
     connection: str
 
 
+@dataclass(frozen=True)
+class Observed:
+    """A frame whose rows the engine looks at while it computes them for a write.
+
+    ``result`` returns after the write how many rows were computed, and for each condition whether it was true for one
+    of them; None if the engine has lost it. Where the engine repeats a part of its work, rows are counted repeatedly.
+    """
+
+    frame: Frame
+    result: Callable[[], tuple[int, tuple[bool, ...]] | None]
+
+
 class EngineSession(ABC):
     """An isolated session: no other session sees the views that are registered in it.
 
@@ -177,6 +189,14 @@ class EngineSession(ABC):
 
         No row is read for it. The returned function raises RVT-503, RVT-510.
         """
+
+    def observe(self, frame: Frame, conditions: Sequence[str]) -> Observed | None:
+        """Return ``frame`` as one for whose rows ``conditions`` are evaluated by its next write.
+
+        They are conditions of Spark's SQL that never raise an error for a row. None if the engine cannot do so, if it
+        cannot analyze one of them, or if a write may store other values than it computes.
+        """
+        return None
 
     @abstractmethod
     def write(

@@ -27,12 +27,15 @@ class InOnePass:
     """Violations counted by an aggregate over the rows, so that one query counts those of several checks.
 
     ``item`` is an item of the SELECT list, with the alias ``name``, which is unique among the checks of the joint.
+    ``observable`` is a condition without parameters that is true for each row that is a violation, and raises an error
+    for none; None where there is no such condition.
     """
 
     by: Literal["aggregate"] = "aggregate"
     item: str
     name: str
     parameters: Mapping[str, Any] = field(default_factory=dict)
+    observable: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -22,6 +22,11 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
+def unobserved(frame: Frame) -> Frame:
+    """Return ``frame`` itself: nothing is observed."""
+    return frame
+
+
 @dataclass(frozen=True)
 class WriteContext:
     """Facts about a run that its write needs.
@@ -30,6 +35,8 @@ class WriteContext:
     the time when the run began, in UTC; ``progress`` is passed on to the engine's write; ``shows_values`` says whether
     messages may quote values of rows. ``computing`` is entered while the engine computes the frame to be written: an
     error raised there is one of the frame's own query. ``identity`` names the run, as it will be passed to ``commit``.
+    ``observe`` returns a frame of the same rows, to be written instead of that which holds the rows of the batch as
+    they are stored; storage that stores them in another way, or not by one write, does not call it.
     """
 
     window: Window | None = None
@@ -38,6 +45,7 @@ class WriteContext:
     shows_values: bool = True
     computing: Callable[[], AbstractContextManager[None]] = nullcontext
     identity: str = ""
+    observe: Callable[[Frame], Frame] = unobserved
 
 
 NO_CONTEXT = WriteContext()

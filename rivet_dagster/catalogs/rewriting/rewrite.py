@@ -144,6 +144,7 @@ def _computed(
     version: RewritableVersion, frame: Frame, context: WriteContext, split_by: str | None = None
 ) -> QueryPlan:
     """Add the rows of the joint's own query, and return how the engine computed it."""
+    frame = context.observe(frame)
     return compute_batch(version.session, frame, context, lambda: version.add(frame, context, split_by))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +13,7 @@ from rivet_dagster.errors import RivetError
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame, Observation, SparkSession
 
 
 class SparkAdapter(ABC):
@@ -60,6 +60,10 @@ class SparkAdapter(ABC):
     @abstractmethod
     def explain(self, frame: DataFrame, tag: Callable[[], str]) -> Callable[[], QueryPlan]:
         """Return a function that returns the plan of ``frame`` after its write, whose tag ``tag`` then returns."""
+
+    @abstractmethod
+    def observed(self, observation: Observation) -> Mapping[str, Any]:
+        """Return what an observed frame's write has counted; nothing if Spark has lost it."""
 
     @abstractmethod
     def analyzed(self, frame: DataFrame) -> DataFrame:

@@ -6,7 +6,7 @@ import atexit
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, suppress
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -19,7 +19,7 @@ from rivet_dagster.errors import RivetError
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame, Observation, SparkSession
 
 
 class OwnServer(Protocol):
@@ -90,6 +90,10 @@ class ConnectAdapter(SparkAdapter):
     def explain(self, frame: DataFrame, tag: Callable[[], str]) -> Callable[[], QueryPlan]:
         """Ask the server for the plan, in parallel with the write."""
         return plan_requested(self.spark, frame)
+
+    def observed(self, observation: Observation) -> Mapping[str, Any]:
+        """Return what the server has sent with the end of the write."""
+        return observation.get
 
     def analyzed(self, frame: DataFrame) -> DataFrame:
         """Return a frame over a view of ``frame``, which the server analyzes once, and not again with every use."""

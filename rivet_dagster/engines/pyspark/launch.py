@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import socket
 import sys
+import time
 from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from contextlib import AbstractContextManager, suppress
 from importlib import import_module
@@ -34,8 +35,11 @@ from rivet_dagster.errors import RivetError
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame, Observation, SparkSession
 
+
+_LISTENING_SECONDS, _POLL_SECONDS = 10.0, 0.005
+"""How long Spark's listeners may take to be told of a write, and how often they are asked."""
 
 _CONNECT = "Install what it needs besides pyspark: pip install 'rivet_dagster[connect]'."
 
@@ -270,6 +274,17 @@ class ClassicAdapter(SparkAdapter):
     def explain(self, frame: DataFrame, tag: Callable[[], str]) -> Callable[[], QueryPlan]:
         """Return a function that looks up the write in Spark's SQL status store."""
         return lambda: plan_of_execution(self.spark, tag())
+
+    def observed(self, observation: Observation) -> Mapping[str, Any]:
+        """Wait for Spark's listeners, which are told in the background, and may not be if there is much to tell."""
+        known_by_jvm: Any = observation
+        future = known_by_jvm._jo.future()
+        deadline = time.monotonic() + _LISTENING_SECONDS
+        while not future.isCompleted():
+            if time.monotonic() > deadline:
+                return {}
+            time.sleep(_POLL_SECONDS)
+        return known_by_jvm.get  # type: ignore[no-any-return]
 
     def analyzed(self, frame: DataFrame) -> DataFrame:
         """Return ``frame`` itself, which Spark analyzed when it was made."""

@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager, closing, contextmanager, nullcont
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from rivet_dagster.engines.arrow_values import nullable
-from rivet_dagster.engines.contract import EngineSession, Progress, QueryPlan, Typed, WriteMode
+from rivet_dagster.engines.contract import EngineSession, Observed, Progress, QueryPlan, Typed, WriteMode
 from rivet_dagster.engines.pyspark.config import is_modifiable
 from rivet_dagster.engines.pyspark.messages import keep_reported_errors_off_the_terminal, spark_error
 from rivet_dagster.engines.pyspark.progress import report_progress
@@ -19,7 +19,7 @@ from rivet_dagster.engines.pyspark.results import arrow_schema, collect_rows, sq
 from rivet_dagster.engines.pyspark.tasks import run_tasks
 from rivet_dagster.engines.pyspark.waiting import stream, wait_for
 from rivet_dagster.engines.views import ScopedViews
-from rivet_dagster.errors import RivetError
+from rivet_dagster.errors import EngineUnusable, RivetError
 from rivet_dagster.model.relations import Relation
 from rivet_dagster.model.storage import Projection
 
@@ -54,6 +54,10 @@ _FEW_ROWS = {
     "spark.sql.ui.explainMode": "simple",
 }
 """Settings with which a query of a few rows takes a third of the time; two are about the text of its plan."""
+
+_STORED_MOMENTS = "spark.sql.parquet.outputTimestampType"
+_BITS = 60
+"""How many conditions share an aggregate, which is a BIGINT."""
 
 _OF_SOURCE = "Correct the source's `options`, `columns` or `filter`, or its files."
 
@@ -150,6 +154,37 @@ class PySparkSession(EngineSession):
         self._tag_of_write = ""
         plan = self._adapter.explain(frame, lambda: self._tag_of_write)
         return lambda: self._run(plan)
+
+    def observe(self, frame: DataFrame, conditions: Sequence[str]) -> Observed | None:
+        """Observe by Spark's ``Observation``, unless moments are stored in milliseconds, which cuts them off."""
+        from pyspark.sql import Observation
+        from pyspark.sql.functions import expr
+
+        observation = Observation()
+        parts = [conditions[start : start + _BITS] for start in range(0, len(conditions), _BITS)]
+        aggregates = ["count(*)", *map(_any_of_each, parts)]
+
+        def observe() -> DataFrame | None:
+            if self.spark.conf.get(_STORED_MOMENTS, None) == "TIMESTAMP_MILLIS":
+                return None
+            observed = frame.observe(observation, *[expr(sql).alias(f"_{n}") for n, sql in enumerate(aggregates)])
+            observed.schema  # noqa: B018  a server analyzes the conditions for it
+            return observed
+
+        def result() -> tuple[int, tuple[bool, ...]] | None:
+            numbers = self._run(lambda: self._adapter.observed(observation))
+            if not numbers:
+                return None
+            rows, *bits = (int(numbers[f"_{n}"] or 0) for n in range(len(aggregates)))
+            return rows, tuple(bool(bits[n // _BITS] >> n % _BITS & 1) for n in range(len(conditions)))
+
+        try:
+            observed = self._run(observe)
+        except EngineUnusable:
+            raise
+        except RivetError:  # the query of the check says why it cannot be analyzed
+            return None
+        return None if observed is None else Observed(observed, result)
 
     def write(
         self,
@@ -287,6 +322,15 @@ class PySparkSession(EngineSession):
 
     def _error(self, error: Exception, remediation: str | None) -> RivetError | None:
         return spark_error(error, remediation)
+
+
+def _any_of_each(conditions: Sequence[str]) -> str:
+    """Return the aggregate of a number with a bit for each condition, set if it is true for a row.
+
+    >>> _any_of_each(["a > 1", "b IS NULL"])
+    'bit_or(IF(a > 1, 1L, 0L) | IF(b IS NULL, 2L, 0L))'
+    """
+    return f"bit_or({' | '.join(f'IF({sql}, {1 << n}L, 0L)' for n, sql in enumerate(conditions))})"
 
 
 def _nothing() -> None:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Iterator, Mapping, Sequence
 from contextlib import closing, nullcontext
 from dataclasses import replace
-from functools import partial
 
 from rivet_dagster.catalogs.capabilities.transaction import TableTransaction
 from rivet_dagster.compiler.joints import CompiledJoint, ComputedJoint, SourceJoint
 from rivet_dagster.compiler.plan import CompiledAssembly, FusedGroup
 from rivet_dagster.engines.contract import EngineSession, Frame
+from rivet_dagster.execution.quality.observing import ObservedChecks
 from rivet_dagster.execution.quality.row_errors import is_errors_check, published_result
 from rivet_dagster.execution.quality.verdicts import judge, proven
 from rivet_dagster.execution.reading.inputs import passed_to_group, published_reference, reference
@@ -97,18 +97,27 @@ def _judge_errors(
     return tuple(published_result(runtime, joint, check, published, target.errors, session) for check in checks)
 
 
-def check_staged(run: ThisRun, joint: ComputedJoint, transaction: TableTransaction) -> tuple[CheckResult, ...]:
+def observed_checks(run: ThisRun, joint: ComputedJoint) -> ObservedChecks:
+    """Return those checks of the joint that can be judged while the batch is written."""
+    return ObservedChecks(run.session, [check for check in joint.checks if not is_errors_check(check)])
+
+
+def check_staged(
+    run: ThisRun, joint: ComputedJoint, transaction: TableTransaction, observed: ObservedChecks
+) -> tuple[CheckResult, ...]:
     """Judge the batch of a transaction by the joint's assertions, and all rows to be published by its audits.
 
-    The check of row errors is left out: the run counts these itself.
+    The check of row errors is left out: the run counts these itself. Those that the batch has passed while it was
+    written, by ``observed``, need no other look at it.
     """
     checks = tuple(check for check in joint.checks if not is_errors_check(check))
     batch, whole = transaction.batch, transaction.whole
+    passed = observed.passed(batch)
     if batch is whole:  # one pass is enough for both
-        return _judge_stored(run, joint, checks, transaction, whole)
+        return _judge_stored(run, joint, checks, transaction, whole, passed)
     assertions = tuple(check for check in checks if check.phase == ASSERTION)
     audits = tuple(check for check in checks if check.phase == AUDIT)
-    results = _judge_stored(run, joint, assertions, transaction, batch)
+    results = _judge_stored(run, joint, assertions, transaction, batch, passed)
     results += _judge_stored(run, joint, audits, transaction, whole)
     return tuple(sorted(results, key=lambda result: joint.checks.index(result.check)))
 
@@ -119,17 +128,23 @@ def _judge_stored(
     checks: tuple[CompiledCheck, ...],
     transaction: TableTransaction,
     rows: StoredRows,
+    passed: Collection[str] = (),
 ) -> tuple[CheckResult, ...]:
     if not checks:
         return ()
-    passed = proven(joint.name, checks, rows.statistics)
-    if passed is not None:
-        return passed
+    results = proven(joint.name, checks, rows.statistics, passed)
+    if results is not None:
+        return results
     session = run.session
     with session.views():
         session.register(joint.name, session.load(rows.relation))
         others = _others(run.runtime, joint, session, run.given)
-        count = partial(transaction.count_violations, rows)
+
+        def count(undecided: Sequence[CompiledCheck]) -> Mapping[str, int]:
+            observed = {check.name: 0 for check in undecided if check.name in passed}
+            others = [check for check in undecided if check.name not in passed]
+            return {**observed, **transaction.count_violations(rows, others)}
+
         return _shown(joint, judge(joint.name, checks, session, rows.statistics, others, count))
 
 

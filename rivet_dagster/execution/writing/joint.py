@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from rivet_dagster.catalogs.capabilities.transaction import TableTransaction, WriteContext
+from rivet_dagster.catalogs.capabilities.transaction import TableTransaction, WriteContext, unobserved
 from rivet_dagster.compiler.group_query import FusedQuery
 from rivet_dagster.compiler.joints import ComputedJoint, FunctionJoint, QueryJoint, SourceJoint
 from rivet_dagster.compiler.plan import CompiledAssembly, FusedGroup
@@ -43,12 +43,15 @@ def write_joint(
     target: Target | None = None,
     window: Window | None = None,
     as_written: bool = False,
+    observe: Callable[[Frame], Frame] = unobserved,
 ) -> RowErrorCounts | None:
     """Write the rows of the joint ``exit_name`` as ``target`` says; without one, replace all rows.
 
     If the group quarantines rows that cannot be evaluated, these and corrupt records of sources are left out; with a
     ``target`` their errors are written, too, and returned. ``as_written`` computes all rows by the author's own query
     instead, where its success proves that all can be evaluated: RVT-520 is raised if not.
+
+    ``observe`` returns the frame to be written for that of the rows as they are stored, of the same rows.
 
     ``window`` is the run's window of partitions in the partition column of the table; inputs are read within the run's
     window, too. Raises RVT-513, RowError with all errors of rows, and what ``TableTransaction.write`` does.
@@ -70,7 +73,7 @@ def write_joint(
                 refuse_outdated(run)
             _refuse_unknown_columns(target.columns if target is not None else (), session, frame)
             computing = partial(_at_its_line, run, joint, rendered)
-            context = WriteContext(window, run.started, progress, joint.row_values, computing, run.identity)
+            context = WriteContext(window, run.started, progress, joint.row_values, computing, run.identity, observe)
         with run.clock.phase(WRITE):
             if corrupt is not None:
                 transaction.write(plan, frame, context)

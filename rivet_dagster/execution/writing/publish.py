@@ -18,7 +18,7 @@ from rivet_dagster.compiler.plan import FusedGroup
 from rivet_dagster.errors import Conflict, NotMaterialized, RivetError, RowsFailed
 from rivet_dagster.execution.full_refresh import refuse_incapable
 from rivet_dagster.execution.progress import BRANCH, CLEAN_UP, PUBLISH, QUALITY
-from rivet_dagster.execution.quality.judging import check_published, check_staged
+from rivet_dagster.execution.quality.judging import check_published, check_staged, observed_checks
 from rivet_dagster.execution.quality.row_errors import judge_errors
 from rivet_dagster.execution.reading.new_files import consumed_files, new_files, refs
 from rivet_dagster.execution.results import GroupResult, Rows
@@ -124,13 +124,17 @@ class _Attempt:
         target, joint, clock = self.target, self.joint, self.run.clock
         landed = new_files(self.run.runtime, self.run.group, all_are_new=self.run.full_refresh)
         run = replace(self.run, given={**self.run.given, **refs(landed)})
-        errors = write_joint(run, joint.name, transaction, target, self._window, as_written)
+        observed = observed_checks(run, joint)
+        errors = write_joint(run, joint.name, transaction, target, self._window, as_written, observed.observe)
         batch, whole = transaction.batch, transaction.whole
         empty = batch.statistics.rows == 0
         if empty and target.on_empty == "fail":
             raise RivetError("RVT-508", "the batch is empty and `on_empty` is fail")
         with clock.phase(QUALITY):
-            checks = (*check_staged(run, joint, transaction), *judge_errors(joint, errors, batch.statistics.rows))
+            checks = (
+                *check_staged(run, joint, transaction, observed),
+                *judge_errors(joint, errors, batch.statistics.rows),
+            )
         skips = empty and target.on_empty == "skip"
         if any(result.blocks for result in checks) or skips:
             with clock.phase(CLEAN_UP):

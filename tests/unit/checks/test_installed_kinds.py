@@ -46,7 +46,11 @@ def test_an_installed_kind_works_like_a_built_in_one(even: Path, tmp_path: Path)
     plan = compiled(tmp_path, "even(id)", "not_null(id)", "even(id, severity=warn)").raise_errors()
     first, _, last = plan.joint("rows").checks
     assert (first.kind, first.name, first.columns, first.blocking) == ("even", "even_id", ("id",), True)
-    assert first.queries.counting == InOnePass(item="COUNT_IF(`id` % 2 <> 0) AS `check_0`", name="check_0")
+    counting = first.queries.counting
+    assert isinstance(counting, InOnePass)
+    assert (counting.item, counting.name) == ("COUNT_IF(`id` % 2 <> 0) AS `check_0`", "check_0")
+    assert counting.observable is not None
+    assert counting.observable.endswith("(`id` % 2 <> 0)")
     assert first.queries.samples is not None
     assert first.queries.samples.sql == "SELECT * FROM `rows` WHERE `id` % 2 <> 0 LIMIT 10"
     assert (last.name, last.blocking) == ("even_id_2", False)

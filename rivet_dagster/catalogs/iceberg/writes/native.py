@@ -138,6 +138,7 @@ class NativeWrite:
 
     def _from_stored_batch(self, frame: Frame) -> Rewritten:
         """Store the batch, so that the joint's query runs once, and have a statement read it from there."""
+        frame = self.context.observe(frame)
         query_plan = compute_batch(self.session, frame, self.context, lambda: self.batch_table.add(frame, self.context))
         with self.session.views():
             batch = count_by_partition(self.session, self.batch_table.audit(), self.context)
@@ -239,6 +240,7 @@ class NativeWrite:
         return [key.lower() for key in keys] == [name.lower() for name in self.overwritable_by]
 
     def _computed(self, frame: Frame, mode: WriteMode) -> QueryPlan:
+        frame = self.context.observe(frame)
         return compute_batch(self.session, frame, self.context, lambda: self._write(frame, mode))
 
     def _write(self, frame: Frame, mode: WriteMode = "append") -> None:

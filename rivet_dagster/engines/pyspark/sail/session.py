@@ -54,6 +54,10 @@ class SailSession(PySparkSession):
         with _at_line_of(sql):
             return super().rows(self._with_sparks_rows(sql, parameters), parameters, timeout)
 
+    def observe(self, frame: DataFrame, conditions: Sequence[str]) -> None:
+        """Return None: Sail observes nothing in a write."""
+        return
+
     def write(
         self,
         frame: DataFrame,
