@@ -28,7 +28,7 @@ from rivet_dagster.compiler.graph import Graph
 from rivet_dagster.compiler.groups import check_adoption, check_exits, fused_group, targets_of
 from rivet_dagster.compiler.landing import check_external_assets, check_landing_readers, check_landing_zones
 from rivet_dagster.compiler.plan import CompiledAssembly
-from rivet_dagster.compiler.quality import compile_checks, with_errors_checks
+from rivet_dagster.compiler.quality import compile_checks, with_errors_checks, with_keys_of_queries
 from rivet_dagster.compiler.quarantine import check_error_tables, check_quarantine
 from rivet_dagster.compiler.reach import Reach
 from rivet_dagster.compiler.references import build_graph
@@ -116,6 +116,7 @@ def compile_project(
         check_planned(planned)
     if not all(map(is_of_block, diagnostics.errors)):
         return _failed(project, diagnostics)
+    checks = with_keys_of_queries(checks, groups, graph, cache)
     checks = with_errors_checks(checks, groups, graph, project.profile)
     return CompiledAssembly(
         profile=project.profile.name,

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import cache as cached
 from typing import Any
@@ -29,6 +30,8 @@ from rivet_dagster.model.row_errors import CHECK, ErrorTable
 from rivet_dagster.model.target import Target
 from rivet_dagster.near_names import NearNames
 from rivet_dagster.sql import trees
+from rivet_dagster.sql.error import UnreadableSql
+from rivet_dagster.sql.unique_keys import unique_key
 
 CompiledChecks = Mapping[str, tuple[CompiledCheck, ...]]
 """The checks of each joint, in order."""
@@ -181,6 +184,51 @@ def _diagnostic(
 ) -> Diagnostic:
     check_line = check.line if line is None else line
     return Diagnostic(code, f"check {check.name}: {message}", joint, check.file, check_line, remediation)
+
+
+def with_keys_of_queries(
+    checks: CompiledChecks, groups: Iterable[FusedGroup], graph: Graph, cache: CompileCache
+) -> CompiledChecks:
+    """Return the checks of each joint; those of unique keys are marked where the group's own query groups by the key.
+
+    The query must be the same in all runs, and leave out no rows that cannot be evaluated.
+    """
+    marked = dict(checks)
+    for group in groups:
+        if any(map(_is_of_key, checks[group.exit])):
+            key = _key_of(group, graph, cache)
+            if key is not None:
+                marked[group.exit] = tuple(
+                    replace(check, holds_by_query=True) if _is_of_key(check) and key.issubset(check.columns) else check
+                    for check in checks[group.exit]
+                )
+    return marked
+
+
+def _is_of_key(check: CompiledCheck) -> bool:
+    constraint = check.queries.constraint
+    return constraint is not None and constraint.kind == "unique"
+
+
+def _key_of(group: FusedGroup, graph: Graph, cache: CompileCache) -> frozenset[str] | None:
+    """Return columns by which the rows of the group's exit are unique; None if that is not certain."""
+    query, target = group.query, group.target
+    if query is None or len(query.results) != 1 or (target is not None and target.errors is not None):
+        return None
+    if any(cte.incremental is not None or cte.dialect is not None for cte in query.ctes):
+        return None
+    text = query.text()
+    known = cache.get("unique_key", text)
+    if known is None:
+        keys: dict[str, frozenset[str] | None] = {}
+        with suppress(UnreadableSql):  # the engine may be able to read it
+            for cte in query.ctes:
+                tree = graph.queries[cte.joint].tree
+                keys[cte.joint] = None if tree is None else unique_key(tree, keys)
+        key = keys.get(query.results[0])
+        known = {"key": None if key is None else sorted(key)}
+        cache.put("unique_key", text, known)
+    return None if known["key"] is None else frozenset(known["key"])
 
 
 SAMPLES = 10

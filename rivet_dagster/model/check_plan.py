@@ -99,7 +99,8 @@ class CompiledCheck:
 
     ``columns`` are the columns that it names, ``options`` the options of its kind, ``reads`` the other joints that its
     queries read; ``timeout`` is in seconds, ``samples`` the number of violating rows shown. The option ``sql`` begins
-    on ``sql_line`` of the file.
+    on ``sql_line`` of the file. ``holds_by_query`` says that the query of the joint, as it groups, returns no rows that
+    violate the check.
     """
 
     kind: str
@@ -118,6 +119,7 @@ class CompiledCheck:
     file: str | None = None
     line: int | None = None
     sql_line: int | None = None
+    holds_by_query: bool = False
 
     @property
     def blocking(self) -> bool:

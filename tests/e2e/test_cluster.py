@@ -40,8 +40,6 @@ CONFIG = {
 STOPPED = 10
 """Seconds from an interrupt until the cluster runs nothing for it any more."""
 
-PROGRESS = re.compile(r"slow_rows: \d+ of \d+ stages, (\d+) of (\d+) tasks")
-
 
 def config() -> dict[str, object]:
     """Return the settings of a run; its executors start from the archive of classes."""
@@ -89,6 +87,40 @@ def test_a_run_survives_the_loss_of_a_worker_and_an_interrupt_ends_another(tmp_p
     assert folder.rows("report") == TOTALS
 
 
+WRITTEN = f"""
+SELECT id, CAST(id AS DOUBLE) AS net, slept IS NULL AS slept
+FROM (SELECT id, {sleeping("IF(id = 20, 9000L, 1000L)")} AS slept FROM range(0, {TASKS}, 1, {TASKS}))
+"""
+"""Tasks that write a row each, of which one is so slow that Spark runs a copy of it."""
+
+VERDICTS = [
+    {"type": "expression", "name": "passes", "sql": "net * 2 >= net"},
+    {"type": "expression", "name": "warns", "sql": "net <> 5.0D", "severity": "warn"},
+    {"type": "accepted_values", "name": "slept", "column": "slept", "values": [False, True]},
+]
+
+
+@at_length
+def test_checks_see_each_written_row_once_where_tasks_of_the_write_run_twice(tmp_path):
+    speculation = {"spark.speculation": True, "spark.speculation.quantile": 0.5, "spark.speculation.interval": "100ms"}
+    files = {"joints/written.sql": WRITTEN, "sinks/written_rows.yaml": sink("written", "written", assertions=VERDICTS)}
+    with standalone_cluster(tmp_path) as cluster:
+        (engine,) = PROFILES["default"]["engines"]
+        engine = {**engine, "master": cluster.address, "config": {**config(), **speculation}}
+        profiles = {"default": {**PROFILES["default"], "engines": [engine]}}
+        folder = ProjectFolder(tmp_path / "project", {**files, "profiles.yaml": profiles})
+        log = tmp_path / "run.log"
+        with started(folder.root, log) as run:
+            wait_for_tasks(run, log, "written_rows")
+            cluster.workers[0].kill()
+            printed, _ = run.communicate(timeout=600)
+    report = json.loads(printed)
+    assert report["success"], report
+    checks = {check["check"]: (check["passed"], check["violations"]) for check in report["checks"]}
+    assert checks == {"passes": (True, 0), "warns": (False, 1), "slept": (True, 0)}
+    assert sorted(folder.table("written").column("id").to_pylist()) == list(range(TASKS))
+
+
 if TORTURE:
 
     def test_the_example_makes_the_same_tables(example_run, tmp_path):
@@ -121,10 +153,11 @@ def started(project: Path, log: Path, *joints: str) -> Iterator[subprocess.Popen
         run.communicate()
 
 
-def wait_for_tasks(run: subprocess.Popen[str], log: Path) -> None:
+def wait_for_tasks(run: subprocess.Popen[str], log: Path, group: str = "slow_rows") -> None:
     """Return as soon as some tasks of the slow group are done, and others are not."""
+    progress = re.compile(rf"{group}: \d+ of \d+ stages, (\d+) of (\d+) tasks")
     while run.poll() is None:
-        for done, tasks in PROGRESS.findall(log.read_text()):
+        for done, tasks in progress.findall(log.read_text()):
             if int(done):
                 assert int(done) < int(tasks)
                 return

@@ -107,12 +107,12 @@ def check_staged(
 ) -> tuple[CheckResult, ...]:
     """Judge the batch of a transaction by the joint's assertions, and all rows to be published by its audits.
 
-    The check of row errors is left out: the run counts these itself. Those that the batch has passed while it was
-    written, by ``observed``, need no other look at it.
+    The check of row errors is left out: the run counts these itself. Those that hold by the joint's query need no look
+    at the batch, nor those that it has passed while it was written, by ``observed``.
     """
     checks = tuple(check for check in joint.checks if not is_errors_check(check))
     batch, whole = transaction.batch, transaction.whole
-    passed = observed.passed(batch)
+    passed = observed.passed(batch) | {check.name for check in checks if check.holds_by_query}
     if batch is whole:  # one pass is enough for both
         return _judge_stored(run, joint, checks, transaction, whole, passed)
     assertions = tuple(check for check in checks if check.phase == ASSERTION)
