@@ -15,7 +15,7 @@ from sqlglot import exp
 from rivet_dagster.entry_points import CHECKS, check_kind, plugins
 from rivet_dagster.errors import RivetError
 from rivet_dagster.model.check import Check
-from rivet_dagster.model.check_plan import BoundQuery, ByQuery, Constraint, Counting, InOnePass
+from rivet_dagster.model.check_plan import BoundQuery, ByQuery, Constraint, Counting, InOnePass, Observable
 from rivet_dagster.model.proof import Proof
 from rivet_dagster.model.schema import Schema
 from rivet_dagster.sql import trees
@@ -190,8 +190,8 @@ class RowCheck(AggregateCheck):
         condition, values = self.broken(prefix)
         return exp.CountIf(this=condition), values
 
-    def observable(self) -> str | None:
-        """Return the condition under which a row is a violation, or cannot be judged; see ``observable_condition``."""
+    def observable(self) -> Observable | None:
+        """Return the condition by which an engine may judge rows while it writes them; see ``observable_condition``."""
         from rivet_dagster.sql.row_errors.observable import observable_condition
 
         return observable_condition(*self.broken(""))

@@ -9,7 +9,7 @@ from sqlglot import exp
 
 from rivet_dagster.checks.contract import Bound, RowCheck
 from rivet_dagster.model import convert
-from rivet_dagster.model.check_plan import Constraint
+from rivet_dagster.model.check_plan import Constraint, Observable
 from rivet_dagster.model.proof import NoNulls
 from rivet_dagster.sql.trees import column, is_null, text
 
@@ -34,9 +34,9 @@ class NotNull(RowCheck):
     def broken(self, prefix: str) -> Bound:
         return exp.or_(*[is_null(column(name)) for name in self.columns], copy=False), {}
 
-    def observable(self) -> str:
+    def observable(self) -> Observable:
         condition, _ = self.broken("")
-        return text(condition)
+        return Observable(text(condition))
 
     def proof(self) -> NoNulls:
         return NoNulls(columns=self.columns)

@@ -22,20 +22,32 @@ class BoundQuery:
     parameters: Mapping[str, Any] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, slots=True)
+class Observable:
+    """A condition without parameters, in Spark's SQL, that an engine may evaluate for rows while it writes them.
+
+    It is true for each row that is a violation, and raises an error for none: where the types of columns are such that
+    it could, it is true for all rows. ``only_compares`` says that this takes a text that is compared with a number,
+    which is rare.
+    """
+
+    sql: str
+    only_compares: bool = True
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class InOnePass:
     """Violations counted by an aggregate over the rows, so that one query counts those of several checks.
 
     ``item`` is an item of the SELECT list, with the alias ``name``, which is unique among the checks of the joint.
-    ``observable`` is a condition without parameters that is true for each row that is a violation, and raises an error
-    for none; None where there is no such condition.
+    ``observable`` is the condition by which rows are judged while they are written, None where there is none.
     """
 
     by: Literal["aggregate"] = "aggregate"
     item: str
     name: str
     parameters: Mapping[str, Any] = field(default_factory=dict)
-    observable: str | None = None
+    observable: Observable | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

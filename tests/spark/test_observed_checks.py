@@ -188,8 +188,8 @@ def test_no_row_that_violates_a_random_condition_or_cannot_be_judged_is_missed(s
     session.register("t", rows)
     number = 60 if first == 0 else 1_500
     texts = [f"NOT ({condition(random.Random(seed), seed % 3)})" for seed in range(first, first + number)]
-    observable = {text: sql for text in texts if (sql := observable_condition(as_written(text), {})) is not None}
-    analyzed = {text: sql for text, sql in observable.items() if session.observe(rows, [sql]) is not None}
+    observable = {text: each for text in texts if (each := observable_condition(as_written(text), {})) is not None}
+    analyzed = {text: each.sql for text, each in observable.items() if session.observe(rows, [each.sql]) is not None}
     observed = session.observe(rows, list(analyzed.values()))
     session.write(observed.frame, Files("parquet", (str(tmp_path / "t"),)))
     assert pq.read_table(tmp_path / "t").num_rows == len(ROWS)

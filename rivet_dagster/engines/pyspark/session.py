@@ -56,8 +56,6 @@ _FEW_ROWS = {
 """Settings with which a query of a few rows takes a third of the time; two are about the text of its plan."""
 
 _STORED_MOMENTS = "spark.sql.parquet.outputTimestampType"
-_BITS = 60
-"""How many conditions share an aggregate, which is a BIGINT."""
 
 _OF_SOURCE = "Correct the source's `options`, `columns` or `filter`, or its files."
 
@@ -161,8 +159,7 @@ class PySparkSession(EngineSession):
         from pyspark.sql.functions import expr
 
         observation = Observation()
-        parts = [conditions[start : start + _BITS] for start in range(0, len(conditions), _BITS)]
-        aggregates = ["count(*)", *map(_any_of_each, parts)]
+        aggregates = ["count(*)", *(f"count_if({sql})" for sql in conditions)]
 
         def observe() -> DataFrame | None:
             if self.spark.conf.get(_STORED_MOMENTS, None) == "TIMESTAMP_MILLIS":
@@ -175,8 +172,8 @@ class PySparkSession(EngineSession):
             numbers = self._run(lambda: self._adapter.observed(observation))
             if not numbers:
                 return None
-            rows, *bits = (int(numbers[f"_{n}"] or 0) for n in range(len(aggregates)))
-            return rows, tuple(bool(bits[n // _BITS] >> n % _BITS & 1) for n in range(len(conditions)))
+            rows, *fulfilling = (int(numbers[f"_{n}"]) for n in range(len(aggregates)))
+            return rows, tuple(map(bool, fulfilling))
 
         try:
             observed = self._run(observe)
@@ -322,15 +319,6 @@ class PySparkSession(EngineSession):
 
     def _error(self, error: Exception, remediation: str | None) -> RivetError | None:
         return spark_error(error, remediation)
-
-
-def _any_of_each(conditions: Sequence[str]) -> str:
-    """Return the aggregate of a number with a bit for each condition, set if it is true for a row.
-
-    >>> _any_of_each(["a > 1", "b IS NULL"])
-    'bit_or(IF(a > 1, 1L, 0L) | IF(b IS NULL, 2L, 0L))'
-    """
-    return f"bit_or({' | '.join(f'IF({sql}, {1 << n}L, 0L)' for n, sql in enumerate(conditions))})"
 
 
 def _nothing() -> None:

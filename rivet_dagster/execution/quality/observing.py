@@ -9,19 +9,30 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rivet_dagster.engines.contract import EngineSession, Frame, Observed
-from rivet_dagster.model.check_plan import CompiledCheck, InOnePass
+from rivet_dagster.model.check_plan import CompiledCheck, InOnePass, Observable
 from rivet_dagster.model.proof import Compared, Every, NoNulls, Proof
 from rivet_dagster.model.storage import StoredRows
 
 
 class ObservedChecks:
-    """The observation of those of ``checks`` whose violations are rows that a condition finds, whatever their types."""
+    """The observation of those of ``checks`` whose violations are rows that a condition finds, whatever their types.
+
+    Checks are observed together, since each condition that is observed costs time; those of arithmetic by themselves,
+    since types decide more often that these cannot be.
+    """
 
     def __init__(self, session: EngineSession, checks: Sequence[CompiledCheck]) -> None:
         self._session = session
-        self._conditions = {check.name: sql for check in checks if (sql := _condition(check)) is not None}
-        proofs = [check.queries.proof for check in checks if check.name in self._conditions]
-        self._is_worthwhile = not all(map(_is_likely_to_be_proven, proofs))
+        observable = [(check, condition) for check in checks if (condition := _condition(check)) is not None]
+        self._is_worthwhile = not all(_is_likely_to_be_proven(check.queries.proof) for check, _ in observable)
+        self._names: dict[str, list[str]] = {}
+        for only_compares in (True, False):
+            together = [
+                (check, condition) for check, condition in observable if condition.only_compares == only_compares
+            ]
+            if together:
+                any_of_them = " OR ".join(f"({condition.sql})" for _, condition in together)
+                self._names[any_of_them] = [check.name for check, _ in together]
         self._observed: Observed | None = None
 
     def observe(self, frame: Frame) -> Frame:
@@ -30,7 +41,7 @@ class ObservedChecks:
         It gains nothing if statistics of the written rows are likely to prove all that could be observed.
         """
         if self._is_worthwhile:
-            self._observed = self._session.observe(frame, list(self._conditions.values()))
+            self._observed = self._session.observe(frame, list(self._names))
         return frame if self._observed is None else self._observed.frame
 
     def passed(self, batch: StoredRows) -> frozenset[str]:
@@ -48,10 +59,11 @@ class ObservedChecks:
         rows, violated = result
         if rows != batch.statistics.rows:
             return frozenset()
-        return frozenset(name for name, fails in zip(self._conditions, violated, strict=True) if not fails)
+        together = zip(self._names.values(), violated, strict=True)
+        return frozenset(name for names, fails in together if not fails for name in names)
 
 
-def _condition(check: CompiledCheck) -> str | None:
+def _condition(check: CompiledCheck) -> Observable | None:
     counting = check.queries.counting
     return counting.observable if isinstance(counting, InOnePass) and check.timeout is None else None
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from sqlglot import exp
 
+from rivet_dagster.model.check_plan import Observable
 from rivet_dagster.sql import trees
 from rivet_dagster.sql.parsing.dialect import SqlError, translate_parser_errors
 from rivet_dagster.sql.parsing.known_query import NON_DETERMINISTIC
@@ -20,21 +21,23 @@ from rivet_dagster.sql.row_errors.token_ranges import ExpressionText
 _ALWAYS = "(true)"
 """A part of a guard that holds for all types."""
 
+_COMPARING = frozenset({"comparison", "boolean", "branches"})
+"""The kinds of sites of operators that only need one type for all operands."""
+
 _LONGEST = 10_000
 """The most characters of a condition: a longer one, as of thousands of values, is evaluated after the write."""
 
 
-def observable_condition(condition: exp.Expr, values: Mapping[str, Any]) -> str | None:
+def observable_condition(condition: exp.Expr, values: Mapping[str, Any]) -> Observable | None:
     """Return a condition that is true for each row for which ``condition`` is, and never raises an error.
 
-    Where the types of columns are such that evaluating ``condition`` may raise an error for a row, it is true for all
-    rows. Parameters are replaced by ``values``. None if it is not known of all of its operators and functions when they
-    raise errors, if one always may, if it has subqueries or other values each time, or if a value of ``values`` has
-    characters whose meaning in a literal depends on settings.
+    Parameters are replaced by ``values``. None if it is not known of all operators and functions when they raise
+    errors, if one may whatever the types of its operands are, if there are subqueries or other values each time, or if
+    a value of ``values`` has characters whose meaning in a literal depends on settings.
 
     >>> from rivet_dagster.sql.trees import as_written
     >>> observable_condition(as_written("NOT (net >= 0)"), {})
-    "(typeof((net)) LIKE '%string%') OR (NOT (net >= 0))"
+    Observable(sql="(typeof((net)) LIKE '%string%') OR (NOT (net >= 0))", only_compares=True)
     >>> observable_condition(as_written("NOT (net / tax < 2)"), {})
     """
     literals = {name: literal for name, value in values.items() if (literal := _literal(value)) is not None}
@@ -48,30 +51,38 @@ def observable_condition(condition: exp.Expr, values: Mapping[str, Any]) -> str 
 
 
 @lru_cache(maxsize=10_000)
-def _observable(text: str) -> str | None:
+def _observable(text: str) -> Observable | None:
     with suppress(SqlError), translate_parser_errors():
-        guards = _guards(ExpressionText(text, 1))
-        if guards is not None:
-            return " OR ".join(f"({each})" for each in (*guards, text)) if guards else text
+        expression = ExpressionText(text, 1)
+        sites = _sites(expression)
+        guards = None if sites is None else [_guard(site, expression) for site in sites]
+        if sites is not None and guards is not None and None not in guards:
+            conditions = [*dict.fromkeys(guard for guard in guards if guard is not None), text]
+            sql = " OR ".join(f"({each})" for each in conditions) if guards else text
+            return Observable(sql, all(site.kind in _COMPARING for site in sites))
     return None
 
 
-def _guards(expression: ExpressionText) -> tuple[str, ...] | None:
-    """Return conditions on types alone, without which no part of the expression raises an error; None if one may."""
-    guards = []
+def _sites(expression: ExpressionText) -> list[Site] | None:
+    """Return what may raise an error in an expression; None if that is not known, or if it varies otherwise."""
+    sites = []
     for node in expression.tree.walk():
         if isinstance(node, exp.Query | exp.Window) or _is_parameter(node) or _varies(node):
             return None
         site = site_of(node)
-        if site is None:
-            continue
-        if not isinstance(site, Site) or not site.guard or _ALWAYS in site.guard:
+        if isinstance(site, Site):
+            sites.append(site)
+        elif site is not None:
             return None
-        operands = [operand for tree in site.operands if (operand := expression.of(tree)) is not None]
-        if len(operands) < len(site.operands):
-            return None
-        guards.append(fill(site.guard, operands))
-    return tuple(dict.fromkeys(guards))
+    return sites
+
+
+def _guard(site: Site, expression: ExpressionText) -> str | None:
+    """Return the condition on types without which a site raises no error; None if it may raise one for all types."""
+    operands = [operand for tree in site.operands if (operand := expression.of(tree)) is not None]
+    if not site.guard or _ALWAYS in site.guard or len(operands) < len(site.operands):
+        return None
+    return fill(site.guard, operands)
 
 
 def _is_parameter(node: exp.Expr) -> bool:

@@ -50,7 +50,7 @@ def test_an_installed_kind_works_like_a_built_in_one(even: Path, tmp_path: Path)
     assert isinstance(counting, InOnePass)
     assert (counting.item, counting.name) == ("COUNT_IF(`id` % 2 <> 0) AS `check_0`", "check_0")
     assert counting.observable is not None
-    assert counting.observable.endswith("(`id` % 2 <> 0)")
+    assert counting.observable.sql.endswith("(`id` % 2 <> 0)")
     assert first.queries.samples is not None
     assert first.queries.samples.sql == "SELECT * FROM `rows` WHERE `id` % 2 <> 0 LIMIT 10"
     assert (last.name, last.blocking) == ("even_id_2", False)
