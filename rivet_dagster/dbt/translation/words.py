@@ -9,7 +9,7 @@ from jinja2 import nodes
 
 from rivet_dagster.dbt.declared import DbtNode, Macro
 from rivet_dagster.dbt.template import constant
-from rivet_dagster.dbt.translation.macros import DBT, MacroScope
+from rivet_dagster.dbt.translation.macros import DBT, OWN_WORDS, MacroScope, other_macros_of_dbt
 from rivet_dagster.dbt.translation.names import Names
 from rivet_dagster.dbt.translation.template_text import TemplateChanges, TemplateFindings, Use, bound_names, uses
 from rivet_dagster.dbt.translation.variables import DbtVariables
@@ -56,6 +56,12 @@ AT_RUN_TIME = {
     "toyaml": "a function of dbt's",
     "zip": "a function of dbt's",
 }
+
+OF_DBT = frozenset(
+    "caller column compiled_code connection_name dbt_metadata_envs defer_relation diff_of_two_dicts doc function "
+    "metric post_hooks pre_hooks render set_strict sql sql_now try_or_compiler_error validation write zip_strict".split()
+)
+"""Other words of dbt's that are defined there."""
 
 
 @dataclass(frozen=True)
@@ -151,8 +157,12 @@ class DbtWords(VariableWords):
     def read(self, body: Sequence[nodes.Node]) -> TemplateFindings:
         """Return what is found in a template, or a part of one."""
         assigned = set(bound_names(body))
+
+        def is_missing(path: Sequence[str]) -> bool:
+            return path[0] not in assigned and self._is_missing(path)
+
         for part in body:
-            for use in uses(part):
+            for use in uses(part, is_missing):
                 if use.path[0] not in assigned and not self.changes.is_dropped(use):
                     self._use(use)
         for part in body:
@@ -163,8 +173,41 @@ class DbtWords(VariableWords):
                     )
         return self.changes.findings
 
+    def _is_missing(self, path: Sequence[str]) -> bool:
+        """Return whether there is no such name among the words of dbt, Jinja and our templates, macros and packages."""
+        name, *attributes = path
+        if name in self.scope.packages:
+            others = other_macros_of_dbt() if name == DBT else ()
+            return bool(attributes) and attributes[0] not in others and self.scope.find_in(name, attributes[0]) is None
+        words = (
+            _TRANSLATIONS,
+            CONSTANT,
+            OF_JINJA,
+            QUERIES,
+            SILENT,
+            AT_RUN_TIME,
+            OF_DBT,
+            OWN_WORDS,
+            other_macros_of_dbt(),
+        )
+        return not any(name in known for known in words) and self.scope.find(name, self.package) is None
+
+    def _is_answered(self, use: Use) -> bool:
+        """Return whether it is settled that a name is defined, or is not; write dbt's answer where ours is another."""
+        name, *attributes = use.path
+        if self._is_missing(use.path):
+            if attributes:  # of what is not there, our templates ask no attribute
+                self.changes.replace(use.node, name, f"{'.'.join(use.path)} is not defined")
+            return True
+        if attributes or name in OWN_WORDS or name in OF_JINJA or self.scope.find(name, self.package) is not None:
+            return False
+        self.changes.replace(use.node, "true", f"{name} is defined")
+        return True
+
     def _use(self, use: Use) -> None:
         name, attribute = use.path[0], use.path[1] if len(use.path) > 1 else None
+        if use.is_asked and self._is_answered(use):
+            return
         if name in _TRANSLATIONS:
             _TRANSLATIONS[name](self, use)
         elif name in CONSTANT and attribute is None:
@@ -188,6 +231,9 @@ class DbtWords(VariableWords):
 
     def _macro(self, use: Use, macro: Macro | None) -> None:
         shown = ".".join(use.path)
+        if macro is None and use.path[-1] in other_macros_of_dbt() and len(use.path) == 1 + (use.path[0] == DBT):
+            self.changes.problem(f"uses '{shown}', a macro of dbt's own that has no counterpart", use.node, True)
+            return
         if macro is None:
             hint = nearest(shown, self.scope.known(self.package), listed=False)
             what = f"calls '{shown}'" if use.call is not None else f"uses '{shown}'"
