@@ -58,8 +58,8 @@ AT_RUN_TIME = {
 }
 
 OF_DBT = frozenset(
-    "caller column compiled_code connection_name dbt_metadata_envs defer_relation diff_of_two_dicts doc function "
-    "metric post_hooks pre_hooks render set_strict sql sql_now try_or_compiler_error validation write zip_strict".split()
+    "column compiled_code connection_name dbt_metadata_envs defer_relation diff_of_two_dicts doc function metric "
+    "post_hooks pre_hooks render set_strict sql sql_now try_or_compiler_error validation write zip_strict".split()
 )
 """Other words of dbt's that are defined there."""
 

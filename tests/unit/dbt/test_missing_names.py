@@ -9,9 +9,7 @@ UNCHANGED = {
     "else": "{% if other is not defined %}select 1 as a{% else %}" + GONE + "{% endif %}",
     "undefined": "{% if other is undefined %}select 1 as a{% else %}" + GONE + "{% endif %}",
     "not": "{% if not other is defined %}select 1 as a{% else %}" + GONE + "{% endif %}",
-    "elif": "{% if 1 > 2 %}select 2 as a{% elif other is defined %}"
-    + GONE
-    + "{% else %}select 1 as a{% endif %}",
+    "elif": "{% if 1 > 2 %}select 2 as a{% elif other is defined %}" + GONE + "{% else %}select 1 as a{% endif %}",
     "elif behind": "{% if other is not defined %}select 1 as a{% elif no_macro() %}" + GONE + "{% endif %}",
     "and": "{% if other is defined and other.rows(run_query('select 1')) %}" + GONE + "{% endif %}select 1 as a",
     "and behind": "{% if var('n') > 1 and other is defined %}" + GONE + "{% endif %}select 1 as a",
