@@ -7,6 +7,7 @@ there, else it is left out. So the project that is written compiles.
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -17,9 +18,13 @@ from rivet_dagster.compiler.plan import CompiledAssembly
 from rivet_dagster.dbt.reading.project import read_dbt_project
 from rivet_dagster.dbt.report import Refused, Report, TranslatedProject
 from rivet_dagster.dbt.translation.project import translate
+from rivet_dagster.dbt.values import ImportEnvironment
 from rivet_dagster.errors import Diagnostic, RivetError
 from rivet_dagster.loading import compile_directory
 from rivet_dagster.secrets.variables import variables_in
+
+_TEMPLATE = "RVT-212"
+_VARIABLE = re.compile(r"var\('(\w+)'\)")
 
 
 def import_dbt_project(directory: Path, target: Path) -> Report:
@@ -32,11 +37,12 @@ def import_dbt_project(directory: Path, target: Path) -> Report:
     with _made(target):
         target = target.resolve()
         _check_target(directory, target)
-    project = read_dbt_project(directory)
+    environment = ImportEnvironment(os.environ)
+    project = read_dbt_project(directory, environment)
     with _beside(target) as staged:
         refused = Refused()
         while True:  # each round refuses more than the one before, or is the last one
-            translation = translate(project, directory, refused)
+            translation = translate(project, directory, refused, environment)
             with _made(target):
                 _write(translation, directory, staged)
             assembly = _compiled(staged, translation)
@@ -120,7 +126,7 @@ def _compiled(staged: Path, translation: TranslatedProject) -> CompiledAssembly:
 def _refused(refused: Refused, translation: TranslatedProject, assembly: CompiledAssembly) -> Refused | None:
     """Return what was refused before and what the compiler refuses now; None if that is nothing."""
     joints = {name: list(reasons) for name, reasons in refused.joints.items()}
-    checks, macros = dict(refused.checks), dict(refused.macros)
+    checks, macros, imported = dict(refused.checks), dict(refused.macros), set(refused.imported)
     unplaced: list[Diagnostic] = []
     for error in assembly.errors:
         location = (error.file or "", error.line or 0)
@@ -128,7 +134,10 @@ def _refused(refused: Refused, translation: TranslatedProject, assembly: Compile
         macro = translation.macro_at(*location)
         check = translation.check_lines.get(location) or translation.check_lines.get((error.file or "", 0))
         reason = f"{error.message} ({error.code})"
-        if check is not None:
+        needed = translation.importable.intersection(_VARIABLE.findall(error.message))
+        if error.code == _TEMPLATE and needed:
+            imported |= needed
+        elif check is not None:
             checks.setdefault(check, reason)
         elif macro is not None:
             macros.setdefault(macro, reason)
@@ -141,11 +150,12 @@ def _refused(refused: Refused, translation: TranslatedProject, assembly: Compile
             unplaced.append(error)
     if not assembly.errors:
         unsaid = translation.unsaid()
-        if not unsaid:
+        if unsaid == Refused():
             return None
-        for joint, reasons in unsaid.items():
+        for joint, reasons in unsaid.joints.items():
             joints.setdefault(joint, []).extend(reasons)
-    refusals = Refused(joints, checks, macros)
+        imported |= unsaid.imported
+    refusals = Refused(joints, checks, macros, frozenset(imported))
     if refusals == refused:
         raise RivetError.of(unplaced or assembly.errors)
     return refusals

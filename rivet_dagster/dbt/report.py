@@ -70,11 +70,16 @@ class Report:
 
 @dataclass(frozen=True)
 class Refused:
-    """Refusals by the compiler of an earlier translation: reasons by joint, by joint and check, and by macro."""
+    """Refusals by the compiler of an earlier translation: reasons by joint, by joint and check, and by macro.
+
+    ``imported`` are variables of the environment, by their names in rivet.yaml, that cannot be values of a run: they
+    have those of the import.
+    """
 
     joints: Mapping[str, list[str]] = field(default_factory=dict)
     checks: Mapping[tuple[str, str], str] = field(default_factory=dict)
     macros: Mapping[str, str] = field(default_factory=dict)
+    imported: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -83,7 +88,8 @@ class TranslatedProject:
 
     ``joint_files`` are the joints by their files, ``check_lines`` the checks by file and line, or line 0 for all of a
     file, ``macro_lines`` the macros by the line on which each one begins, ``origins`` the places that the lines of a
-    joint's file came from. ``unsaid`` returns what is wrong with joints that compile.
+    joint's file came from. ``unsaid`` returns what is wrong with joints that compile. ``importable`` are the variables
+    of which a run knows the value, but the import as well.
     """
 
     files: Mapping[str, str]
@@ -95,7 +101,8 @@ class TranslatedProject:
     origins: Mapping[str, tuple[int, str, Sequence[int]]]
     variables: tuple[str, ...]
     folders: tuple[str, ...]
-    unsaid: Callable[[], dict[str, list[str]]]
+    unsaid: Callable[[], Refused]
+    importable: frozenset[str] = frozenset()
 
     def macro_at(self, file: str, line: int) -> str | None:
         """Return the macro that a line of a file of macros is in."""

@@ -25,7 +25,14 @@ from rivet_dagster.dbt.files import line_of
 from rivet_dagster.dbt.reading.config import config_of, folder_configs, located_config, merge_configs, rendered_config
 from rivet_dagster.dbt.reading.project_file import notes_of
 from rivet_dagster.dbt.reading.versions import whole_version, wrong_rules
-from rivet_dagster.dbt.values import UnknownValueError, convert_setting, project_file_context, render_value
+from rivet_dagster.dbt.values import (
+    UnknownValueError,
+    convert_setting,
+    escape,
+    project_file_context,
+    refer_to_environment,
+    render_value,
+)
 from rivet_dagster.project.yaml_text import Located
 
 PATCHED = {"models": "model", "seeds": "seed", "snapshots": "snapshot", "analyses": "analysis", "macros": "macro"}
@@ -195,13 +202,13 @@ class PropertiesReader:
             fqn = (self._package, *folder, source, name)
             config = self._source_config(entry, table, fqn)
             freshness = self._inherited(entry, table, "freshness")
-            schema, database = self._value(entry.get("schema", source)), self._database(entry.get("database"))
+            schema, database = self._schema(entry, source), self._database(entry)
             yield SourceTable(
                 package=self._package,
                 source=source,
                 name=name,
-                identifier=str(self._value(table.get("identifier", name))),
-                schema=str(schema),
+                identifier=str(self._value(table, "identifier", name)),
+                schema=schema,
                 database=database,
                 location=self._location(table),
                 description=self._described(table) or self._described(entry),
@@ -265,19 +272,27 @@ class PropertiesReader:
         self.read.problems += unknown
         return known
 
-    def _value(self, value: Any) -> Any:
+    def _value(self, entry: Located, key: str, default: Any = None) -> Any:
+        value, line = entry.get(key, default), line_of(entry, key)
         try:
-            return render_value(value, self._context)
+            return render_value(value, self._context, DbtLocation(self._file, line))
         except UnknownValueError as error:
-            self._problem("config", str(value), 1, str(error))
+            self._problem("config", str(value), line, str(error))
             return value
 
-    def _database(self, value: Any) -> str | None:
+    def _schema(self, entry: Located, source: str) -> str:
+        """Return the schema of a source: of variables of the environment alone as ``${NAME}``, as catalogs have it."""
+        value = entry.get("schema")
+        text = refer_to_environment(value) if isinstance(value, str) and "env_var" in value else None
+        return text if text is not None else escape(str(self._value(entry, "schema", source)))
+
+    def _database(self, entry: Located) -> str | None:
         """Return the database of a source, of the environment's variables as ``${NAME}``; None for the target's."""
+        value = entry.get("database")
         if isinstance(value, str) and _DATABASE_OF_TARGET.fullmatch(value):
             return None
         text = convert_setting(value) if isinstance(value, str) and "env_var" in value else None
-        return text if text is not None else _text(self._value(value))
+        return text if text is not None else _text(self._value(entry, "database"))
 
     def _location(self, entry: Located) -> DbtLocation:
         return DbtLocation(self._file, entry.line)

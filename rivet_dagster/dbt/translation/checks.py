@@ -172,11 +172,12 @@ class CheckTranslator:
 
     def _rendered(self, text: str, macros: list[Any], problems: list[Any]) -> str:
         texts = [(self._scope.name_of(macro), self._translator.text_of_macro(macro)) for macro in macros]
+        named = [text, *(each for _, each in texts)]
         try:
-            return CheckRenderer(texts, self._variables.literal()).render(text)
+            return CheckRenderer(texts, self._variables.literal() | self._variables.imported_in(named)).render(text)
         except UnknownValueError as error:
             wrong = [*problems, *(p for macro in macros for p in self._translator.of_macro(macro).problems)]
-            wrong += self._variables.bound_in([text, *(each for _, each in texts)])
+            wrong += self._variables.bound_in(named)
             raise LeftOutError(str(wrong[0]) if wrong else f"its template cannot be rendered: {error}") from None
 
     def _arguments(self, given: Mapping[str, Any], package: str) -> tuple[dict[str, Any], list[str]]:

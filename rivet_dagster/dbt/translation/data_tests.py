@@ -23,7 +23,7 @@ from rivet_dagster.dbt.translation.postgres import refuse_other_sql
 from rivet_dagster.dbt.translation.strategy import LeftOutError
 from rivet_dagster.dbt.translation.translator import Translator
 from rivet_dagster.dbt.translation.variables import DbtVariables
-from rivet_dagster.dbt.values import project_file_context, value_context
+from rivet_dagster.dbt.values import NOT_READ, ImportEnvironment, project_file_context, value_context
 from rivet_dagster.model.check import distinct_names
 
 
@@ -55,6 +55,7 @@ class DataTests:
     drafts: Mapping[str, JointDraft]
     order: Mapping[str, int]
     refused: Mapping[tuple[str, str], str]
+    environment: ImportEnvironment = NOT_READ
     tests: list[MovedTest] = field(default_factory=list)
     disabled: list[ReportEntry] = field(default_factory=list)
 
@@ -97,7 +98,7 @@ class DataTests:
         def variable(name: str) -> Any:
             return self.project.variable(package, name)
 
-        context = value_context(variable, target_values(self.project.target))
+        context = value_context(variable, target_values(self.project.target), self.environment)
         return CheckTranslator(self.names, self.scope, self.variables, self.translator, context, folder_config)
 
     def _generic(

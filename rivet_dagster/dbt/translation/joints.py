@@ -13,14 +13,17 @@ from rivet_dagster.dbt.files import read_file
 from rivet_dagster.dbt.template import apply_edits, lines_of
 from rivet_dagster.dbt.translation.annotations import SEEDS, SESSION, WAREHOUSE, JointDraft
 from rivet_dagster.dbt.translation.compiled_text import CompiledTexts
-from rivet_dagster.dbt.translation.names import Names
+from rivet_dagster.dbt.translation.names import Names, clean_name
 from rivet_dagster.dbt.translation.postgres import DatabaseCatalogs, spark_type
 from rivet_dagster.dbt.translation.seeds import SeedFile, read_seed
 from rivet_dagster.dbt.translation.strategy import LeftOutError, Strategy, history_of, strategy_of, unknown_keys
 from rivet_dagster.dbt.translation.template_text import TemplateProblem
 from rivet_dagster.dbt.translation.translator import Translator
+from rivet_dagster.dbt.translation.variables import unescape_value
+from rivet_dagster.dbt.values import NOT_READ, ImportEnvironment, UnknownValueError
 from rivet_dagster.model.joint import OWNER, TAG_KEY
 from rivet_dagster.project.text_file import TextError
+from rivet_dagster.secrets.variables import references
 
 WITH_MEANING = ("sql_header",)
 
@@ -52,7 +55,10 @@ WHY = {
 
 
 class JointTranslator:
-    """Translates one node after another; ``refused`` are the errors of earlier results, by joint."""
+    """Translates one node after another; ``refused`` are the errors of earlier results, by joint.
+
+    ``sessions`` are the catalogs of the session's tables, with their databases.
+    """
 
     def __init__(
         self,
@@ -63,9 +69,11 @@ class JointTranslator:
         translator: Translator,
         compiled: CompiledTexts,
         refused: Mapping[str, list[str]],
+        environment: ImportEnvironment = NOT_READ,
     ) -> None:
         self._root, self._project, self._names, self._databases = root, project, names, databases
-        self._translator, self._compiled, self._refused = translator, compiled, refused
+        self._translator, self._compiled, self._refused, self._environment = translator, compiled, refused, environment
+        self.sessions = {SESSION: project.target.schema}
         self._groups: dict[str, Owner] = {}
         for package in reversed(project.packages):
             self._groups |= package.groups
@@ -161,12 +169,14 @@ class JointTranslator:
             self._leave_out(draft, str(error), None)
             return draft
         draft.reasons += notes
-        draft.keys |= {
-            "name": joint,
-            "type": "source",
-            "catalog": catalog or SESSION,
-            "table": f"{table.schema}.{table.identifier}",
-        }
+        try:
+            placed = self._place(table, catalog)
+        except UnknownValueError as error:
+            self._leave_out(draft, f"its schema is not known: {error}", None)
+            return draft
+        draft.keys |= {"name": joint, "type": "source", **placed}
+        if placed["catalog"] in self.sessions and placed["catalog"] != SESSION:
+            draft.reasons.append(f"its schema, {table.schema}, is the database of the catalog '{placed['catalog']}'")
         tags = tags_of(table.tags, draft.reasons)
         description = description_of(table.description, table.columns)
         draft.keys |= {"description": description} if description else {}
@@ -178,6 +188,25 @@ class JointTranslator:
             )
         draft.reasons += [*unused_keys(table.config, OF_ALL | {"freshness", "loaded_at_field"}), *table.notes]
         return draft
+
+    def _place(self, table: SourceTable, catalog: str | None) -> dict[str, str]:
+        """Return the catalog and the table of a source. Raise UnknownValueError.
+
+        A schema that a run reads from the environment is the database of a catalog of its own.
+        """
+        if not references(table.schema):
+            return {"catalog": catalog or SESSION, "table": f"{unescape_value(table.schema)}.{table.identifier}"}
+        if catalog is not None:
+            schema = self._environment.expand(table.schema, table.location)
+            return {"catalog": catalog, "table": f"{schema}.{table.identifier}"}
+        same = [name for name, database in self.sessions.items() if database == table.schema]
+        wanted = clean_name(f"{SESSION}_{'_'.join(references(table.schema))}")
+        name, number = wanted, 1
+        while not same and (name in self.sessions or name in self._databases.by_name):
+            number += 1
+            name = f"{wanted}_{number}"
+        self.sessions.setdefault(same[0] if same else name, table.schema)
+        return {"catalog": same[0] if same else name, "table": table.identifier}
 
     def _is_refused(self, node: DbtNode, draft: JointDraft) -> bool:
         reason = self._names.refused.get(id(node))

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from rivet_dagster.dbt.declared import MODEL, SEED, SNAPSHOT, DbtNode, DbtProject, Other, SourceTable
+from rivet_dagster.dbt.declared import MODEL, SEED, SNAPSHOT, DbtLocation, DbtNode, DbtProject, Other, SourceTable
+from rivet_dagster.dbt.reading.project_file import PROJECT_FILE
 from rivet_dagster.dbt.report import (
     CHANGED,
     LEFT_OUT,
@@ -38,25 +39,30 @@ from rivet_dagster.dbt.translation.project_files import (
 from rivet_dagster.dbt.translation.strategy import history_of, reads_dbts_columns, with_dbts_columns
 from rivet_dagster.dbt.translation.translator import Translator
 from rivet_dagster.dbt.translation.variables import DbtVariables, is_bound
-from rivet_dagster.dbt.values import UnknownValueError
+from rivet_dagster.dbt.values import NOT_READ, ImportEnvironment, UnknownValueError
 
 
-def translate(project: DbtProject, root: Path, refused: Refused | None = None) -> TranslatedProject:
-    """Return the project of joints that a dbt project becomes; ``root`` is its directory, which is only read."""
-    return _Assembly(project, root, refused or Refused()).translation()
+def translate(
+    project: DbtProject, root: Path, refused: Refused | None = None, environment: ImportEnvironment = NOT_READ
+) -> TranslatedProject:
+    """Return the project of joints that a dbt project becomes; ``root`` is its directory, which is only read.
+
+    ``environment`` has the variables of the environment that a run cannot read where they are needed.
+    """
+    return _Assembly(project, root, refused or Refused(), environment).translation()
 
 
 class _Assembly:
-    def __init__(self, project: DbtProject, root: Path, refused: Refused) -> None:
-        self._project, self._root, self._refused = project, root, refused
+    def __init__(self, project: DbtProject, root: Path, refused: Refused, environment: ImportEnvironment) -> None:
+        self._project, self._root, self._refused, self._environment = project, root, refused, environment
         self._names = name_joints(project)
         self._scope = MacroScope(project)
-        self._variables = DbtVariables(project)
+        self._variables = DbtVariables(project, environment, refused.imported)
         self._translator = Translator(self._names, self._scope, self._variables, refused.macros)
         compiled = CompiledTexts(root, project, self._names)
         self._databases = name_databases(project)
         self._joints = JointTranslator(
-            root, project, self._names, self._databases, self._translator, compiled, refused.joints
+            root, project, self._names, self._databases, self._translator, compiled, refused.joints, environment
         )
         self._drafts: dict[str, JointDraft] = {}
         self._left_out: list[JointDraft] = []
@@ -87,7 +93,10 @@ class _Assembly:
         self._others += self._databases.entries(used)
         variables = self._variables.written(files.values())
         self._others += self._variables.notes
-        files |= settings_files(self._project, variables, used, self._databases.published, catalogs, bool(macros))
+        sessions = self._joints.sessions
+        files |= settings_files(
+            self._project, variables, used, self._databases.published, catalogs, sessions, bool(macros)
+        )
         copies = {
             f"seeds/{draft.keys['table']}": draft.copied[0]
             for draft in self._drafts.values()
@@ -110,9 +119,11 @@ class _Assembly:
                 *filter(is_bound, variables.values()),
                 *(f"${{{name}}}" for name in self._secrets().values()),
                 *(value for options in catalogs.values() for value in options.values()),
+                *sessions.values(),
             ),
             folders=FOLDERS,
             unsaid=self._unsaid,
+            importable=self._variables.importable(),
         )
 
     @cached_property
@@ -134,13 +145,15 @@ class _Assembly:
             drafts=self._drafts,
             order=self._order,
             refused=self._refused.checks,
+            environment=self._environment,
         )
         tests.translate()
         return tests
 
     def _report(self, tests: DataTests) -> Report:
         drafts = [*self._drafts.values(), *self._left_out]
-        return report_of(self._project, self._scope, drafts, [*self._others, *tests.disabled], tests.tests)
+        notes = [*self._others, *tests.disabled, *_taken(self._environment)]
+        return report_of(self._project, self._scope, drafts, notes, tests.tests)
 
     def _translate_nodes(self) -> None:
         for package in self._project.packages:
@@ -264,9 +277,10 @@ class _Assembly:
                 used += self._translator.reached(findings)
         return used
 
-    def _unsaid(self) -> dict[str, list[str]]:
+    def _unsaid(self) -> Refused:
         """Return the joints that compile but would fail, or read something else, each with the reasons."""
         refusals: dict[str, list[str]] = {}
+        importable, imported = self._variables.importable(), set[str]()
         for draft in self._drafts.values():
             if draft.body is None or not isinstance(draft.node, DbtNode):
                 continue
@@ -280,13 +294,16 @@ class _Assembly:
                 refusals[draft.joint] = [reason, reason]  # the text that dbt compiled would not be another one
             elif draft.status is None and self._marks:
                 names = self._bound_names(draft, render)
+                imported |= importable & {*names}
+                names = [name for name in names if name not in importable]
                 if names:
                     refusals[draft.joint] = [
                         f"var('{name}') is {self._variables.values[name]} of the environment, which only a run knows "
-                        "and gives as a value: here it is a name, or a part of the query"
+                        "and gives as a value: here it is a name, or a part of the query; set it for the import, whose "
+                        "value is taken"
                         for name in names
                     ]
-        return refusals
+        return Refused(refusals, imported=frozenset(imported))
 
     def _bound_names(self, draft: JointDraft, render: Callable[[str, str, bool], str]) -> list[str]:
         assert draft.body is not None
@@ -308,6 +325,13 @@ class _Assembly:
             return CheckRenderer(texts, values).render(text, prefix, incremental)
 
         return render
+
+
+def _taken(environment: ImportEnvironment) -> Iterator[ReportEntry]:
+    """Yield what is told of the variables of the environment whose values the new project has."""
+    for name, location in environment.taken.items():
+        reason = "its value is that of the import, since no run can read it there: import again where it is another"
+        yield ReportEntry(name, location or DbtLocation(PROJECT_FILE), CHANGED, reasons=(reason,), kind="environment")
 
 
 def report_of(

@@ -3,6 +3,8 @@
 import pytest
 from support.dbt import model, translated
 
+from rivet_dagster.dbt.report import Refused
+
 GONE = "{{ run_query('select 1') }}{{ ref('nowhere') }}{{ no_macro(target.x, env_var('NO')) }}"
 UNCHANGED = {
     "if": "{% if other is defined %}" + GONE + "{% endif %}select 1 as a",
@@ -28,7 +30,7 @@ def test_what_is_never_rendered_does_not_matter(tmp_path, text):
     result = translated(tmp_path, files, "name: shop\nvars: {n: 1}\n")
     assert (model(result, "m").status, model(result, "m").reasons) == ("unchanged", ())
     assert text in result.files["joints/m.sql"]
-    assert result.unsaid() == {}
+    assert result.unsaid() == Refused()
 
 
 @pytest.mark.parametrize(
