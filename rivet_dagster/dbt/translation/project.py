@@ -385,7 +385,7 @@ def _entry(draft: JointDraft, kind: str | None) -> ReportEntry:
 
 
 def _test(test: MovedTest) -> ReportEntry:
-    notes = test.check.rules.notes if test.check is not None else ()
+    notes = (*test.notes, *test.check.rules.notes) if test.check is not None else ()
     is_own = test.check is not None and test.check.options is not None
     status = LEFT_OUT if test.check is None else UNCHANGED if is_own and not notes else CHANGED
     how = () if test.check is None or is_own else ("it is SQL",)
