@@ -190,13 +190,32 @@ class Owner:
 
 
 @dataclass(frozen=True)
+class DeclaredExposure:
+    """A dashboard or an application that reads models; ``depends_on`` are its calls of ref, source and metric."""
+
+    name: str
+    package: str
+    location: DbtLocation
+    depends_on: tuple[str, ...]
+    owner: Owner
+    url: str | None = None
+    description: str = ""
+    config: Config = Config()
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class Other:
-    """Something else that the project declares: an exposure, a hook, a unit test, ..."""
+    """Something else that the project declares: a metric, a hook, a unit test, ...
+
+    ``is_needed`` is whether anything is lost without it.
+    """
 
     kind: str
     name: str
     location: DbtLocation
     reason: str = ""
+    is_needed: bool = True
 
 
 @dataclass(frozen=True)
@@ -216,6 +235,7 @@ class Package:
     tests: Mapping[str, Any]
     others: tuple[Other, ...]
     problems: tuple[Other, ...]
+    exposures: tuple[DeclaredExposure, ...] = ()
 
 
 @dataclass(frozen=True)

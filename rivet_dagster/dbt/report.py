@@ -8,7 +8,7 @@ from typing import Any
 
 from rivet_dagster.dbt.declared import DbtLocation
 
-UNCHANGED, CHANGED, COMPILED, LEFT_OUT = "unchanged", "changed", "compiled", "left_out"
+UNCHANGED, CHANGED, COMPILED, LEFT_OUT, NOT_NEEDED = "unchanged", "changed", "compiled", "left_out", "not_needed"
 
 REPORTED_ONLY = frozenset(
     "macro docs exposure unit_test hook grants disabled materialization group variable profile file_format link "

@@ -118,7 +118,7 @@ def merge_configs(configs: Iterable[Config]) -> Config:
 
 def _hashable(value: Any) -> list[Any]:
     given = value if isinstance(value, list) else [] if value is None else [value]
-    return [item if isinstance(item, str) else str(item) for item in given]
+    return [str(item.get("sql", item)) if isinstance(item, Mapping) else str(item) for item in given]
 
 
 _CAPTURE = "__capture"

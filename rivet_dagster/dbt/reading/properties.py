@@ -15,6 +15,7 @@ from rivet_dagster.dbt.declared import (
     DataTest,
     DbtLocation,
     DeclaredColumn,
+    DeclaredExposure,
     ModelVersion,
     Other,
     Owner,
@@ -39,14 +40,13 @@ PATCHED = {"models": "model", "seeds": "seed", "snapshots": "snapshot", "analyse
 """The sections that describe nodes, with the kinds of these."""
 
 _OTHERS = {
-    "exposures": "exposure",
     "metrics": "metric",
     "semantic_models": "semantic_model",
     "saved_queries": "saved_query",
     "unit_tests": "unit_test",
     "functions": "function",
 }
-_KNOWN = {*PATCHED, *_OTHERS, "version", "sources", "groups", "data_tests", "tests", "anchors"}
+_KNOWN = {*PATCHED, *_OTHERS, "exposures", "version", "sources", "groups", "data_tests", "tests", "anchors"}
 
 
 _DATABASE_OF_TARGET = re.compile(r"\s*\{\{-?\s*target\.(?:dbname|database)\s*-?\}\}\s*")
@@ -60,6 +60,7 @@ class FileProperties:
     patches: dict[tuple[str, str], Properties] = field(default_factory=dict)
     sources: list[SourceTable] = field(default_factory=list)
     groups: dict[str, Owner] = field(default_factory=dict)
+    exposures: list[DeclaredExposure] = field(default_factory=list)
     others: list[Other] = field(default_factory=list)
     problems: list[Other] = field(default_factory=list)
 
@@ -99,14 +100,28 @@ class PropertiesReader:
         for section, kind in _OTHERS.items():
             for entry in self._entries(value, section):
                 self.read.others.append(Other(kind, str(entry["name"]), self._location(entry)))
+        self.read.exposures += [self._exposure(entry) for entry in self._entries(value, "exposures")]
         for entry in self._entries(value, "groups"):
             for note in notes_of("group", entry):
                 self.read.others.append(Other("group", str(entry["name"]), self._location(entry), note))
-            owner = entry.get("owner")
-            owner = owner if isinstance(owner, Mapping) else {}
-            self.read.groups[str(entry["name"])] = Owner(_text(owner.get("name")), _emails(owner.get("email")))
+            self.read.groups[str(entry["name"])] = _owner(entry)
         for entry in self._entries(value, "sources"):
             self.read.sources += self._sources(entry, folder)
+
+    def _exposure(self, entry: Located) -> DeclaredExposure:
+        depends_on = entry.get("depends_on")
+        config = merge_configs([self._own_config(entry)])
+        return DeclaredExposure(
+            name=str(entry["name"]),
+            package=self._package,
+            location=self._location(entry),
+            depends_on=tuple(map(str, depends_on if isinstance(depends_on, list) else ())),
+            owner=_owner(entry),
+            url=_text(self._value(entry, "url")),
+            description=self._described(entry) or str(entry.get("label") or ""),
+            config=self._values(config, self._context),
+            notes=notes_of("exposure", entry),
+        )
 
     def _entries(self, value: Located, section: str) -> Iterator[Located]:
         entries = value.get(section)
@@ -303,6 +318,12 @@ class PropertiesReader:
 
 def _text(value: Any) -> str | None:
     return None if value is None else str(value)
+
+
+def _owner(entry: Mapping[str, Any]) -> Owner:
+    owner = entry.get("owner")
+    owner = owner if isinstance(owner, Mapping) else {}
+    return Owner(_text(owner.get("name")), _emails(owner.get("email")))
 
 
 def _emails(value: Any) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from rivet_dagster.dbt.declared import Config, DbtNode, DbtProject, DeclaredColumn, Owner, SourceTable
+from rivet_dagster.dbt.declared import Config, DbtNode, DbtProject, DeclaredColumn, Macro, Owner, SourceTable
 from rivet_dagster.dbt.files import read_file
 from rivet_dagster.dbt.template import apply_edits, lines_of
 from rivet_dagster.dbt.translation.annotations import SEEDS, SESSION, WAREHOUSE, JointDraft
@@ -17,7 +17,7 @@ from rivet_dagster.dbt.translation.names import Names, clean_name
 from rivet_dagster.dbt.translation.postgres import DatabaseCatalogs, spark_type
 from rivet_dagster.dbt.translation.seeds import SeedFile, read_seed
 from rivet_dagster.dbt.translation.strategy import LeftOutError, Strategy, history_of, strategy_of, unknown_keys
-from rivet_dagster.dbt.translation.template_text import TemplateProblem
+from rivet_dagster.dbt.translation.template_text import TemplateFindings, TemplateProblem
 from rivet_dagster.dbt.translation.translator import Translator
 from rivet_dagster.dbt.translation.variables import unescape_value
 from rivet_dagster.dbt.values import NOT_READ, ImportEnvironment, UnknownValueError
@@ -275,6 +275,8 @@ class JointTranslator:
         reached = self._translator.reached(findings)
         refs = dict.fromkeys([*findings.refs, *(ref for m in reached for ref in self._translator.of_macro(m).refs)])
         draft.refs = tuple(refs)
+        if strategy.overwrites:
+            self._refuse_increment(findings, reached)
         problems = [*findings.problems, *self._translator.refusals(reached), *self._translator.silent_problems(reached)]
         if not strategy.is_stored:
             asking = [macro for macro in reached if self._translator.of_macro(macro).asks_incremental]
@@ -310,6 +312,16 @@ class JointTranslator:
         draft.body, draft.status = compiled.sql, "compiled"
         draft.refs = tuple(dict.fromkeys((*draft.refs, *compiled.refs)))
         draft.reasons += [*wrong, f"so the query is the one that dbt compiled, {compiled.file}"]
+
+    def _refuse_increment(self, findings: TemplateFindings, reached: Iterable[Macro]) -> None:
+        """Raise LeftOutError for a query that has other rows in an incremental run, where all rows are replaced."""
+        all_findings = [findings, *(self._translator.of_macro(macro) for macro in reached)]
+        if any(each.asks_incremental or each.uses_this for each in all_findings):
+            raise LeftOutError(
+                "insert_overwrite without partition_by replaces all rows of the table in each run, also by those of "
+                "is_incremental(): no write strategy does that; give it a partition_by, or make it a table",
+                "incremental_strategy",
+            )
 
     def _relation(self, node: DbtNode, draft: JointDraft) -> None:
         """Set the query of a snapshot that names a relation in place of a query."""

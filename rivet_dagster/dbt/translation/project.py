@@ -12,6 +12,7 @@ from rivet_dagster.dbt.reading.project_file import PROJECT_FILE
 from rivet_dagster.dbt.report import (
     CHANGED,
     LEFT_OUT,
+    NOT_NEEDED,
     UNCHANGED,
     Refused,
     Report,
@@ -23,6 +24,7 @@ from rivet_dagster.dbt.template import TEST as TEST_BLOCK
 from rivet_dagster.dbt.translation.annotations import JointDraft
 from rivet_dagster.dbt.translation.compiled_text import CompiledTexts, hidden_refs, names_in_place_of_values
 from rivet_dagster.dbt.translation.data_tests import DataTests, MovedTest, in_order, with_freshness
+from rivet_dagster.dbt.translation.exposures import translate_exposure
 from rivet_dagster.dbt.translation.joints import JointTranslator
 from rivet_dagster.dbt.translation.macros import CheckRenderer, MacroScope
 from rivet_dagster.dbt.translation.names import name_joints
@@ -94,8 +96,9 @@ class _Assembly:
         variables = self._variables.written(files.values())
         self._others += self._variables.notes
         sessions = self._joints.sessions
+        exposures = self._exposures()
         files |= settings_files(
-            self._project, variables, used, self._databases.published, catalogs, sessions, bool(macros)
+            self._project, variables, used, self._databases.published, catalogs, sessions, exposures, bool(macros)
         )
         copies = {
             f"seeds/{draft.keys['table']}": draft.copied[0]
@@ -154,6 +157,19 @@ class _Assembly:
         drafts = [*self._drafts.values(), *self._left_out]
         notes = [*self._others, *tests.disabled, *_taken(self._environment)]
         return report_of(self._project, self._scope, drafts, notes, tests.tests)
+
+    def _exposures(self) -> dict[str, dict[str, Any]]:
+        """Return the exposures by name, and add what is told of them."""
+        taken = {*self._drafts}
+        exposures: dict[str, dict[str, Any]] = {}
+        for package in self._project.packages:
+            for declared in package.exposures:
+                name, translated, entry = translate_exposure(declared, self._names, self._drafts, taken)
+                self._others.append(entry)
+                if translated is not None:
+                    taken.add(name)
+                    exposures[name] = translated
+        return exposures
 
     def _translate_nodes(self) -> None:
         for package in self._project.packages:
@@ -396,4 +412,5 @@ def _test(test: MovedTest) -> ReportEntry:
 
 def _other(other: Other) -> ReportEntry:
     reasons = (other.reason or f"a {other.kind.replace('_', ' ')} has no counterpart",)
-    return ReportEntry(other.name, other.location, LEFT_OUT, reasons=reasons, kind=other.kind)
+    status = LEFT_OUT if other.is_needed else NOT_NEEDED
+    return ReportEntry(other.name, other.location, status, reasons=reasons, kind=other.kind)

@@ -45,6 +45,7 @@ def settings_files(
     published: str,
     databases: Mapping[str, Mapping[str, str]],
     sessions: Mapping[str, str],
+    exposures: Mapping[str, Mapping[str, Any]],
     has_macros: bool,
 ) -> dict[str, str]:
     """Return the files at the top of the project by name.
@@ -55,8 +56,9 @@ def settings_files(
     manifest: dict[str, Any] = {"profiles": "profiles.yaml", **{folder: folder for folder in FOLDERS}}
     manifest |= {"macros": "macros"} if has_macros else {}
     manifest |= {"vars": dict(variables)} if variables else {}
+    dagster = {"dagster": {"exposures": exposures}}
     return {
-        "rivet.yaml": yaml_lines(manifest, depth=2),
+        "rivet.yaml": yaml_lines(manifest, depth=2) + (yaml_lines(dagster, depth=4) if exposures else ""),
         "profiles.yaml": _profiles(project, used, published, databases, sessions),
         "definitions.py": _DEFINITIONS,
         ".gitignore": _IGNORED,

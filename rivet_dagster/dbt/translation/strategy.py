@@ -33,6 +33,7 @@ _NO_COUNTERPART = {
 }
 
 
+_OVERWRITE = "truncate_insert"
 _OF_ALL = frozenset(("config()", "materialized"))
 _DECISIVE = {
     "model": _OF_ALL,
@@ -65,7 +66,12 @@ class Strategy:
     @property
     def is_incremental(self) -> bool:
         """Whether a run preserves rows of earlier ones."""
-        return self.is_stored and self.mode != "replace"
+        return self.is_stored and self.mode not in ("replace", _OVERWRITE)
+
+    @property
+    def overwrites(self) -> bool:
+        """Whether each run of dbt replaces all rows, those of a later run by what an incremental query gives."""
+        return self.mode == _OVERWRITE
 
 
 def strategy_of(config: Config, adapter: str) -> Strategy:
@@ -99,11 +105,13 @@ def _incremental(config: Config, adapter: str) -> Strategy:
         notes.append(f"incremental_strategy is not given, and is {strategy} on {adapter}")
     change = str(config.get("on_schema_change", "ignore"))
     if change not in _SCHEMA_CHANGES:
-        raise LeftOutError(f"on_schema_change '{change}' has no counterpart", "on_schema_change")
+        notes.append(f"on_schema_change '{change}' is not known, and is ignore, as in dbt")
+        change = "ignore"
     options: dict[str, Any] = {"on_schema_change": _SCHEMA_CHANGES[change]}
     if change == "sync_all_columns":
         notes.append(
-            "on_schema_change: sync_all_columns becomes add: a column that is gone stays in the table, as NULL"
+            "on_schema_change: sync_all_columns becomes add: a column that is gone stays in the table, as NULL, where "
+            "dbt-spark ends with an error"
         )
     if strategy == "append":
         if keys:
@@ -111,11 +119,8 @@ def _incremental(config: Config, adapter: str) -> Strategy:
         return Strategy(True, {"mode": "append", **options}, tuple(notes))
     if strategy == "insert_overwrite":
         if not parted:
-            notes.append(
-                "insert_overwrite without partition_by replaces the whole table, so it becomes replace: "
-                "is_incremental() is false, and each run has the rows of the full query"
-            )
-            return Strategy(True, {}, tuple(notes))
+            notes.append("insert_overwrite without partition_by replaces all rows, so it becomes truncate_insert")
+            return Strategy(True, {"mode": _OVERWRITE, **options}, tuple(notes))
         if len(parted) == 1:
             return Strategy(True, {"mode": "snapshot", "partition_column": parted[0], **options}, tuple(notes))
         return Strategy(True, {"mode": "delete_insert", "partition_by": parted, **options}, tuple(notes))

@@ -114,7 +114,11 @@ def test_left_out(tmp_path, written, line, told_of):
         ("materialized='incremental'", "{mode: append, on_schema_change: ignore}"),
         ("materialized='incremental', on_schema_change='append_new_columns'", "{mode: append, on_schema_change: add}"),
         ("materialized='incremental', on_schema_change='fail'", "{mode: append, on_schema_change: fail}"),
-        ("materialized='incremental', incremental_strategy='insert_overwrite'", None),
+        (
+            "materialized='incremental', incremental_strategy='insert_overwrite'",
+            "{mode: truncate_insert, on_schema_change: ignore}",
+        ),
+        ("materialized='incremental', on_schema_change='no_such'", "{mode: append, on_schema_change: ignore}"),
         (
             "materialized='incremental', incremental_strategy='insert_overwrite', partition_by='day'",
             "{mode: snapshot, partition_column: day, on_schema_change: ignore}",
