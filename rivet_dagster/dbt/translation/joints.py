@@ -29,7 +29,8 @@ WITH_MEANING = ("sql_header",)
 
 OF_ALL = frozenset(
     "materialized incremental_strategy unique_key partition_by on_schema_change full_refresh tags enabled alias group "
-    "description grants pre-hook post-hook access docs name".split()
+    "description grants pre-hook post-hook access docs name event_time begin batch_size lookback "
+    "concurrent_batches".split()
 )
 
 OF_SNAPSHOTS = frozenset(
@@ -245,6 +246,8 @@ class JointTranslator:
                 draft.reasons.append(f"alias '{alias}' is not used: it is not stored")
             return
         draft.keys |= {"catalog": self._databases.published} | self._table(draft, alias, node)
+        if strategy.partitions is not None:
+            draft.keys["partitions"] = dict(strategy.partitions)
         if strategy.write:
             draft.keys["write_strategy"] = dict(strategy.write)
         elif node.config.get("partition_by") and node.config.get("materialized") == "table":
@@ -271,12 +274,13 @@ class JointTranslator:
         assert node.template is not None and node.inner is not None
         table = str(draft.keys.get("table", draft.joint))
         name = table if self._databases.published == WAREHOUSE else table.rpartition(".")[2]
-        findings = self._translator.of_node(node, strategy.is_incremental, name)
+        in_batches = strategy.partitions is not None
+        findings = self._translator.of_node(node, strategy.is_incremental, name, in_batches)
         reached = self._translator.reached(findings)
         refs = dict.fromkeys([*findings.refs, *(ref for m in reached for ref in self._translator.of_macro(m).refs)])
         draft.refs = tuple(refs)
         if strategy.overwrites:
-            self._refuse_increment(findings, reached)
+            self._refuse_increment(strategy, findings, reached)
         problems = [*findings.problems, *self._translator.refusals(reached), *self._translator.silent_problems(reached)]
         if not strategy.is_stored:
             asking = [macro for macro in reached if self._translator.of_macro(macro).asks_incremental]
@@ -313,10 +317,13 @@ class JointTranslator:
         draft.refs = tuple(dict.fromkeys((*draft.refs, *compiled.refs)))
         draft.reasons += [*wrong, f"so the query is the one that dbt compiled, {compiled.file}"]
 
-    def _refuse_increment(self, findings: TemplateFindings, reached: Iterable[Macro]) -> None:
+    def _refuse_increment(self, strategy: Strategy, findings: TemplateFindings, reached: Iterable[Macro]) -> None:
         """Raise LeftOutError for a query that has other rows in an incremental run, where all rows are replaced."""
         all_findings = [findings, *(self._translator.of_macro(macro) for macro in reached)]
-        if any(each.asks_incremental or each.uses_this for each in all_findings):
+        asks = any(each.asks_incremental or each.uses_this for each in all_findings)
+        if asks and strategy.partitions is not None:
+            raise LeftOutError("a batch of microbatch is computed anew: ask no is_incremental(), and read no `this`")
+        if asks:
             raise LeftOutError(
                 "insert_overwrite without partition_by replaces all rows of the table in each run, also by those of "
                 "is_incremental(): no write strategy does that; give it a partition_by, or make it a table",

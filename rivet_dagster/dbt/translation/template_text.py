@@ -80,6 +80,11 @@ class TemplateChanges:
         start, end = self.template.span(node)
         self._edit(start, end, text, change, node)
 
+    def replace_tag(self, node: nodes.Expr, text: str, change: str) -> None:
+        """Replace the tag that an expression alone stands in."""
+        start, end = self.template.tag(self.template.span(node)[0])
+        self._edit(start, end, text, change, node)
+
     def drop(self, use: Use) -> bool:
         """Remove the tag of a call that writes nothing; return False where its value is used."""
         assert use.node is not None

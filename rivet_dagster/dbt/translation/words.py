@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from jinja2 import nodes
 
-from rivet_dagster.dbt.declared import DbtNode, Macro
+from rivet_dagster.dbt.declared import Config, DbtNode, Macro
 from rivet_dagster.dbt.template import constant
 from rivet_dagster.dbt.translation.macros import DBT, OWN_WORDS, MacroScope, other_macros_of_dbt
 from rivet_dagster.dbt.translation.names import Names
@@ -79,6 +80,7 @@ class VariableWords:
     node: DbtNode | None = None
     is_incremental: bool = False
     table: str = ""
+    in_batches: bool = False
 
     def _var(self, use: Use) -> None:
         if use.call is None:
@@ -293,11 +295,13 @@ class DbtWords(VariableWords):
             self.changes.problem("gives ref something else than a name, or a package and a name", use.node)
             return
         try:
-            joint, _ = self.names.ref(self.package, [str(arg) for arg in args], version)
+            joint, read = self.names.ref(self.package, [str(arg) for arg in args], version)
         except ValueError as error:
             self.changes.problem(str(error), use.node, True)
             return
         self.changes.findings.refs.append(joint)
+        if self._limited_to_batch(use.call, joint, read.config):
+            return
         if len(args) > 1 or version is not None or joint != args[0]:
             start, end = self.changes.template.span(use.call)
             self.changes.replace(
@@ -314,14 +318,29 @@ class DbtWords(VariableWords):
             self.changes.problem("computes the name of a source", use.node)
             return
         try:
-            joint, _ = self.names.source(*args[:2])
+            joint, table = self.names.source(*args[:2])
         except (ValueError, TypeError) as error:
             self.changes.problem(
                 str(error) if isinstance(error, ValueError) else "gives source something else than two names", use.node
             )
             return
         self.changes.findings.refs.append(joint)
+        if self._limited_to_batch(use.call, joint, table.config):
+            return
         self.changes.replace(use.call, f"ref('{joint}')", f"source('{args[0]}', '{args[1]}') is ref('{joint}')")
+
+    def _limited_to_batch(self, call: nodes.Call, joint: str, config: Config) -> bool:
+        """Write what a model in batches reads of a relation that has a time, and return whether that is so."""
+        column = config.get("event_time")
+        if not self.in_batches or column is None:
+            return False
+        if not self.changes.template.is_alone(call) or not re.fullmatch(r"[A-Za-z_]\w*", str(column)):
+            self.changes.problem(f"reads the batch of {joint} otherwise than by a tag of its own", call)
+            return True
+        rows = f"{column} >= :partition_start AND {column} < :partition_end"
+        text = f"(SELECT * FROM {{{{ ref('{joint}') }}}} WHERE {rows})"
+        self.changes.replace_tag(call, text, f"the rows of the batch are read of {joint}, by its event_time {column}")
+        return True
 
     def _this(self, use: Use) -> None:
         if len(use.path) == 1:
