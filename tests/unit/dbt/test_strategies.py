@@ -43,7 +43,7 @@ def test_what_replaces_all_rows_has_no_incremental_query(tmp_path, config, query
 def test_batches_are_partitions(tmp_path, capsys, config, partitions):
     """What has an event_time is read by the window of the run, anything else as a whole."""
     files = {
-        "models/a.sql": "{{ config(event_time='seen_on') }}select 1 as id, date'2024-01-15' as seen_on",
+        "models/a.sql": "{{ config(event_time='seen_on') }}select 1 as id, timestamp'2024-01-15 05:00:00' as seen_on",
         "models/b.sql": "select 1 as id",
         "models/s.yml": "sources: [{name: crm, tables: [{name: visits, config: {event_time: at}}]}]",
         "models/m.sql": f"{{{{ config({BATCHES}, {config}) }}}}\n"
