@@ -205,8 +205,25 @@ class DeclaredExposure:
 
 
 @dataclass(frozen=True)
+class UnitTest:
+    """A test of a model with given rows, as declared: the entries of ``given``, and the rows that it expects."""
+
+    name: str
+    package: str
+    location: DbtLocation
+    model: str
+    given: tuple[Mapping[str, Any], ...] = ()
+    expect: Mapping[str, Any] = field(default_factory=dict)
+    overrides: Mapping[str, Any] = field(default_factory=dict)
+    versions: Mapping[str, Any] = field(default_factory=dict)
+    config: Config = Config()
+    description: str = ""
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class Other:
-    """Something else that the project declares: a metric, a hook, a unit test, ...
+    """Something else that the project declares: a metric, a hook, a macro's description, ...
 
     ``is_needed`` is whether anything is lost without it.
     """
@@ -222,7 +239,8 @@ class Other:
 class Package:
     """A dbt project, or a package that is installed in it.
 
-    ``variables`` are those of its own file, ``tests`` its configuration of data tests by folder.
+    ``variables`` are those of its own file, ``tests`` its configuration of data tests by folder. ``fixtures`` are the
+    files of rows for unit tests, by name.
     """
 
     name: str
@@ -236,6 +254,8 @@ class Package:
     others: tuple[Other, ...]
     problems: tuple[Other, ...]
     exposures: tuple[DeclaredExposure, ...] = ()
+    unit_tests: tuple[UnitTest, ...] = ()
+    fixtures: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -12,11 +12,12 @@ import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 
 from rivet_dagster.compiler.plan import CompiledAssembly
 from rivet_dagster.dbt.reading.project import read_dbt_project
-from rivet_dagster.dbt.report import Refused, Report, TranslatedProject
+from rivet_dagster.dbt.report import LEFT_OUT, Refused, Report, ReportEntry, TranslatedProject
 from rivet_dagster.dbt.translation.project import translate
 from rivet_dagster.dbt.values import ImportEnvironment
 from rivet_dagster.errors import Diagnostic, RivetError
@@ -52,11 +53,12 @@ def import_dbt_project(directory: Path, target: Path) -> Report:
             refused = refusals
             shutil.rmtree(staged)
             staged.mkdir()
+        tests = [*_with_unit_tests(translation, assembly, staged)]
         with _made(target):
             if target.is_dir():
                 target.rmdir()
             staged.rename(target)
-    return translation.report
+    return translation.report.with_others(tests)
 
 
 def _check_target(directory: Path, target: Path) -> None:
@@ -113,6 +115,31 @@ def _write(translation: TranslatedProject, directory: Path, staged: Path) -> Non
         file = staged / path
         file.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(directory / source, file)
+
+
+def _with_unit_tests(translation: TranslatedProject, assembly: CompiledAssembly, staged: Path) -> Iterator[ReportEntry]:
+    """Write the tests of joints that are those of the plan, and yield what is told of each."""
+    for test in translation.unit_tests(assembly):
+        for path, text in test.files.items():
+            (staged / path).parent.mkdir(parents=True, exist_ok=True)
+            (staged / path).write_text(text, encoding="utf-8", newline="")
+        reasons = _wrong_test(*next(iter(test.files.items())), assembly, staged) if test.files else []
+        if reasons:
+            (staged / next(iter(test.files))).unlink()
+        yield test.entry if not reasons else replace(test.entry, status=LEFT_OUT, joint=None, reasons=tuple(reasons))
+
+
+def _wrong_test(path: str, text: str, assembly: CompiledAssembly, staged: Path) -> list[str]:
+    from rivet_dagster.project_tests.documents import documents_of, extend_documents
+    from rivet_dagster.project_tests.parsing import parse_test
+    from rivet_dagster.project_tests.prepared import prepare
+
+    try:
+        for document in extend_documents(documents_of(text, path)):
+            prepare(parse_test(document), assembly, staged)
+    except RivetError as error:
+        return [f"{diagnostic.message} ({diagnostic.code})" for diagnostic in error.diagnostics]
+    return []
 
 
 def _compiled(staged: Path, translation: TranslatedProject) -> CompiledAssembly:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from rivet_dagster.compiler.plan import CompiledAssembly
 from rivet_dagster.dbt.declared import DbtLocation
 
 UNCHANGED, CHANGED, COMPILED, LEFT_OUT, NOT_NEEDED = "unchanged", "changed", "compiled", "left_out", "not_needed"
@@ -57,6 +58,11 @@ class Report:
         entries = (*self.models, *self.tests, *(entry for entry in self.others if entry.kind not in REPORTED_ONLY))
         return all(entry.status != LEFT_OUT for entry in entries)
 
+    def with_others(self, entries: Iterable[ReportEntry]) -> Report:
+        """Return the report with further other things."""
+        others = sorted((*self.others, *entries), key=lambda each: (each.location.file, each.location.line, each.name))
+        return Report(self.models, self.tests, tuple(others))
+
     def to_dict(self) -> dict[str, Any]:
         """Return the report as the command line prints it in JSON."""
         tests = [{**entry.to_dict(), "check": entry.check} for entry in self.tests]
@@ -83,13 +89,21 @@ class Refused:
 
 
 @dataclass(frozen=True)
+class TranslatedUnitTest:
+    """The files of a test of the new project, the first of which is the test itself, and what is told of it."""
+
+    entry: ReportEntry
+    files: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
 class TranslatedProject:
     """The files of the new project by path, those that are copied from the old one, and the report.
 
     ``joint_files`` are the joints by their files, ``check_lines`` the checks by file and line, or line 0 for all of a
     file, ``macro_lines`` the macros by the line on which each one begins, ``origins`` the places that the lines of a
     joint's file came from. ``unsaid`` returns what is wrong with joints that compile. ``importable`` are the variables
-    of which a run knows the value, but the import as well.
+    of which a run knows the value, but the import as well. ``unit_tests`` yields the tests that fit the compiled plan.
     """
 
     files: Mapping[str, str]
@@ -102,6 +116,7 @@ class TranslatedProject:
     variables: tuple[str, ...]
     folders: tuple[str, ...]
     unsaid: Callable[[], Refused]
+    unit_tests: Callable[[CompiledAssembly], Iterable[TranslatedUnitTest]]
     importable: frozenset[str] = frozenset()
 
     def macro_at(self, file: str, line: int) -> str | None:

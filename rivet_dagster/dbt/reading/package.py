@@ -107,6 +107,8 @@ class PackageReader:
             others=(*self._others, *read.others),
             problems=(*self._problems, *read.problems),
             exposures=tuple(read.exposures),
+            unit_tests=tuple(read.unit_tests),
+            fixtures={PurePosixPath(below).stem: file for file, below in self._files("tests", (".csv",))},
         )
 
     def _files(self, kind: str, extensions: tuple[str, ...]) -> Iterator[tuple[str, str]]:

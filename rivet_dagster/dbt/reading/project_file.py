@@ -158,6 +158,7 @@ _USED = {
         "name description identifier columns config freshness loaded_at_field tags meta enabled data_tests "
         "tests".split()
     ),
+    "unit_test": frozenset("name model description given expect overrides versions config".split()),
     "exposure": frozenset(
         "name label type maturity url description owner depends_on tags meta enabled config docs".split()
     ),

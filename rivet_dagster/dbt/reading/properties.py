@@ -21,6 +21,7 @@ from rivet_dagster.dbt.declared import (
     Owner,
     Properties,
     SourceTable,
+    UnitTest,
 )
 from rivet_dagster.dbt.files import line_of
 from rivet_dagster.dbt.reading.config import config_of, folder_configs, located_config, merge_configs, rendered_config
@@ -43,10 +44,20 @@ _OTHERS = {
     "metrics": "metric",
     "semantic_models": "semantic_model",
     "saved_queries": "saved_query",
-    "unit_tests": "unit_test",
     "functions": "function",
 }
-_KNOWN = {*PATCHED, *_OTHERS, "exposures", "version", "sources", "groups", "data_tests", "tests", "anchors"}
+_KNOWN = {
+    *PATCHED,
+    *_OTHERS,
+    "exposures",
+    "unit_tests",
+    "version",
+    "sources",
+    "groups",
+    "data_tests",
+    "tests",
+    "anchors",
+}
 
 
 _DATABASE_OF_TARGET = re.compile(r"\s*\{\{-?\s*target\.(?:dbname|database)\s*-?\}\}\s*")
@@ -61,6 +72,7 @@ class FileProperties:
     sources: list[SourceTable] = field(default_factory=list)
     groups: dict[str, Owner] = field(default_factory=dict)
     exposures: list[DeclaredExposure] = field(default_factory=list)
+    unit_tests: list[UnitTest] = field(default_factory=list)
     others: list[Other] = field(default_factory=list)
     problems: list[Other] = field(default_factory=list)
 
@@ -101,12 +113,30 @@ class PropertiesReader:
             for entry in self._entries(value, section):
                 self.read.others.append(Other(kind, str(entry["name"]), self._location(entry)))
         self.read.exposures += [self._exposure(entry) for entry in self._entries(value, "exposures")]
+        self.read.unit_tests += [self._unit_test(entry) for entry in self._entries(value, "unit_tests")]
         for entry in self._entries(value, "groups"):
             for note in notes_of("group", entry):
                 self.read.others.append(Other("group", str(entry["name"]), self._location(entry), note))
             self.read.groups[str(entry["name"])] = _owner(entry)
         for entry in self._entries(value, "sources"):
             self.read.sources += self._sources(entry, folder)
+
+    def _unit_test(self, entry: Located) -> UnitTest:
+        given = entry.get("given")
+        mappings = {
+            key: entry[key] for key in ("expect", "overrides", "versions") if isinstance(entry.get(key), Mapping)
+        }
+        return UnitTest(
+            name=str(entry["name"]),
+            package=self._package,
+            location=self._location(entry),
+            model=str(entry.get("model")),
+            given=tuple(each for each in given if isinstance(each, Mapping)) if isinstance(given, list) else (),
+            config=self._values(config_of(entry.get("config"), self._file), self._context),
+            description=self._described(entry),
+            notes=notes_of("unit_test", entry),
+            **mappings,
+        )
 
     def _exposure(self, entry: Located) -> DeclaredExposure:
         depends_on = entry.get("depends_on")

@@ -11,9 +11,6 @@ from rivet_dagster.dbt.report import CHANGED, LEFT_OUT, ReportEntry, disabled_en
 from rivet_dagster.dbt.translation.joints import owners_of
 from rivet_dagster.dbt.translation.names import Names
 
-_CALL = re.compile(r"\s*(?:\{\{)?\s*(ref|source|metric)\s*\((.*)\)\s*(?:\}\})?\s*", re.DOTALL)
-_ARGUMENT = re.compile(r"\s*(?:(?:v|version)\s*=\s*)(?P<version>[^,]+?)\s*|\s*['\"]?(?P<name>[^'\",]*)['\"]?\s*")
-
 
 def translate_exposure(
     declared: DeclaredExposure, names: Names, joints: Collection[str], taken: Set[str]
@@ -28,7 +25,7 @@ def translate_exposure(
     notes: list[str] = []
     for text in declared.depends_on:
         try:
-            joint = _joint(text, declared.package, names)
+            joint = names.of_call(text, declared.package)
         except ValueError as error:
             notes.append(str(error))
             continue
@@ -50,23 +47,6 @@ def translate_exposure(
 
 
 _KIND = "exposure"
-
-
-def _joint(text: str, package: str, names: Names) -> str:
-    """Return the joint that a text of ``depends_on`` means. Raise ValueError."""
-    call = _CALL.fullmatch(text)
-    if call is None:
-        raise ValueError(f"'{text}' is neither ref(...) nor source(...)")
-    if call[1] == "metric":
-        raise ValueError(f"{text.strip()} is left out: a metric has no counterpart")
-    arguments = [match for each in call[2].split(",") if (match := _ARGUMENT.fullmatch(each)) is not None]
-    given = [match["name"] for match in arguments if match["name"] is not None]
-    if call[1] == "source":
-        if len(given) != 2:
-            raise ValueError(f"'{text}' gives source something else than two names")
-        return names.source(given[0], given[1])[0]
-    version = next((match["version"].strip("'\"") for match in arguments if match["version"] is not None), None)
-    return names.ref(package, given, version)[0]
 
 
 def _distinct(name: str, taken: Set[str]) -> str:

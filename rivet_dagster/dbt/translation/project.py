@@ -40,6 +40,7 @@ from rivet_dagster.dbt.translation.project_files import (
 )
 from rivet_dagster.dbt.translation.strategy import history_of, reads_dbts_columns, with_dbts_columns
 from rivet_dagster.dbt.translation.translator import Translator
+from rivet_dagster.dbt.translation.unit_tests import UnitTests
 from rivet_dagster.dbt.translation.variables import DbtVariables, is_bound
 from rivet_dagster.dbt.values import NOT_READ, ImportEnvironment, UnknownValueError
 
@@ -126,6 +127,7 @@ class _Assembly:
             ),
             folders=FOLDERS,
             unsaid=self._unsaid,
+            unit_tests=lambda assembly: UnitTests(self._root, self._project, self._names, assembly).translate(),
             importable=self._variables.importable(),
         )
 

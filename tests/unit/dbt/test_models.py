@@ -260,7 +260,7 @@ def test_what_is_told_alone_leaves_the_import_whole(tmp_path):
     }
     result = translated(tmp_path, files)
     kinds = {entry.kind for entry in result.report.others if entry.status == "left_out"}
-    assert kinds == {"hook", "grants", "disabled", "exposure", "unit_test", "macro"}
+    assert kinds == {"hook", "grants", "disabled", "exposure", "macro"}
     assert result.report.is_whole
 
 
