@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from rivet_dagster.dbt.declared import DbtLocation, DbtNode, SourceTable
+from rivet_dagster.dbt.declared import DbtLocation, DbtNode, Macro, SourceTable
 from rivet_dagster.project.yaml_text import yaml_scalar
 
 _BARE = re.compile(r"[A-Za-z_][A-Za-z0-9_./-]*(?: [A-Za-z0-9_./-]+)*")
@@ -69,7 +69,8 @@ class JointDraft:
     """A joint to be: its file, its keys in order, its text, what it reads, and what is told of it.
 
     ``left_out`` says why there is no such joint. ``phase`` is that of its checks. ``lines`` are those that the lines of
-    the query had in the model's file. ``freshness`` is a source's check of its newest row.
+    the query had in the model's file. ``freshness`` is a source's check of its newest row. ``macros`` are those that
+    the query calls, and that these call.
     """
 
     node: DbtNode | SourceTable
@@ -87,3 +88,4 @@ class JointDraft:
     problem_location: DbtLocation | None = None
     lines: list[int] = field(default_factory=list)
     freshness: dict[str, Any] | None = None
+    macros: tuple[Macro, ...] = ()

@@ -294,7 +294,7 @@ class JointTranslator:
         if not problems and not errors:
             draft.reasons += findings.changes
             text = apply_edits(node.template.text, findings.edits, *node.inner)
-            draft.body = text.strip()
+            draft.body, draft.macros = text.strip(), tuple(reached)
             blank = text[: len(text) - len(text.lstrip())].count("\n")
             draft.lines = lines_of(node.template.text, findings.edits, *node.inner)[blank:]
             return

@@ -81,7 +81,12 @@ class _Assembly:
         lines: dict[tuple[str, int], tuple[str, str]] = {}
         for draft in self._drafts.values():
             write_joint(draft, tests.of(draft.joint), files, lines)
-        macros, entries = macro_files(self._project, self._scope, self._translator, self._used_macros())
+        macros, entries = macro_files(
+            self._project,
+            self._scope,
+            self._translator,
+            [macro for draft in self._drafts.values() for macro in draft.macros],
+        )
         files |= macros
         self._others += entries
         self._others += [
@@ -281,20 +286,6 @@ class _Assembly:
                     changed = True
         self._order = {name: position for position, name in enumerate(n for n in order if n in self._drafts)}
 
-    def _used_macros(self) -> list[Any]:
-        used = []
-        for draft in self._drafts.values():
-            node = draft.node
-            if (
-                isinstance(node, DbtNode)
-                and node.template is not None
-                and draft.status is None
-                and draft.body is not None
-            ):
-                findings = self._translator.of_node(node, "write_strategy" in draft.keys, "")
-                used += self._translator.reached(findings)
-        return used
-
     def _unsaid(self) -> Refused:
         """Return the joints that compile but would fail, or read something else, each with the reasons."""
         refusals: dict[str, list[str]] = {}
@@ -333,10 +324,7 @@ class _Assembly:
         return list(dict.fromkeys(name for names in wrong for name in names))
 
     def _rendered(self, draft: JointDraft) -> Callable[[str, str, bool], str]:
-        macros: list[Any] = []
-        if isinstance(draft.node, DbtNode) and draft.node.template is not None and draft.status is None:
-            macros = self._translator.reached(self._translator.of_node(draft.node, True, ""))
-        texts = [(self._scope.name_of(macro), self._translator.text_of_macro(macro)) for macro in macros]
+        texts = [(self._scope.name_of(macro), self._translator.text_of_macro(macro)) for macro in draft.macros]
 
         def render(text: str, prefix: str, incremental: bool) -> str:
             values = self._marks | self._variables.literal()

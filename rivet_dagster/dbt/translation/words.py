@@ -168,11 +168,9 @@ class DbtWords(VariableWords):
                 if use.path[0] not in assigned and not self.changes.is_dropped(use):
                     self._use(use)
         for part in body:
-            for kind in (nodes.Import, nodes.FromImport, nodes.Include, nodes.Extends):
-                for statement in part.find_all(kind):
-                    self.changes.problem(
-                        f"holds {{% {kind.__name__.lower()} %}}, which dbt does not have either", statement
-                    )
+            for statement in part.find_all((nodes.Import, nodes.FromImport, nodes.Include, nodes.Extends)):
+                word = type(statement).__name__.lower()
+                self.changes.problem(f"holds {{% {word} %}}, which dbt does not have either", statement)
         return self.changes.findings
 
     def _is_missing(self, path: Sequence[str]) -> bool:
