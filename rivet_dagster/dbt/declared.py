@@ -111,7 +111,7 @@ class DbtNode:
     """A model, seed, snapshot or singular test.
 
     ``text`` is a model's or snapshot's query as a template, ``begins`` the line of the file on which it begins.
-    ``problem`` says why it cannot be read; such a node has no text.
+    ``code`` is the text of a Python model. ``problem`` says why it cannot be read; such a node has no text.
     """
 
     kind: str
@@ -127,6 +127,7 @@ class DbtNode:
     version: Any = None
     is_latest: bool = True
     problem: tuple[str, DbtLocation] | None = None
+    code: str | None = None
 
     @property
     def location(self) -> DbtLocation:

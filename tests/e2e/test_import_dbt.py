@@ -32,7 +32,7 @@ LEFT_OUT = {
         ("hook", "on-run-end"),
         ("macro", "ask"),
         ("disabled", "old"),
-        ("unit_test", "prices_are_there"),
+        ("disabled", "prices_are_there"),
     },
     "history": {
         ("model", "visits_counted"),

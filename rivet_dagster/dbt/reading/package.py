@@ -5,6 +5,7 @@ from __future__ import annotations
 import os.path
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -25,6 +26,7 @@ from rivet_dagster.dbt.files import (
     IGNORE_FILE,
     PackageFiles,
     ignore_matching,
+    read_file,
     read_ignored,
     read_yaml_file,
     template_of,
@@ -159,10 +161,7 @@ class PackageReader:
             v = None if version is None else version.v
             fqn = (self._file.name, *folders, name, *(() if v is None else (f"v{v}",)))
             if below.endswith(".py"):
-                problem = ("is a Python model: its `dbt` and `session` have no counterpart", DbtLocation(file))
-                in_python = python_config(self._root / file, file)
-                config = self._config("models", fqn, patch, None, file, in_python=in_python)
-                yield DbtNode(MODEL, self._file.name, name, file, fqn, 1, None, None, config, patch, v, problem=problem)
+                yield self._python_model(DbtNode(MODEL, self._file.name, name, file, fqn, properties=patch, version=v))
                 continue
             template, wrong = template_of(self._root, file)
             config = self._config("models", fqn, patch, template, file)
@@ -180,6 +179,15 @@ class PackageReader:
                 is_latest=version is None or str(v) == str(latest),
                 problem=None if wrong is None else (wrong[0], DbtLocation(file, wrong[1])),
             )
+
+    def _python_model(self, node: DbtNode) -> DbtNode:
+        in_python = python_config(self._root / node.file, node.file)
+        config = self._config("models", node.fqn, node.properties, None, node.file, in_python=in_python)
+        try:
+            code, problem = read_file(self._root / node.file), None
+        except TextError as error:
+            code, problem = None, (error.message, DbtLocation(node.file, error.line or 1))
+        return replace(node, config=config, code=code, problem=problem)
 
     def _seeds(self, read: FileProperties) -> Iterator[DbtNode]:
         for file, below in self._files("seeds", (".csv",)):

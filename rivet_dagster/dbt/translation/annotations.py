@@ -35,12 +35,12 @@ def scalar(value: Any) -> str:
     return json.dumps(value) if value is not None else "null"
 
 
-def annotation_lines(entries: Iterable[tuple[str, Any]]) -> str:
-    """Return the lines of annotations of a SQL file; a check is a text already."""
+def annotation_lines(entries: Iterable[tuple[str, Any]], comment: str = "--") -> str:
+    """Return the lines of annotations of a file whose comments begin with ``comment``; a check is a text already."""
     lines = []
     for key, value in entries:
         text = value if key in ("assert", "audit") else scalar(value)
-        lines.append(f"-- rivet:{key}: {text}\n")
+        lines.append(f"{comment} rivet:{key}: {text}\n")
     return "".join(lines)
 
 
@@ -70,7 +70,7 @@ class JointDraft:
 
     ``left_out`` says why there is no such joint. ``phase`` is that of its checks. ``lines`` are those that the lines of
     the query had in the model's file. ``freshness`` is a source's check of its newest row. ``macros`` are those that
-    the query calls, and that these call.
+    the query calls, and that these call. ``code`` is the text of a Python joint.
     """
 
     node: DbtNode | SourceTable
@@ -89,3 +89,4 @@ class JointDraft:
     lines: list[int] = field(default_factory=list)
     freshness: dict[str, Any] | None = None
     macros: tuple[Macro, ...] = ()
+    code: str | None = None

@@ -15,6 +15,7 @@ from rivet_dagster.dbt.translation.annotations import SEEDS, SESSION, WAREHOUSE,
 from rivet_dagster.dbt.translation.compiled_text import CompiledTexts
 from rivet_dagster.dbt.translation.names import Names, clean_name
 from rivet_dagster.dbt.translation.postgres import DatabaseCatalogs, spark_type
+from rivet_dagster.dbt.translation.python_models import asked_settings, config_of_python, translate_python
 from rivet_dagster.dbt.translation.seeds import SeedFile, read_seed
 from rivet_dagster.dbt.translation.strategy import LeftOutError, Strategy, history_of, strategy_of, unknown_keys
 from rivet_dagster.dbt.translation.template_text import TemplateFindings, TemplateProblem
@@ -84,17 +85,24 @@ class JointTranslator:
     def model(self, node: DbtNode) -> JointDraft:
         """Return the joint of a model."""
         joint = self._names.joints.get(node.key, node.versioned_name)
-        draft = JointDraft(node, joint, self._path("joints", node, f"{joint}.sql"), node.location)
+        extension = "sql" if node.code is None else "py"
+        draft = JointDraft(node, joint, self._path("joints", node, f"{joint}.{extension}"), node.location)
         if self._is_refused(node, draft):
             return draft
         try:
-            strategy = strategy_of(node.config, self._project.target.adapter)
+            config = node.config if node.code is None else config_of_python(node.config)
+            strategy = strategy_of(config, self._project.target.adapter)
             self._header(node, draft)
             self._stored(node, draft, strategy)
-            self._text(node, draft, strategy)
+            if node.code is None:
+                self._text(node, draft, strategy)
+            else:
+                draft.code, draft.refs, notes = translate_python(node, self._names)
+                draft.reasons += notes
         except LeftOutError as error:
             self._leave_out(draft, str(error), error.key)
-        draft.reasons += self._unused(node, OF_ALL)
+        of_python = {"packages", *asked_settings(node.code)} if draft.code is not None and node.code else set()
+        draft.reasons += self._unused(node, OF_ALL | of_python)
         draft.phase = "audit" if strategy_is_incremental(draft) else "assertion"
         return draft
 

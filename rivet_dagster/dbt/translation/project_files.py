@@ -145,7 +145,8 @@ def write_joint(
             path = f"quality/{draft.joint}/{test.final}.sql"
             files[path] = test.check.file(draft.phase)
             lines[path, 0] = (draft.joint, test.final)
-    if draft.body is None:
+    text, comment = (draft.body, "--") if draft.code is None else (draft.code, "#")
+    if text is None:
         keys = dict(draft.keys)
         entries = [test.check.entry() for test in with_options if test.check is not None]
         entries += [draft.freshness] if draft.freshness is not None else []
@@ -161,8 +162,8 @@ def write_joint(
         assert test.check is not None
         lines[draft.path, len(head) + 1] = (draft.joint, test.final)
         head.append((kind, test.check.annotation()))
-    text = annotation_lines(head)
-    files[draft.path] = f"{text}\n{draft.body}\n" if text else f"{draft.body}\n"
+    annotations = annotation_lines(head, comment)
+    files[draft.path] = f"{annotations}\n{text}\n" if annotations else f"{text}\n"
 
 
 def origin(draft: JointDraft, text: str) -> tuple[int, str, Sequence[int]]:

@@ -419,22 +419,6 @@ def test_variables_that_need_another_name_or_value(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("text", "project", "is_there"),
-    [
-        ("def model(dbt, session):\n    dbt.config(enabled=False)", "name: shop", False),
-        ("def model(dbt, session):\n    pass", "name: shop\nmodels: {shop: {+enabled: false}}", False),
-        ("def model(dbt, session):\n    dbt.config(enabled=X)", "name: shop", True),
-        ("def broken(", "name: shop", True),
-    ],
-)
-def test_python_models(tmp_path, text, project, is_there):
-    result = translated(tmp_path, {"models/p.py": text}, project)
-    assert [(entry.name, entry.status) for entry in result.report.models] == ([("p", "left_out")] if is_there else [])
-    assert [entry.name for entry in notes(result, "disabled")] == ([] if is_there else ["p"])
-    assert result.report.is_whole is not is_there
-
-
-@pytest.mark.parametrize(
     ("text", "reason"),
     [
         ("select * from {{ ref() }}", "models/m.sql:1: gives ref something else than a name, or a package and a name"),
