@@ -25,7 +25,7 @@ def read_dbt_project(root: Path, environment: ImportEnvironment = NOT_READ) -> D
     ``environment`` has the variables that ``env_var`` reads.
     """
     project_file = read_project_file(root)
-    profile = read_profile(root, project_file.profile, project_file.target_path)
+    profile = read_profile(root, project_file.profile, project_file.target_path, environment)
     target = profile.target
     installed, wrong = _installed(root, project_file)
     packages = [_read(root, project_file, None, target, environment)]

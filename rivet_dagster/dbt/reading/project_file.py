@@ -173,6 +173,12 @@ _USED = {
 
 _WITHOUT = {
     "constraints": "have no counterpart: declare checks in their place",
+    "semantic_model": "has no counterpart",
+    "metrics": "have no counterpart",
+    "derived_semantics": "have no counterpart",
+    "agg_time_dimension": "has no counterpart",
+    "entity": "has no counterpart",
+    "dimension": "has no counterpart",
     "deprecation_date": "has no counterpart",
     "time_spine": "has no counterpart",
     "primary_key": "has no counterpart",

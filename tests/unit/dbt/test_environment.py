@@ -166,3 +166,26 @@ def test_secrets_and_what_is_not_set(tmp_path, capsys, monkeypatch):
     assert "which only a run knows" in reasons["a"]
     assert "a secret, whose value is not copied" in reasons["alias"]
     assert "NOT_SET is not set: set it for the import" in reasons["c"]
+
+
+PROFILE = """shop:
+  target: "{{ env_var('TARGET') }}"
+  outputs:
+    dev: {type: spark, schema: dev}
+    prod: {type: spark, method: thrift, host: "{{ env_var('HOST') }}", schema: "{{ env_var('SCHEMA') }}"}
+"""
+
+
+def test_the_schema_of_the_target(tmp_path, capsys, monkeypatch):
+    """A source may name it; hosts and users of the profile are not read from the environment."""
+    for name, value in {"TARGET": "prod", "SCHEMA": "sales", "HOST": "h.example.org"}.items():
+        monkeypatch.setenv(name, value)
+    files = {
+        "models/s.yml": 'sources: [{name: s, schema: "{{ target.schema }}_raw", tables: [{name: t}]}]',
+        "profiles.yml": PROFILE,
+    }
+    code, report, new = imported(tmp_path, capsys, files)
+    assert code == 0
+    assert told(report) == {("TARGET", "profiles.yml", 2), ("SCHEMA", "profiles.yml", 5)}
+    assert "table: sales_raw.t\n" in (new / "sources/s/t.yaml").read_text()
+    assert "h.example.org" not in (new / "profiles.yaml").read_text()

@@ -104,6 +104,20 @@ def test_hooks_that_are_not_needed(tmp_path, hook, is_needed):
     assert result.report.is_whole
 
 
+def test_metrics_beside_their_model_are_told(tmp_path):
+    """As the YAML of dbt's engine of version 2 has them."""
+    text = (
+        "models: [{name: a, semantic_model: {enabled: true}, metrics: [{name: m}], columns: [{name: id, entity: x}]}]"
+    )
+    result = translated(tmp_path, {**MODELS, "models/m.yml": text})
+    (entry,) = (entry for entry in result.report.models if entry.name == "a")
+    assert entry.reasons == (
+        "`semantic_model` has no counterpart",
+        "`metrics` have no counterpart",
+        "`entity` (id) has no counterpart",
+    )
+
+
 def test_metrics_and_semantic_models_are_told(tmp_path):
     text = "semantic_models: [{name: orders, model: ref('a')}]\nmetrics: [{name: m, type: simple, label: M}]\n"
     result = translated(tmp_path, {**MODELS, "models/m.yml": text})
