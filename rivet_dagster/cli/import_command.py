@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 
 from rivet_dagster.dbt.importing import import_dbt_project
-from rivet_dagster.dbt.report import CHANGED, COMPILED, LEFT_OUT, UNCHANGED, Report, ReportEntry
+from rivet_dagster.dbt.report import CHANGED, COMPILED, LEFT_OUT, NOT_NEEDED, UNCHANGED, Report, ReportEntry
 
 PARTIAL = 2
 
@@ -30,6 +30,7 @@ _TITLES = {
     LEFT_OUT: ("left out", "red"),
     COMPILED: ("with the text that dbt compiled", "yellow"),
     CHANGED: ("changed", "yellow"),
+    NOT_NEEDED: ("not needed", "green"),
     UNCHANGED: ("unchanged", "green"),
 }
 

@@ -77,6 +77,11 @@ def _dagster() -> JsonSchema:
             "sensors": by_name(_sensor()),
             "automation": {"type": "array", "items": _automation()},
             "freshness": {"type": "array", "items": _freshness()},
+            "exposures": by_name(
+                mapping(
+                    {"depends_on": TEXTS, "owners": TEXTS, "url": TEXT, "description": TEXT}, required=["depends_on"]
+                )
+            ),
         }
     )
 

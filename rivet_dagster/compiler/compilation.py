@@ -34,7 +34,7 @@ from rivet_dagster.compiler.reach import Reach
 from rivet_dagster.compiler.references import build_graph
 from rivet_dagster.compiler.resolve_joints import resolve_joints
 from rivet_dagster.compiler.schemas import infer_schemas
-from rivet_dagster.compiler.sensors import check_observations, check_sensors, check_upkeeps
+from rivet_dagster.compiler.sensors import check_exposures, check_observations, check_sensors, check_upkeeps
 from rivet_dagster.compiler.strategies import check_layouts, check_parameters, check_partition_columns, check_strategies
 from rivet_dagster.compiler.table_writers import check_stored_tables, check_tables
 from rivet_dagster.compiler.tables import Tables
@@ -54,6 +54,7 @@ RULES_OF_DECLARATIONS: tuple[Callable[[DeclaredContext], None], ...] = (
     check_parameters,
     check_observations,
     check_upkeeps,
+    check_exposures,
     check_sensors,
     check_settings,
 )

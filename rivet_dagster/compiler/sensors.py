@@ -1,4 +1,4 @@
-"""The rules of sensors, observations and upkeep: they name sources, files that can be listed, and catalogs."""
+"""The rules of sensors, observations, upkeep and exposures: they name sources, files, catalogs and joints."""
 
 from __future__ import annotations
 
@@ -52,6 +52,20 @@ def check_upkeeps(context: DeclaredContext) -> None:
                 hint = nearest(name, known)
                 message = f"schedule '{schedule.name}': `catalogs`: the profile has no catalog '{name}'{hint}"
                 context.diagnostics.errors.append(schedule.origin.diagnostic("RVT-104", message, key="catalogs"))
+
+
+def check_exposures(context: DeclaredContext) -> None:
+    """Report RVT-306 for an exposure of a joint that does not exist, RVT-104 for one with the name of a joint."""
+    joints, errors = context.graph.joints, context.diagnostics.errors
+    for exposure in context.project.dagster.exposures:
+        subject = f"exposure '{exposure.name}'"
+        if exposure.name in joints:
+            message = f"{subject}: there is a joint of that name, whose asset key it would have"
+            errors.append(exposure.origin.diagnostic("RVT-104", message, remediation="Rename one of them."))
+        for name in exposure.depends_on:
+            if name not in joints:
+                message = f"{subject}: `depends_on`: there is no joint '{name}'{nearest(name, joints)}"
+                errors.append(exposure.origin.diagnostic("RVT-306", message, key="depends_on"))
 
 
 def wrong_observation(names: Sequence[str], joints: Mapping[str, Stored]) -> str | None:

@@ -111,7 +111,7 @@ class DbtNode:
     """A model, seed, snapshot or singular test.
 
     ``text`` is a model's or snapshot's query as a template, ``begins`` the line of the file on which it begins.
-    ``problem`` says why it cannot be read; such a node has no text.
+    ``code`` is the text of a Python model. ``problem`` says why it cannot be read; such a node has no text.
     """
 
     kind: str
@@ -127,6 +127,7 @@ class DbtNode:
     version: Any = None
     is_latest: bool = True
     problem: tuple[str, DbtLocation] | None = None
+    code: str | None = None
 
     @property
     def location(self) -> DbtLocation:
@@ -190,20 +191,57 @@ class Owner:
 
 
 @dataclass(frozen=True)
+class DeclaredExposure:
+    """A dashboard or an application that reads models; ``depends_on`` are its calls of ref, source and metric."""
+
+    name: str
+    package: str
+    location: DbtLocation
+    depends_on: tuple[str, ...]
+    owner: Owner
+    url: str | None = None
+    description: str = ""
+    config: Config = Config()
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class UnitTest:
+    """A test of a model with given rows, as declared: the entries of ``given``, and the rows that it expects."""
+
+    name: str
+    package: str
+    location: DbtLocation
+    model: str
+    given: tuple[Mapping[str, Any], ...] = ()
+    expect: Mapping[str, Any] = field(default_factory=dict)
+    overrides: Mapping[str, Any] = field(default_factory=dict)
+    versions: Mapping[str, Any] = field(default_factory=dict)
+    config: Config = Config()
+    description: str = ""
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class Other:
-    """Something else that the project declares: an exposure, a hook, a unit test, ..."""
+    """Something else that the project declares: a metric, a hook, a macro's description, ...
+
+    ``is_needed`` is whether anything is lost without it.
+    """
 
     kind: str
     name: str
     location: DbtLocation
     reason: str = ""
+    is_needed: bool = True
 
 
 @dataclass(frozen=True)
 class Package:
     """A dbt project, or a package that is installed in it.
 
-    ``variables`` are those of its own file, ``tests`` its configuration of data tests by folder.
+    ``variables`` are those of its own file, ``tests`` its configuration of data tests by folder. ``fixtures`` are the
+    files of rows for unit tests, by name.
     """
 
     name: str
@@ -216,6 +254,9 @@ class Package:
     tests: Mapping[str, Any]
     others: tuple[Other, ...]
     problems: tuple[Other, ...]
+    exposures: tuple[DeclaredExposure, ...] = ()
+    unit_tests: tuple[UnitTest, ...] = ()
+    fixtures: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -7,19 +7,25 @@ there, else it is left out. So the project that is written compiles.
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 
 from rivet_dagster.compiler.plan import CompiledAssembly
 from rivet_dagster.dbt.reading.project import read_dbt_project
-from rivet_dagster.dbt.report import Refused, Report, TranslatedProject
+from rivet_dagster.dbt.report import LEFT_OUT, Refused, Report, ReportEntry, TranslatedProject
 from rivet_dagster.dbt.translation.project import translate
+from rivet_dagster.dbt.values import ImportEnvironment
 from rivet_dagster.errors import Diagnostic, RivetError
 from rivet_dagster.loading import compile_directory
 from rivet_dagster.secrets.variables import variables_in
+
+_TEMPLATE = "RVT-212"
+_VARIABLE = re.compile(r"var\('(\w+)'\)")
 
 
 def import_dbt_project(directory: Path, target: Path) -> Report:
@@ -32,11 +38,12 @@ def import_dbt_project(directory: Path, target: Path) -> Report:
     with _made(target):
         target = target.resolve()
         _check_target(directory, target)
-    project = read_dbt_project(directory)
+    environment = ImportEnvironment(os.environ)
+    project = read_dbt_project(directory, environment)
     with _beside(target) as staged:
         refused = Refused()
         while True:  # each round refuses more than the one before, or is the last one
-            translation = translate(project, directory, refused)
+            translation = translate(project, directory, refused, environment)
             with _made(target):
                 _write(translation, directory, staged)
             assembly = _compiled(staged, translation)
@@ -46,11 +53,12 @@ def import_dbt_project(directory: Path, target: Path) -> Report:
             refused = refusals
             shutil.rmtree(staged)
             staged.mkdir()
+        tests = [*_with_unit_tests(translation, assembly, staged)]
         with _made(target):
             if target.is_dir():
                 target.rmdir()
             staged.rename(target)
-    return translation.report
+    return translation.report.with_others(tests)
 
 
 def _check_target(directory: Path, target: Path) -> None:
@@ -109,6 +117,31 @@ def _write(translation: TranslatedProject, directory: Path, staged: Path) -> Non
         shutil.copyfile(directory / source, file)
 
 
+def _with_unit_tests(translation: TranslatedProject, assembly: CompiledAssembly, staged: Path) -> Iterator[ReportEntry]:
+    """Write the tests of joints that are those of the plan, and yield what is told of each."""
+    for test in translation.unit_tests(assembly):
+        for path, text in test.files.items():
+            (staged / path).parent.mkdir(parents=True, exist_ok=True)
+            (staged / path).write_text(text, encoding="utf-8", newline="")
+        reasons = _wrong_test(*next(iter(test.files.items())), assembly, staged) if test.files else []
+        if reasons:
+            (staged / next(iter(test.files))).unlink()
+        yield test.entry if not reasons else replace(test.entry, status=LEFT_OUT, joint=None, reasons=tuple(reasons))
+
+
+def _wrong_test(path: str, text: str, assembly: CompiledAssembly, staged: Path) -> list[str]:
+    from rivet_dagster.project_tests.documents import documents_of, extend_documents
+    from rivet_dagster.project_tests.parsing import parse_test
+    from rivet_dagster.project_tests.prepared import prepare
+
+    try:
+        for document in extend_documents(documents_of(text, path)):
+            prepare(parse_test(document), assembly, staged)
+    except RivetError as error:
+        return [f"{diagnostic.message} ({diagnostic.code})" for diagnostic in error.diagnostics]
+    return []
+
+
 def _compiled(staged: Path, translation: TranslatedProject) -> CompiledAssembly:
     """Return the plan of what was written; variables of the environment have any value."""
     environ = {**dict.fromkeys(variables_in(list(translation.variables)), "0"), **os.environ}
@@ -120,7 +153,7 @@ def _compiled(staged: Path, translation: TranslatedProject) -> CompiledAssembly:
 def _refused(refused: Refused, translation: TranslatedProject, assembly: CompiledAssembly) -> Refused | None:
     """Return what was refused before and what the compiler refuses now; None if that is nothing."""
     joints = {name: list(reasons) for name, reasons in refused.joints.items()}
-    checks, macros = dict(refused.checks), dict(refused.macros)
+    checks, macros, imported = dict(refused.checks), dict(refused.macros), set(refused.imported)
     unplaced: list[Diagnostic] = []
     for error in assembly.errors:
         location = (error.file or "", error.line or 0)
@@ -128,7 +161,10 @@ def _refused(refused: Refused, translation: TranslatedProject, assembly: Compile
         macro = translation.macro_at(*location)
         check = translation.check_lines.get(location) or translation.check_lines.get((error.file or "", 0))
         reason = f"{error.message} ({error.code})"
-        if check is not None:
+        needed = translation.importable.intersection(_VARIABLE.findall(error.message))
+        if error.code == _TEMPLATE and needed:
+            imported |= needed
+        elif check is not None:
             checks.setdefault(check, reason)
         elif macro is not None:
             macros.setdefault(macro, reason)
@@ -141,11 +177,12 @@ def _refused(refused: Refused, translation: TranslatedProject, assembly: Compile
             unplaced.append(error)
     if not assembly.errors:
         unsaid = translation.unsaid()
-        if not unsaid:
+        if unsaid == Refused():
             return None
-        for joint, reasons in unsaid.items():
+        for joint, reasons in unsaid.joints.items():
             joints.setdefault(joint, []).extend(reasons)
-    refusals = Refused(joints, checks, macros)
+        imported |= unsaid.imported
+    refusals = Refused(joints, checks, macros, frozenset(imported))
     if refusals == refused:
         raise RivetError.of(unplaced or assembly.errors)
     return refusals

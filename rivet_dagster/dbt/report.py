@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from rivet_dagster.compiler.plan import CompiledAssembly
 from rivet_dagster.dbt.declared import DbtLocation
 
-UNCHANGED, CHANGED, COMPILED, LEFT_OUT = "unchanged", "changed", "compiled", "left_out"
+UNCHANGED, CHANGED, COMPILED, LEFT_OUT, NOT_NEEDED = "unchanged", "changed", "compiled", "left_out", "not_needed"
 
 REPORTED_ONLY = frozenset(
     "macro docs exposure unit_test hook grants disabled materialization group variable profile file_format link "
@@ -57,6 +58,11 @@ class Report:
         entries = (*self.models, *self.tests, *(entry for entry in self.others if entry.kind not in REPORTED_ONLY))
         return all(entry.status != LEFT_OUT for entry in entries)
 
+    def with_others(self, entries: Iterable[ReportEntry]) -> Report:
+        """Return the report with further other things."""
+        others = sorted((*self.others, *entries), key=lambda each: (each.location.file, each.location.line, each.name))
+        return Report(self.models, self.tests, tuple(others))
+
     def to_dict(self) -> dict[str, Any]:
         """Return the report as the command line prints it in JSON."""
         tests = [{**entry.to_dict(), "check": entry.check} for entry in self.tests]
@@ -70,11 +76,24 @@ class Report:
 
 @dataclass(frozen=True)
 class Refused:
-    """Refusals by the compiler of an earlier translation: reasons by joint, by joint and check, and by macro."""
+    """Refusals by the compiler of an earlier translation: reasons by joint, by joint and check, and by macro.
+
+    ``imported`` are variables of the environment, by their names in rivet.yaml, that cannot be values of a run: they
+    have those of the import.
+    """
 
     joints: Mapping[str, list[str]] = field(default_factory=dict)
     checks: Mapping[tuple[str, str], str] = field(default_factory=dict)
     macros: Mapping[str, str] = field(default_factory=dict)
+    imported: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True)
+class TranslatedUnitTest:
+    """The files of a test of the new project, the first of which is the test itself, and what is told of it."""
+
+    entry: ReportEntry
+    files: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -83,7 +102,8 @@ class TranslatedProject:
 
     ``joint_files`` are the joints by their files, ``check_lines`` the checks by file and line, or line 0 for all of a
     file, ``macro_lines`` the macros by the line on which each one begins, ``origins`` the places that the lines of a
-    joint's file came from. ``unsaid`` returns what is wrong with joints that compile.
+    joint's file came from. ``unsaid`` returns what is wrong with joints that compile. ``importable`` are the variables
+    of which a run knows the value, but the import as well. ``unit_tests`` yields the tests that fit the compiled plan.
     """
 
     files: Mapping[str, str]
@@ -95,7 +115,9 @@ class TranslatedProject:
     origins: Mapping[str, tuple[int, str, Sequence[int]]]
     variables: tuple[str, ...]
     folders: tuple[str, ...]
-    unsaid: Callable[[], dict[str, list[str]]]
+    unsaid: Callable[[], Refused]
+    unit_tests: Callable[[CompiledAssembly], Iterable[TranslatedUnitTest]]
+    importable: frozenset[str] = frozenset()
 
     def macro_at(self, file: str, line: int) -> str | None:
         """Return the macro that a line of a file of macros is in."""

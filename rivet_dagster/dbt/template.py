@@ -166,6 +166,7 @@ def read_template(text: str) -> DbtTemplate:
     environment = _environment()
     try:
         pieces = tuple(_pieces(environment, text))
+        environment.extensions[_Offsets.identifier].pieces = pieces  # type: ignore[attr-defined]
         tree = environment.parse(text)
     except TemplateSyntaxError as error:
         message = (error.message or "it is no template").rstrip(".")
@@ -252,15 +253,11 @@ class _Offsets(Extension):
     """Replaces the line of each token by its offset."""
 
     priority = 1000
+    pieces: tuple[TemplatePiece, ...] = ()
 
     def filter_stream(self, stream: TokenStream) -> Iterable[Token]:
-        text = self._text
-        for piece, token in zip(_pieces(self.environment, text), stream, strict=False):
+        for piece, token in zip(self.pieces, stream, strict=False):
             yield Token(piece.start, token.type, token.value)
-
-    def preprocess(self, source: str, name: str | None, filename: str | None = None) -> str:
-        self._text = source
-        return source
 
 
 class _DbtBlocks(Extension):

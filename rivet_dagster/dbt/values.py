@@ -1,6 +1,7 @@
-"""Values of YAML files that are templates, as dbt renders them: without macros, and here without the environment.
+"""Values of YAML files that are templates, as dbt renders them: without macros.
 
-A text whose templates are variables of the environment alone is one with ``${NAME}`` in their place.
+A text whose templates are variables of the environment alone is one with ``${NAME}`` in their place, where a run reads
+it. Anywhere else the variables have the values of the process that imports.
 """
 
 from __future__ import annotations
@@ -15,9 +16,13 @@ from jinja2.nativetypes import NativeEnvironment, NativeTemplate
 from jinja2.runtime import Context
 from jinja2.sandbox import SandboxedEnvironment
 
+from rivet_dagster.dbt.declared import DbtLocation
 from rivet_dagster.dbt.template import DbtTemplateError, constant, read_template
+from rivet_dagster.secrets.redaction import names_secret
 
 _MISSING = object()
+_ITSELF = " environment"
+"""The key of a context for the environment itself, which no template can name."""
 _FAILURES = (
     TemplateError,
     ArithmeticError,
@@ -89,8 +94,61 @@ def _environment() -> _Environment:
 _ENVIRONMENT = _environment()
 
 
-def value_context(variable: Callable[[str], Any], target: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what a value can name: variables, the target, and environment variables that have a default.
+class ImportEnvironment:
+    """The variables of the environment of the process that imports; without ``environ`` none is read.
+
+    ``taken`` are those whose values the new project has, with where each was asked for first; ``location`` is where
+    the next one is asked for.
+
+    >>> environment = ImportEnvironment({"SCHEMA": "raw", "TOKEN": "x"})
+    >>> environment.read("SCHEMA"), list(environment.taken)
+    ('raw', ['SCHEMA'])
+    >>> environment.read("TOKEN")
+    Traceback (most recent call last):
+        ...
+    rivet_dagster.dbt.values.UnknownValueError: the environment variable TOKEN is a secret, whose value is not copied
+    """
+
+    def __init__(self, environ: Mapping[str, str] | None = None) -> None:
+        self._environ = environ
+        self.taken: dict[str, DbtLocation | None] = {}
+        self.location: DbtLocation | None = None
+
+    def read(self, name: str, default: Any = _MISSING) -> Any:
+        """Return the value of a variable, else the default. Raise UnknownValueError where there is neither."""
+        is_secret = names_secret(name)
+        if self._environ is not None and name in self._environ and not is_secret:
+            self.taken.setdefault(name, self.location)
+            return self._environ[name]
+        if default is not _MISSING:
+            return default
+        if self._environ is None:
+            raise UnknownValueError(f"it depends on the environment variable {name}, which is not read")
+        if is_secret:
+            raise UnknownValueError(f"the environment variable {name} is a secret, whose value is not copied")
+        raise UnknownValueError(f"the environment variable {name} is not set: set it for the import")
+
+    def knows(self, names: Iterable[str]) -> bool:
+        """Return whether all variables have a value, and none is a secret."""
+        return self._environ is not None and all(name in self._environ and not names_secret(name) for name in names)
+
+    def expand(self, text: str, location: DbtLocation | None) -> str:
+        """Return a text with the values of the variables to which it refers. Raise UnknownValueError.
+
+        >>> ImportEnvironment({"ENV": "dev"}).expand("${ENV}_raw $${x}", DbtLocation("models/a.sql"))
+        'dev_raw ${x}'
+        """
+        self.location = location
+        return _REFERENCE.sub(lambda match: str(self.read(match[1])) if match[1] else "${", text)
+
+
+NOT_READ = ImportEnvironment()
+
+
+def value_context(
+    variable: Callable[[str], Any], target: Mapping[str, Any], environment: ImportEnvironment = NOT_READ
+) -> dict[str, Any]:
+    """Return what a value can name: variables, the target, and variables of the environment.
 
     ``variable`` returns the value of one; it raises KeyError.
     """
@@ -105,12 +163,16 @@ def value_context(variable: Callable[[str], Any], target: Mapping[str, Any]) -> 
         return render_value(value, context) if isinstance(value, str) else value
 
     def env_var(name: str, default: Any = _MISSING) -> Any:
-        if default is _MISSING:
-            raise UnknownValueError(f"it depends on the environment variable {name}, which is not read")
-        return default
+        return environment.read(str(name), default)
 
     context = {"var": var, "env_var": env_var, "target": dict(target), "true": True, "false": False, "none": None}
+    context[_ITSELF] = environment
     return context
+
+
+def without_environment(context: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a context that reads no variable of the environment."""
+    return {**context, "env_var": NOT_READ.read, _ITSELF: NOT_READ}
 
 
 def project_file_context(context: Mapping[str, Any]) -> dict[str, Any]:
@@ -126,12 +188,16 @@ def project_file_context(context: Mapping[str, Any]) -> dict[str, Any]:
     return {**context, "var": var}
 
 
-def render_value(value: Any, context: Mapping[str, Any]) -> Any:
+def render_value(value: Any, context: Mapping[str, Any], location: DbtLocation | None = None) -> Any:
     """Return a value with the templates in its texts rendered. Raise UnknownValueError.
+
+    ``location`` is where the value is declared.
 
     >>> render_value({"tags": ["a", "{{ var('x') }}"]}, value_context({"x": "b"}.__getitem__, {}))
     {'tags': ['a', 'b']}
     """
+    if location is not None:
+        context[_ITSELF].location = location
     if isinstance(value, str):
         return _rendered(value, context) if "{{" in value or "{%" in value else value
     if isinstance(value, Mapping):
@@ -148,8 +214,12 @@ def _rendered(text: str, context: Mapping[str, Any]) -> Any:
         raise UnknownValueError(f"'{text}' cannot be rendered: {error}") from None
 
 
-def evaluate_statements(statements: list[nodes.Node], context: Mapping[str, Any]) -> None:
+def evaluate_statements(
+    statements: list[nodes.Node], context: Mapping[str, Any], location: DbtLocation | None = None
+) -> None:
     """Run statements of a template for what they call in ``context``. Raise UnknownValueError."""
+    if location is not None:
+        context[_ITSELF].location = location
     tree = nodes.Template(statements, lineno=1)
     tree.set_environment(_ENVIRONMENT)
     try:
@@ -160,6 +230,7 @@ def evaluate_statements(statements: list[nodes.Node], context: Mapping[str, Any]
         raise UnknownValueError(f"it cannot be evaluated: {error}") from None
 
 
+_REFERENCE = re.compile(r"\$\$\{|\$\{(\w+)\}")
 _VARIABLE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _CONVERSIONS = frozenset(("as_text", "as_number", "as_native", "as_bool", "int", "string"))
 """Filters that change the type of a value, and not its text."""

@@ -121,7 +121,7 @@ class DeclaredEntry:
 
 
 def block_definitions(project: RivetProject, jobs: Sequence[Job]) -> dg.Definitions:
-    """Return the schedules and sensors of the block, and the jobs that sweep and do upkeep, if there is any to do.
+    """Return the schedules, sensors and exposures of the block, and the jobs that sweep and do upkeep, if any is to do.
 
     ``jobs`` are the project's other jobs.
 
@@ -147,10 +147,27 @@ def block_definitions(project: RivetProject, jobs: Sequence[Job]) -> dg.Definiti
                 made.append(trigger)
     problems.raise_all()
     return dg.Definitions(
+        assets=_exposures(project),
         jobs=maintenance,
         schedules=[trigger for trigger in made if isinstance(trigger, dg.ScheduleDefinition)],
         sensors=[trigger for trigger in made if isinstance(trigger, dg.SensorDefinition)],
     )
+
+
+def _exposures(project: RivetProject) -> list[dg.AssetSpec]:
+    """Return the external assets of the exposures that depend on assets here, or, of a part, on some of its assets."""
+    return [
+        dg.AssetSpec(
+            key=dg.AssetKey([*project.assembly.dagster.key_prefix, exposure.name]),
+            deps=[dg.AssetDep(key) for key in dict.fromkeys(map(project.key, exposure.depends_on))],
+            description=exposure.description,
+            owners=list(exposure.owners),
+            kinds={"exposure"},
+            metadata={"rivet/url": dg.MetadataValue.url(exposure.url)} if exposure.url is not None else {},
+        )
+        for exposure in project.assembly.dagster.exposures
+        if not project.selected.isdisjoint(exposure.depends_on)
+    ]
 
 
 def refuse_problems(project: RivetProject) -> None:

@@ -18,6 +18,7 @@ from rivet_dagster.model.automation import (
 )
 from rivet_dagster.model.joint import Joint
 from rivet_dagster.model.profile import Profile
+from rivet_dagster.model.text_lines import Origin
 
 MANIFEST = "rivet.yaml"
 """The manifest: the file of a project that names all others."""
@@ -58,6 +59,18 @@ class ProjectVariables:
     bound: Mapping[str, str] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, kw_only=True)
+class Exposure:
+    """A dashboard, notebook or application that reads joints; in Dagster it is an external asset."""
+
+    name: str
+    depends_on: tuple[str, ...]
+    owners: tuple[str, ...] = ()
+    url: str | None = None
+    description: str | None = None
+    origin: Origin = Origin()
+
+
 @dataclass(frozen=True)
 class DagsterSettings:
     """The ``dagster:`` block of rivet.yaml."""
@@ -71,6 +84,7 @@ class DagsterSettings:
     observe: tuple[ObservationSchedule, ...] = ()
     automation: tuple[AutomationRule, ...] = ()
     freshness: tuple[FreshnessRule, ...] = ()
+    exposures: tuple[Exposure, ...] = ()
 
 
 @dataclass(frozen=True)

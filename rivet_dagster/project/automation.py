@@ -1,4 +1,4 @@
-"""Parsing of the ``dagster:`` block: automation and freshness rules, schedules, observations and sensors."""
+"""Parsing of the ``dagster:`` block: automation and freshness rules, schedules, observations, sensors and exposures."""
 
 from __future__ import annotations
 
@@ -29,6 +29,8 @@ from rivet_dagster.model.automation import (
     UpkeepSchedule,
 )
 from rivet_dagster.model.convert import seconds, timezone, whole
+from rivet_dagster.model.joint import OWNER
+from rivet_dagster.model.project import Exposure
 from rivet_dagster.project.settings_file import SettingsSection, text, texts
 
 _LEAST = 60
@@ -209,6 +211,45 @@ def _some(value: Any) -> tuple[str, ...]:
     if not names:
         raise ValueError("must name at least one source")
     return names
+
+
+def read_exposures(dagster: SettingsSection) -> tuple[Exposure, ...]:
+    """Return the valid exposures; errors in others are collected."""
+    exposures = []
+    for name, section in dagster.sections("exposures", "exposure").items():
+        if not is_named(section, name):
+            continue
+        section.only(("depends_on", "owners", "url", "description"))
+        depends_on = section.need("depends_on", _some_joints)
+        owners = section.get("owners", _owners)
+        url, description = section.get("url", text), section.get("description", text)
+        if depends_on is not None:
+            exposures.append(
+                Exposure(
+                    name=name,
+                    depends_on=depends_on,
+                    owners=owners or (),
+                    url=url,
+                    description=description,
+                    origin=section.origin,
+                )
+            )
+    return tuple(exposures)
+
+
+def _some_joints(value: Any) -> tuple[str, ...]:
+    names = texts(value)
+    if not names:
+        raise ValueError("must name at least one joint")
+    return names
+
+
+def _owners(value: Any) -> tuple[str, ...]:
+    owners = texts(value)
+    for owner in owners:
+        if not OWNER.fullmatch(owner):
+            raise ValueError(f"holds '{owner}', which is neither an e-mail address nor `team:` with a name")
+    return owners
 
 
 _KINDS: dict[str, tuple[type[Sensor], dict[str, Callable[[Any], object]]]] = {

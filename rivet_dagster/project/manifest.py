@@ -14,6 +14,7 @@ from rivet_dagster.errors import Diagnostic, RivetError, nearest
 from rivet_dagster.model.project import MANIFEST, DagsterSettings
 from rivet_dagster.project.automation import (
     read_automation,
+    read_exposures,
     read_freshness,
     read_observations,
     read_schedules,
@@ -27,7 +28,7 @@ from rivet_dagster.project.yaml_text import Located
 _REQUIRED = ("profiles", "sources", "joints", "sinks")
 _OPTIONAL = ("quality", "tests", "macros")
 _FAIL_FAST = "fail_fast"
-_DAGSTER = ("key_prefix", "io_manager_key", "schedules", "sensors", "observe", "automation", "freshness")
+_DAGSTER = ("key_prefix", "io_manager_key", "schedules", "sensors", "observe", "automation", "freshness", "exposures")
 _KEY_PART = re.compile(r"[A-Za-z0-9_.-]+")
 
 
@@ -126,6 +127,7 @@ def _dagster(manifest: SettingsSection, errors: list[Diagnostic]) -> DagsterSett
         observe=read_observations(section),
         automation=read_automation(section),
         freshness=read_freshness(section),
+        exposures=read_exposures(section),
     )
 
 

@@ -21,11 +21,12 @@ KINDS = (*STORED, "view", "view", "view", "ephemeral", "ephemeral")
 
 @dataclass
 class Generated:
-    """A project: its files, those of the second build, what each model reads, and which models add to their tables."""
+    """A project: its files, those of later builds, what each model reads, and which models add to their tables."""
 
     name: str
     files: dict[str, str] = field(default_factory=dict)
     later: dict[str, str] = field(default_factory=dict)
+    last: dict[str, str] = field(default_factory=dict)
     reads: dict[str, list[str]] = field(default_factory=dict)
     incremental: set[str] = field(default_factory=set)
 

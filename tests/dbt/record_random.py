@@ -29,12 +29,17 @@ SETTINGS = {
 
 def record(number: int) -> dict[str, object]:
     """Build one project twice, and return its record."""
+    made = generate(number, SETTINGS)
+    return {"digest": made.digest(), "builds": build(made)}
+
+
+def build(made: Generated) -> list[dict[str, object]]:
+    """Build a project with its files, those of the second build, and those of the third one if it has any."""
     from dbt.cli.main import dbtRunner
 
-    made = generate(number, SETTINGS)
     folder = Path(made.name)
-    builds = []
-    for files in (made.files, made.later):
+    builds: list[dict[str, object]] = []
+    for files in filter(None, (made.files, made.later, made.last)):
         for name, text in files.items():
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             (folder / name).write_text(text)
@@ -47,7 +52,7 @@ def record(number: int) -> dict[str, object]:
         if wrong:
             print(made.name, *wrong, sep="\n  ")
         builds.append({"errors": wrong, "tests": _tests(folder), "tables": _tables(folder, made)})
-    return {"digest": made.digest(), "builds": builds}
+    return builds
 
 
 def _forget_settings() -> None:

@@ -2,6 +2,8 @@
 
     python tests/dbt/run_imported.py FOLDER PROJECT[:BUILDS]... [RECORD.json[:NUMBER,...]]
 
+PROJECT may be ``combinations``, which is generated (combinations.py).
+
 BUILDS is how often a project is run, with its first, later and last seeds; without it as often as dbt did. RECORD.json
 is a record of random projects (record_random.py), which are generated anew, or those of some NUMBERs. FOLDER gets a
 copy of each project, its import, and ``<project>.json``: for each run the exit code, the rows of the tables, and the
@@ -18,6 +20,7 @@ import shutil
 import sys
 from pathlib import Path
 
+import combinations
 from generated import Generated, generate
 from record_random import SETTINGS
 
@@ -152,17 +155,26 @@ def write_random(folder: Path, record: Path, numbers: str) -> list[Generated]:
     chosen = numbers.split(",") if numbers else json.loads(record.read_text())["projects"]
     made = [generate(int(number), SETTINGS) for number in chosen]
     for each in made:
-        for name, files in ((each.name, each.files), (f"{each.name}_later", each.later)):
-            for file, text in files.items():
-                (folder / name / file).parent.mkdir(parents=True, exist_ok=True)
-                (folder / name / file).write_text(text)
+        write_generated(folder, each)
     return made
+
+
+def write_generated(folder: Path, made: Generated) -> None:
+    """Write the folders of a generated project, and of its later files."""
+    for name, files in ((made.name, made.files), (f"{made.name}_later", made.later), (f"{made.name}_last", made.last)):
+        for file, text in files.items():
+            (folder / name / file).parent.mkdir(parents=True, exist_ok=True)
+            (folder / name / file).write_text(text)
 
 
 if __name__ == "__main__":
     folder = Path(sys.argv[1]).absolute()
     for argument in sys.argv[2:]:
         name, _, some = argument.partition(":")
+        if name == combinations.NAME:
+            write_generated(folder / "generated", combinations.combine())
+            run(folder, name, folder / "generated", int(some or 3))
+            continue
         if not name.endswith(".json"):
             run(folder, name, builds=int(some or 3))
             continue

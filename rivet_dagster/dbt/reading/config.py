@@ -14,7 +14,7 @@ from jinja2 import nodes
 from rivet_dagster.dbt.declared import Config, DbtLocation, Other
 from rivet_dagster.dbt.files import line_of, read_file
 from rivet_dagster.dbt.template import DbtTemplate
-from rivet_dagster.dbt.values import UnknownValueError, evaluate_statements, render_value
+from rivet_dagster.dbt.values import UnknownValueError, evaluate_statements, render_value, without_environment
 from rivet_dagster.project.text_file import TextError
 from rivet_dagster.project.yaml_text import Located
 
@@ -83,7 +83,8 @@ def rendered_config(config: Config, context: Mapping[str, Any]) -> tuple[Config,
     unknown = []
     for key, value in config.values.items():
         try:
-            values[key] = value if key in _HOOKS else render_value(value, context)
+            known = context if is_used(key) or key == "schema" else without_environment(context)
+            values[key] = value if key in _HOOKS else render_value(value, known, config.locations.get(key))
         except UnknownValueError as error:
             if is_used(key):
                 unknown.append(Other("config", key, config.locations[key], str(error)))
@@ -117,7 +118,7 @@ def merge_configs(configs: Iterable[Config]) -> Config:
 
 def _hashable(value: Any) -> list[Any]:
     given = value if isinstance(value, list) else [] if value is None else [value]
-    return [item if isinstance(item, str) else str(item) for item in given]
+    return [str(item.get("sql", item)) if isinstance(item, Mapping) else str(item) for item in given]
 
 
 _CAPTURE = "__capture"
@@ -214,7 +215,8 @@ class _Reader:
             if names <= needed:
                 break
             needed |= names
-        evaluate_statements(statements, {**self.context, _CAPTURE: capture, "config": within})
+        location = DbtLocation(self.file, self.template.line(first.node.lineno))
+        evaluate_statements(statements, {**self.context, _CAPTURE: capture, "config": within}, location)
         return configs
 
     def _located(self, call: nodes.Call, values: Mapping[str, Any]) -> Config:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os.path
+import re
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -24,6 +26,7 @@ from rivet_dagster.dbt.files import (
     IGNORE_FILE,
     PackageFiles,
     ignore_matching,
+    read_file,
     read_ignored,
     read_yaml_file,
     template_of,
@@ -45,6 +48,7 @@ from rivet_dagster.dbt.values import UnknownValueError, project_file_context
 from rivet_dagster.project.text_file import TextError
 
 _YAML = (".yml", ".yaml")
+_COMMENT = re.compile(r"\{#.*?#\}|/\*.*?\*/|--[^\n]*", re.DOTALL)
 _HOOKS = {"pre-hook": "pre_hook", "post-hook": "post_hook"}
 
 
@@ -64,8 +68,7 @@ class PackageReader:
             is_ignored = ignore_matching("")
         self._folder = PackageFiles(root, project_file.folder, is_ignored)
         self._others: list[Other] = [
-            Other("hook", name, DbtLocation(project_file.file, line), "hooks have no counterpart")
-            for name, line in project_file.hooks
+            _hook(name, value, DbtLocation(project_file.file, line)) for name, value, line in project_file.hooks
         ]
         self._others += [
             Other("setting", key, DbtLocation(project_file.file, line), reason)
@@ -105,6 +108,9 @@ class PackageReader:
             tests=self._file.trees["tests"],
             others=(*self._others, *read.others),
             problems=(*self._problems, *read.problems),
+            exposures=tuple(read.exposures),
+            unit_tests=tuple(read.unit_tests),
+            fixtures={PurePosixPath(below).stem: file for file, below in self._files("tests", (".csv",))},
         )
 
     def _files(self, kind: str, extensions: tuple[str, ...]) -> Iterator[tuple[str, str]]:
@@ -155,10 +161,7 @@ class PackageReader:
             v = None if version is None else version.v
             fqn = (self._file.name, *folders, name, *(() if v is None else (f"v{v}",)))
             if below.endswith(".py"):
-                problem = ("is a Python model: its `dbt` and `session` have no counterpart", DbtLocation(file))
-                in_python = python_config(self._root / file, file)
-                config = self._config("models", fqn, patch, None, file, in_python=in_python)
-                yield DbtNode(MODEL, self._file.name, name, file, fqn, 1, None, None, config, patch, v, problem=problem)
+                yield self._python_model(DbtNode(MODEL, self._file.name, name, file, fqn, properties=patch, version=v))
                 continue
             template, wrong = template_of(self._root, file)
             config = self._config("models", fqn, patch, template, file)
@@ -176,6 +179,15 @@ class PackageReader:
                 is_latest=version is None or str(v) == str(latest),
                 problem=None if wrong is None else (wrong[0], DbtLocation(file, wrong[1])),
             )
+
+    def _python_model(self, node: DbtNode) -> DbtNode:
+        in_python = python_config(self._root / node.file, node.file)
+        config = self._config("models", node.fqn, node.properties, None, node.file, in_python=in_python)
+        try:
+            code, problem = read_file(self._root / node.file), None
+        except TextError as error:
+            code, problem = None, (error.message, DbtLocation(node.file, error.line or 1))
+        return replace(node, config=config, code=code, problem=problem)
 
     def _seeds(self, read: FileProperties) -> Iterator[DbtNode]:
         for file, below in self._files("seeds", (".csv",)):
@@ -304,11 +316,30 @@ class PackageReader:
         yield from nodes.configs
 
 
+_ONLY_OF_THE_WAREHOUSE = re.compile(r"(?:grant|revoke|analyze)\b", re.IGNORECASE)
+
+
+def _hook(name: str, value: Any, location: DbtLocation) -> Other:
+    """Return what is told of hooks, whose statements are texts, or mappings with ``sql``."""
+    texts = [str(each.get("sql", "")) if isinstance(each, Mapping) else str(each) for each in _listed(value)]
+    statements = [part.strip() for text in texts for part in _COMMENT.sub("", text).split(";")]
+    if all(_ONLY_OF_THE_WAREHOUSE.match(statement) for statement in statements if statement):
+        reason = (
+            "is not needed: rights are given in the catalog and stay, and a run records statistics of what it writes"
+        )
+        return Other("hook", name, location, reason, is_needed=False)
+    return Other("hook", name, location, "hooks have no counterpart")
+
+
+def _listed(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [value]
+
+
 def _hooks(node: DbtNode) -> Iterator[Other]:
     for key in _HOOKS:
         if node.config.get(key):
             location = node.config.locations.get(key, node.location)
-            yield Other("hook", f"{node.versioned_name}: {key}", location, "hooks have no counterpart")
+            yield _hook(f"{node.versioned_name}: {key}", node.config.get(key), location)
     if node.config.get("grants"):
         location = node.config.locations.get("grants", node.location)
         yield Other("grants", node.versioned_name, location, "grants are given in the catalog, not by a run")

@@ -18,6 +18,8 @@ from rivet_dagster.catalogs.jdbc.options import wrong_options
 from rivet_dagster.dbt.declared import POSTGRES, DbtDatabase, DbtLocation, DbtTarget, Other
 from rivet_dagster.dbt.files import line_of, read_file, read_yaml_file
 from rivet_dagster.dbt.values import (
+    NOT_READ,
+    ImportEnvironment,
     UnknownValueError,
     convert_setting,
     escape,
@@ -25,6 +27,7 @@ from rivet_dagster.dbt.values import (
     refer_to_environment,
     render_value,
     value_context,
+    without_environment,
 )
 from rivet_dagster.errors import nearest
 from rivet_dagster.project.text_file import TextError
@@ -32,6 +35,7 @@ from rivet_dagster.project.text_file import TextError
 PROFILES_FILE = "profiles.yml"
 
 _ONLY_SHOWN = frozenset(("method", "host", "port", "user", "dbname", "database"))
+_OF_ENVIRONMENT = ("target", "schema")
 _USED = ("type", "schema", "method", "host", "port", "server_side_parameters")
 _OF_POSTGRES = ("type", "schema", "host", "port", "user", "dbname", "database")
 _SCHEMAS = {POSTGRES: "public"}
@@ -46,8 +50,12 @@ class DbtProfile:
     problems: tuple[Other, ...] = ()
 
 
-def read_profile(root: Path, profile: str | None, target_path: str = "target") -> DbtProfile:
+def read_profile(
+    root: Path, profile: str | None, target_path: str = "target", environment: ImportEnvironment = NOT_READ
+) -> DbtProfile:
     """Return the profile of a project, of which only what is no secret is read.
+
+    The target and its schema may be variables of the ``environment``.
 
     Without a profile in the project, its target is of the type that dbt last compiled it for, if that is known.
     """
@@ -66,7 +74,7 @@ def read_profile(root: Path, profile: str | None, target_path: str = "target") -
         wrong = f"there is no profile '{name}' with `outputs`"
         problem = Other("profile", name, DbtLocation(PROFILES_FILE, line_of(value, name)), wrong)
         return DbtProfile(DbtTarget(profile=name), (), (problem,))
-    target, problems = _read_target(name, declared, outputs)
+    target, problems = _read_target(name, declared, outputs, environment)
     databases = (
         read_postgres(key, output, DbtLocation(PROFILES_FILE, line_of(outputs, key)), key == target.name)
         for key, output in outputs.items()
@@ -91,13 +99,16 @@ def _without_file(root: Path, profile: str | None, target_path: str) -> DbtProfi
     return DbtProfile(target, (database,), (Other("profile", name, location, why),))
 
 
-def _read_target(name: str, declared: Mapping[str, Any], outputs: Mapping[str, Any]) -> tuple[DbtTarget, list[Other]]:
-    context = value_context(dict[str, Any]().__getitem__, {})
+def _read_target(
+    name: str, declared: Mapping[str, Any], outputs: Mapping[str, Any], environment: ImportEnvironment
+) -> tuple[DbtTarget, list[Other]]:
+    context = value_context(dict[str, Any]().__getitem__, {}, environment)
     wrong_values: list[Other] = []
 
     def known(key: str, holder: Mapping[str, Any], default: Any) -> Any:
+        read = context if key in _OF_ENVIRONMENT else without_environment(context)
         try:
-            return render_value(holder.get(key, default), context)
+            return render_value(holder.get(key, default), read, DbtLocation(PROFILES_FILE, line_of(holder, key)))
         except UnknownValueError as error:
             if key in _ONLY_SHOWN:
                 return default

@@ -6,12 +6,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from rivet_dagster.dbt.declared import DbtLocation, DbtProject, DbtTarget, Other
+from rivet_dagster.dbt.declared import DbtLocation, DbtProject, DbtTarget, Other, Package
 from rivet_dagster.dbt.files import line_of, read_yaml_file
 from rivet_dagster.dbt.reading.package import PackageReader
 from rivet_dagster.dbt.reading.profile import read_profile
 from rivet_dagster.dbt.reading.project_file import PROJECT_FILE, ProjectFile, read_project_file
-from rivet_dagster.dbt.values import value_context
+from rivet_dagster.dbt.values import NOT_READ, ImportEnvironment, value_context
 from rivet_dagster.errors import RivetError
 from rivet_dagster.project.text_file import TextError
 
@@ -19,14 +19,17 @@ SELECTORS = "selectors.yml"
 _LISTS = ("packages.yml", "dependencies.yml")
 
 
-def read_dbt_project(root: Path) -> DbtProject:
-    """Return all that the project in ``root`` declares. Raise RVT-141 or RVT-142 without a usable dbt_project.yml."""
+def read_dbt_project(root: Path, environment: ImportEnvironment = NOT_READ) -> DbtProject:
+    """Return all that the project in ``root`` declares. Raise RVT-141 or RVT-142 without a usable dbt_project.yml.
+
+    ``environment`` has the variables that ``env_var`` reads.
+    """
     project_file = read_project_file(root)
-    profile = read_profile(root, project_file.profile, project_file.target_path)
+    profile = read_profile(root, project_file.profile, project_file.target_path, environment)
     target = profile.target
     installed, wrong = _installed(root, project_file)
-    packages = [_read(root, project_file, None, target)]
-    packages += [_read(root, package, project_file, target) for package in installed]
+    packages = [_read(root, project_file, None, target, environment)]
+    packages += [_read(root, package, project_file, target, environment) for package in installed]
     others = [
         Other("selector", SELECTORS, DbtLocation(SELECTORS), "selectors have no counterpart: name joints by tags")
     ]
@@ -38,7 +41,13 @@ def read_dbt_project(root: Path) -> DbtProject:
     return DbtProject(tuple(packages), target, project_file.dispatch, project_file.target_path, profile.databases)
 
 
-def _read(root: Path, project_file: ProjectFile, outer: ProjectFile | None, target: DbtTarget) -> Any:
+def _read(
+    root: Path,
+    project_file: ProjectFile,
+    outer: ProjectFile | None,
+    target: DbtTarget,
+    environment: ImportEnvironment,
+) -> Package:
     scopes = [project_file.variables] if outer is None else [outer.variables, project_file.variables]
 
     def variable(name: str) -> Any:
@@ -49,7 +58,7 @@ def _read(root: Path, project_file: ProjectFile, outer: ProjectFile | None, targ
                     return scope[name]
         raise KeyError(name)
 
-    context = value_context(variable, target_values(target))
+    context = value_context(variable, target_values(target), environment)
     return PackageReader(root, project_file, outer, context).package()
 
 

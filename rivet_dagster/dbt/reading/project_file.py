@@ -50,7 +50,7 @@ class ProjectFile:
     packages_path: str = "dbt_packages"
     target_path: str = "target"
     profile: str | None = None
-    hooks: tuple[tuple[str, int], ...] = ()
+    hooks: tuple[tuple[str, Any, int], ...] = ()
     unused: tuple[tuple[str, int, str], ...] = ()
 
     @property
@@ -73,7 +73,7 @@ def read_project_file(root: Path, folder: str = "") -> ProjectFile:
     if not isinstance(name, str) or not name:
         raise RivetError("RVT-142", "the project has no `name`", file=file, line=line_of(value, "name"))
     paths = {kind: _texts(value, file, *keys) for kind, keys in _PATHS.items()}
-    hooks = tuple((key, line_of(value, key)) for key in ("on-run-start", "on-run-end") if value.get(key))
+    hooks = tuple((key, value[key], line_of(value, key)) for key in ("on-run-start", "on-run-end") if value.get(key))
     return ProjectFile(
         name=name,
         file=file,
@@ -158,6 +158,10 @@ _USED = {
         "name description identifier columns config freshness loaded_at_field tags meta enabled data_tests "
         "tests".split()
     ),
+    "unit_test": frozenset("name model description given expect overrides versions config".split()),
+    "exposure": frozenset(
+        "name label type maturity url description owner depends_on tags meta enabled config docs".split()
+    ),
     "group": frozenset("name owner description config".split()),
     "dbt_project.yml": frozenset(
         "name profile model-paths source-paths seed-paths data-paths snapshot-paths test-paths macro-paths "
@@ -169,6 +173,12 @@ _USED = {
 
 _WITHOUT = {
     "constraints": "have no counterpart: declare checks in their place",
+    "semantic_model": "has no counterpart",
+    "metrics": "have no counterpart",
+    "derived_semantics": "have no counterpart",
+    "agg_time_dimension": "has no counterpart",
+    "entity": "has no counterpart",
+    "dimension": "has no counterpart",
     "deprecation_date": "has no counterpart",
     "time_spine": "has no counterpart",
     "primary_key": "has no counterpart",

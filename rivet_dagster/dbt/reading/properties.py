@@ -15,31 +15,49 @@ from rivet_dagster.dbt.declared import (
     DataTest,
     DbtLocation,
     DeclaredColumn,
+    DeclaredExposure,
     ModelVersion,
     Other,
     Owner,
     Properties,
     SourceTable,
+    UnitTest,
 )
 from rivet_dagster.dbt.files import line_of
 from rivet_dagster.dbt.reading.config import config_of, folder_configs, located_config, merge_configs, rendered_config
 from rivet_dagster.dbt.reading.project_file import notes_of
 from rivet_dagster.dbt.reading.versions import whole_version, wrong_rules
-from rivet_dagster.dbt.values import UnknownValueError, convert_setting, project_file_context, render_value
+from rivet_dagster.dbt.values import (
+    UnknownValueError,
+    convert_setting,
+    escape,
+    project_file_context,
+    refer_to_environment,
+    render_value,
+)
 from rivet_dagster.project.yaml_text import Located
 
 PATCHED = {"models": "model", "seeds": "seed", "snapshots": "snapshot", "analyses": "analysis", "macros": "macro"}
 """The sections that describe nodes, with the kinds of these."""
 
 _OTHERS = {
-    "exposures": "exposure",
     "metrics": "metric",
     "semantic_models": "semantic_model",
     "saved_queries": "saved_query",
-    "unit_tests": "unit_test",
     "functions": "function",
 }
-_KNOWN = {*PATCHED, *_OTHERS, "version", "sources", "groups", "data_tests", "tests", "anchors"}
+_KNOWN = {
+    *PATCHED,
+    *_OTHERS,
+    "exposures",
+    "unit_tests",
+    "version",
+    "sources",
+    "groups",
+    "data_tests",
+    "tests",
+    "anchors",
+}
 
 
 _DATABASE_OF_TARGET = re.compile(r"\s*\{\{-?\s*target\.(?:dbname|database)\s*-?\}\}\s*")
@@ -53,6 +71,8 @@ class FileProperties:
     patches: dict[tuple[str, str], Properties] = field(default_factory=dict)
     sources: list[SourceTable] = field(default_factory=list)
     groups: dict[str, Owner] = field(default_factory=dict)
+    exposures: list[DeclaredExposure] = field(default_factory=list)
+    unit_tests: list[UnitTest] = field(default_factory=list)
     others: list[Other] = field(default_factory=list)
     problems: list[Other] = field(default_factory=list)
 
@@ -92,14 +112,46 @@ class PropertiesReader:
         for section, kind in _OTHERS.items():
             for entry in self._entries(value, section):
                 self.read.others.append(Other(kind, str(entry["name"]), self._location(entry)))
+        self.read.exposures += [self._exposure(entry) for entry in self._entries(value, "exposures")]
+        self.read.unit_tests += [self._unit_test(entry) for entry in self._entries(value, "unit_tests")]
         for entry in self._entries(value, "groups"):
             for note in notes_of("group", entry):
                 self.read.others.append(Other("group", str(entry["name"]), self._location(entry), note))
-            owner = entry.get("owner")
-            owner = owner if isinstance(owner, Mapping) else {}
-            self.read.groups[str(entry["name"])] = Owner(_text(owner.get("name")), _emails(owner.get("email")))
+            self.read.groups[str(entry["name"])] = _owner(entry)
         for entry in self._entries(value, "sources"):
             self.read.sources += self._sources(entry, folder)
+
+    def _unit_test(self, entry: Located) -> UnitTest:
+        given = entry.get("given")
+        mappings = {
+            key: entry[key] for key in ("expect", "overrides", "versions") if isinstance(entry.get(key), Mapping)
+        }
+        return UnitTest(
+            name=str(entry["name"]),
+            package=self._package,
+            location=self._location(entry),
+            model=str(entry.get("model")),
+            given=tuple(each for each in given if isinstance(each, Mapping)) if isinstance(given, list) else (),
+            config=self._values(config_of(entry.get("config"), self._file), self._context),
+            description=self._described(entry),
+            notes=notes_of("unit_test", entry),
+            **mappings,
+        )
+
+    def _exposure(self, entry: Located) -> DeclaredExposure:
+        depends_on = entry.get("depends_on")
+        config = merge_configs([self._own_config(entry)])
+        return DeclaredExposure(
+            name=str(entry["name"]),
+            package=self._package,
+            location=self._location(entry),
+            depends_on=tuple(map(str, depends_on if isinstance(depends_on, list) else ())),
+            owner=_owner(entry),
+            url=_text(self._value(entry, "url")),
+            description=self._described(entry) or str(entry.get("label") or ""),
+            config=self._values(config, self._context),
+            notes=notes_of("exposure", entry),
+        )
 
     def _entries(self, value: Located, section: str) -> Iterator[Located]:
         entries = value.get(section)
@@ -195,13 +247,13 @@ class PropertiesReader:
             fqn = (self._package, *folder, source, name)
             config = self._source_config(entry, table, fqn)
             freshness = self._inherited(entry, table, "freshness")
-            schema, database = self._value(entry.get("schema", source)), self._database(entry.get("database"))
+            schema, database = self._schema(entry, source), self._database(entry)
             yield SourceTable(
                 package=self._package,
                 source=source,
                 name=name,
-                identifier=str(self._value(table.get("identifier", name))),
-                schema=str(schema),
+                identifier=str(self._value(table, "identifier", name)),
+                schema=schema,
                 database=database,
                 location=self._location(table),
                 description=self._described(table) or self._described(entry),
@@ -265,19 +317,27 @@ class PropertiesReader:
         self.read.problems += unknown
         return known
 
-    def _value(self, value: Any) -> Any:
+    def _value(self, entry: Located, key: str, default: Any = None) -> Any:
+        value, line = entry.get(key, default), line_of(entry, key)
         try:
-            return render_value(value, self._context)
+            return render_value(value, self._context, DbtLocation(self._file, line))
         except UnknownValueError as error:
-            self._problem("config", str(value), 1, str(error))
+            self._problem("config", str(value), line, str(error))
             return value
 
-    def _database(self, value: Any) -> str | None:
+    def _schema(self, entry: Located, source: str) -> str:
+        """Return the schema of a source: of variables of the environment alone as ``${NAME}``, as catalogs have it."""
+        value = entry.get("schema")
+        text = refer_to_environment(value) if isinstance(value, str) and "env_var" in value else None
+        return text if text is not None else escape(str(self._value(entry, "schema", source)))
+
+    def _database(self, entry: Located) -> str | None:
         """Return the database of a source, of the environment's variables as ``${NAME}``; None for the target's."""
+        value = entry.get("database")
         if isinstance(value, str) and _DATABASE_OF_TARGET.fullmatch(value):
             return None
         text = convert_setting(value) if isinstance(value, str) and "env_var" in value else None
-        return text if text is not None else _text(self._value(value))
+        return text if text is not None else _text(self._value(entry, "database"))
 
     def _location(self, entry: Located) -> DbtLocation:
         return DbtLocation(self._file, entry.line)
@@ -288,6 +348,12 @@ class PropertiesReader:
 
 def _text(value: Any) -> str | None:
     return None if value is None else str(value)
+
+
+def _owner(entry: Mapping[str, Any]) -> Owner:
+    owner = entry.get("owner")
+    owner = owner if isinstance(owner, Mapping) else {}
+    return Owner(_text(owner.get("name")), _emails(owner.get("email")))
 
 
 def _emails(value: Any) -> tuple[str, ...]:

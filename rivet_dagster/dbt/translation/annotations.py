@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from rivet_dagster.dbt.declared import DbtLocation, DbtNode, SourceTable
+from rivet_dagster.dbt.declared import DbtLocation, DbtNode, Macro, SourceTable
 from rivet_dagster.project.yaml_text import yaml_scalar
 
 _BARE = re.compile(r"[A-Za-z_][A-Za-z0-9_./-]*(?: [A-Za-z0-9_./-]+)*")
@@ -35,12 +35,12 @@ def scalar(value: Any) -> str:
     return json.dumps(value) if value is not None else "null"
 
 
-def annotation_lines(entries: Iterable[tuple[str, Any]]) -> str:
-    """Return the lines of annotations of a SQL file; a check is a text already."""
+def annotation_lines(entries: Iterable[tuple[str, Any]], comment: str = "--") -> str:
+    """Return the lines of annotations of a file whose comments begin with ``comment``; a check is a text already."""
     lines = []
     for key, value in entries:
         text = value if key in ("assert", "audit") else scalar(value)
-        lines.append(f"-- rivet:{key}: {text}\n")
+        lines.append(f"{comment} rivet:{key}: {text}\n")
     return "".join(lines)
 
 
@@ -69,7 +69,8 @@ class JointDraft:
     """A joint to be: its file, its keys in order, its text, what it reads, and what is told of it.
 
     ``left_out`` says why there is no such joint. ``phase`` is that of its checks. ``lines`` are those that the lines of
-    the query had in the model's file. ``freshness`` is a source's check of its newest row.
+    the query had in the model's file. ``freshness`` is a source's check of its newest row. ``macros`` are those that
+    the query calls, and that these call. ``code`` is the text of a Python joint.
     """
 
     node: DbtNode | SourceTable
@@ -87,3 +88,5 @@ class JointDraft:
     problem_location: DbtLocation | None = None
     lines: list[int] = field(default_factory=list)
     freshness: dict[str, Any] | None = None
+    macros: tuple[Macro, ...] = ()
+    code: str | None = None

@@ -100,8 +100,11 @@ class CheckTranslator:
         self._names, self._scope, self._variables = names, scope, variables
         self._translator, self._context, self._folder_config = translator, context, folder_config
 
-    def generic(self, test: DataTest, package: str) -> TranslatedCheck:
-        """Return the check of a generic test. Raise LeftOutError."""
+    def generic(self, test: DataTest, package: str, of: str | None = None) -> TranslatedCheck:
+        """Return the check of a generic test. Raise LeftOutError.
+
+        It is one of the tested joint itself, or of another joint, which reads the tested one, ``of``.
+        """
         macro = self._scope.test(test.macro, package)
         if macro is None:
             raise LeftOutError(f"there is no generic test '{test.macro}'{nearest(test.macro, _BUILT_IN, listed=False)}")
@@ -113,13 +116,14 @@ class CheckTranslator:
         if test.column is not None and "column_name" not in arguments:
             arguments["column_name"] = f"`{test.column}`" if test.quote else test.column
         check = TranslatedCheck(
-            _clean(name), rules, reads=tuple(reads), description=test.description, is_named=bool(test.name)
+            clean_check(name), rules, reads=tuple(reads), description=test.description, is_named=bool(test.name)
         )
-        if macro.package == DBT and rules.is_plain:
+        if macro.package == DBT and rules.is_plain and of is None:
             options = _options(test.macro.removeprefix("dbt."), arguments, test)
             if options is not None:
                 return replace(check, options=options)
-        model = _THIS if rules.where is None else f"(select * from {_THIS} where {rules.where}) dbt_subquery"
+        model = of or _THIS
+        model = model if rules.where is None else f"(select * from {model} where {rules.where}) dbt_subquery"
         given = ", ".join(f"{key}={literal(value)}" for key, value in {"model": model, **arguments}.items())
         self._refuse_silent(macros)
         sql = self._rendered(f"{{{{ {self._scope.name_of(macro)}({given}) }}}}", macros, findings.problems)
@@ -157,7 +161,7 @@ class CheckTranslator:
         sql = self._rendered(_edited(node, findings.edits), macros, [])
         description = node.properties.description if node.properties is not None else ""
         return TranslatedCheck(
-            _clean(node.name),
+            clean_check(node.name),
             rules,
             sql=_with_condition(sql, rules),
             reads=tuple(dict.fromkeys(refs)),
@@ -172,11 +176,12 @@ class CheckTranslator:
 
     def _rendered(self, text: str, macros: list[Any], problems: list[Any]) -> str:
         texts = [(self._scope.name_of(macro), self._translator.text_of_macro(macro)) for macro in macros]
+        named = [text, *(each for _, each in texts)]
         try:
-            return CheckRenderer(texts, self._variables.literal()).render(text)
+            return CheckRenderer(texts, self._variables.literal() | self._variables.imported_in(named)).render(text)
         except UnknownValueError as error:
             wrong = [*problems, *(p for macro in macros for p in self._translator.of_macro(macro).problems)]
-            wrong += self._variables.bound_in([text, *(each for _, each in texts)])
+            wrong += self._variables.bound_in(named)
             raise LeftOutError(str(wrong[0]) if wrong else f"its template cannot be rendered: {error}") from None
 
     def _arguments(self, given: Mapping[str, Any], package: str) -> tuple[dict[str, Any], list[str]]:
@@ -296,5 +301,10 @@ def _edited(node: DbtNode, edits: list[Any]) -> str:
     return apply_edits(node.template.text, edits, *node.inner)
 
 
-def _clean(name: str) -> str:
+def clean_check(name: str) -> str:
+    """Return the nearest name that a check can have.
+
+    >>> clean_check("not_null.id")
+    'not_null_id'
+    """
     return re.sub(r"[^A-Za-z0-9_]", "_", name)[:100]

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from graphlib import CycleError, TopologicalSorter
 from typing import Any
 
@@ -16,14 +17,14 @@ from rivet_dagster.dbt.reading.config import folder_configs, merge_configs, rend
 from rivet_dagster.dbt.reading.project import target_values
 from rivet_dagster.dbt.report import CHANGED, LEFT_OUT, ReportEntry, disabled_entry
 from rivet_dagster.dbt.translation.annotations import JointDraft
-from rivet_dagster.dbt.translation.checks import CheckTranslator, TranslatedCheck
+from rivet_dagster.dbt.translation.checks import CheckTranslator, TranslatedCheck, clean_check
 from rivet_dagster.dbt.translation.macros import MacroScope
 from rivet_dagster.dbt.translation.names import Names
 from rivet_dagster.dbt.translation.postgres import refuse_other_sql
 from rivet_dagster.dbt.translation.strategy import LeftOutError
 from rivet_dagster.dbt.translation.translator import Translator
 from rivet_dagster.dbt.translation.variables import DbtVariables
-from rivet_dagster.dbt.values import project_file_context, value_context
+from rivet_dagster.dbt.values import NOT_READ, ImportEnvironment, project_file_context, value_context
 from rivet_dagster.model.check import distinct_names
 
 
@@ -36,6 +37,7 @@ class MovedTest:
     check: TranslatedCheck | None = None
     joint: str | None = None
     final: str = ""
+    notes: tuple[str, ...] = ()
     left_out: tuple[str, ...] = ()
 
 
@@ -55,6 +57,7 @@ class DataTests:
     drafts: Mapping[str, JointDraft]
     order: Mapping[str, int]
     refused: Mapping[tuple[str, str], str]
+    environment: ImportEnvironment = NOT_READ
     tests: list[MovedTest] = field(default_factory=list)
     disabled: list[ReportEntry] = field(default_factory=list)
 
@@ -97,7 +100,7 @@ class DataTests:
         def variable(name: str) -> Any:
             return self.project.variable(package, name)
 
-        context = value_context(variable, target_values(self.project.target))
+        context = value_context(variable, target_values(self.project.target), self.environment)
         return CheckTranslator(self.names, self.scope, self.variables, self.translator, context, folder_config)
 
     def _generic(
@@ -120,8 +123,12 @@ class DataTests:
                 continue
             try:
                 test.check = translator.generic(declared, package)
+                later = self._later(test.check.reads, joint)
+                if later is not None:
+                    test.joint = later
+                    test.check = replace(translator.generic(declared, package, joint), name=clean_check(test.name))
+                    test.notes = (f"it is a check of {later}, which is computed from {joint}",)
                 self._refuse_other_sql(test.check)
-                self._refuse_downstream(test, joint)
             except (LeftOutError, ValueError) as error:
                 test.check, test.left_out = None, (str(error),)
 
@@ -154,14 +161,19 @@ class DataTests:
         if self.project.target.is_postgres and check.sql is not None:
             refuse_other_sql(check.sql)
 
-    def _refuse_downstream(self, test: MovedTest, joint: str) -> None:
-        assert test.check is not None
-        refs = {name: draft.refs for name, draft in self.drafts.items()}
-        for other in test.check.reads:
+    def _later(self, reads: Iterable[str], joint: str) -> str | None:
+        """Return the last joint that a test of ``joint`` reads and that is computed from it. Raise LeftOutError."""
+        later = None
+        for other in reads:
             if other not in self.drafts:
                 raise LeftOutError(f"reads {other}, which is left out")
-            if joint in ancestors(other, refs):
-                raise LeftOutError(f"reads {other}, which is computed from {joint}: a check is judged before that")
+            if joint in ancestors(other, self._refs) and (later is None or self.order[other] > self.order[later]):
+                later = other
+        return later
+
+    @cached_property
+    def _refs(self) -> dict[str, tuple[str, ...]]:
+        return {name: draft.refs for name, draft in self.drafts.items()}
 
     def _name_checks(self) -> None:
         """Give the checks of a joint distinct names: those in its own file come first."""

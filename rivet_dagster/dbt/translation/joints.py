@@ -8,25 +8,30 @@ from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from rivet_dagster.dbt.declared import Config, DbtNode, DbtProject, DeclaredColumn, Owner, SourceTable
+from rivet_dagster.dbt.declared import Config, DbtNode, DbtProject, DeclaredColumn, Macro, Owner, SourceTable
 from rivet_dagster.dbt.files import read_file
 from rivet_dagster.dbt.template import apply_edits, lines_of
 from rivet_dagster.dbt.translation.annotations import SEEDS, SESSION, WAREHOUSE, JointDraft
 from rivet_dagster.dbt.translation.compiled_text import CompiledTexts
-from rivet_dagster.dbt.translation.names import Names
+from rivet_dagster.dbt.translation.names import Names, clean_name
 from rivet_dagster.dbt.translation.postgres import DatabaseCatalogs, spark_type
+from rivet_dagster.dbt.translation.python_models import asked_settings, config_of_python, translate_python
 from rivet_dagster.dbt.translation.seeds import SeedFile, read_seed
 from rivet_dagster.dbt.translation.strategy import LeftOutError, Strategy, history_of, strategy_of, unknown_keys
-from rivet_dagster.dbt.translation.template_text import TemplateProblem
+from rivet_dagster.dbt.translation.template_text import TemplateFindings, TemplateProblem
 from rivet_dagster.dbt.translation.translator import Translator
+from rivet_dagster.dbt.translation.variables import unescape_value
+from rivet_dagster.dbt.values import NOT_READ, ImportEnvironment, UnknownValueError
 from rivet_dagster.model.joint import OWNER, TAG_KEY
 from rivet_dagster.project.text_file import TextError
+from rivet_dagster.secrets.variables import references
 
 WITH_MEANING = ("sql_header",)
 
 OF_ALL = frozenset(
     "materialized incremental_strategy unique_key partition_by on_schema_change full_refresh tags enabled alias group "
-    "description grants pre-hook post-hook access docs name".split()
+    "description grants pre-hook post-hook access docs name event_time begin batch_size lookback "
+    "concurrent_batches".split()
 )
 
 OF_SNAPSHOTS = frozenset(
@@ -52,7 +57,10 @@ WHY = {
 
 
 class JointTranslator:
-    """Translates one node after another; ``refused`` are the errors of earlier results, by joint."""
+    """Translates one node after another; ``refused`` are the errors of earlier results, by joint.
+
+    ``sessions`` are the catalogs of the session's tables, with their databases.
+    """
 
     def __init__(
         self,
@@ -63,9 +71,11 @@ class JointTranslator:
         translator: Translator,
         compiled: CompiledTexts,
         refused: Mapping[str, list[str]],
+        environment: ImportEnvironment = NOT_READ,
     ) -> None:
         self._root, self._project, self._names, self._databases = root, project, names, databases
-        self._translator, self._compiled, self._refused = translator, compiled, refused
+        self._translator, self._compiled, self._refused, self._environment = translator, compiled, refused, environment
+        self.sessions = {SESSION: project.target.schema}
         self._groups: dict[str, Owner] = {}
         for package in reversed(project.packages):
             self._groups |= package.groups
@@ -75,17 +85,24 @@ class JointTranslator:
     def model(self, node: DbtNode) -> JointDraft:
         """Return the joint of a model."""
         joint = self._names.joints.get(node.key, node.versioned_name)
-        draft = JointDraft(node, joint, self._path("joints", node, f"{joint}.sql"), node.location)
+        extension = "sql" if node.code is None else "py"
+        draft = JointDraft(node, joint, self._path("joints", node, f"{joint}.{extension}"), node.location)
         if self._is_refused(node, draft):
             return draft
         try:
-            strategy = strategy_of(node.config, self._project.target.adapter)
+            config = node.config if node.code is None else config_of_python(node.config)
+            strategy = strategy_of(config, self._project.target.adapter)
             self._header(node, draft)
             self._stored(node, draft, strategy)
-            self._text(node, draft, strategy)
+            if node.code is None:
+                self._text(node, draft, strategy)
+            else:
+                draft.code, draft.refs, notes = translate_python(node, self._names)
+                draft.reasons += notes
         except LeftOutError as error:
             self._leave_out(draft, str(error), error.key)
-        draft.reasons += self._unused(node, OF_ALL)
+        of_python = {"packages", *asked_settings(node.code)} if draft.code is not None and node.code else set()
+        draft.reasons += self._unused(node, OF_ALL | of_python)
         draft.phase = "audit" if strategy_is_incremental(draft) else "assertion"
         return draft
 
@@ -161,12 +178,14 @@ class JointTranslator:
             self._leave_out(draft, str(error), None)
             return draft
         draft.reasons += notes
-        draft.keys |= {
-            "name": joint,
-            "type": "source",
-            "catalog": catalog or SESSION,
-            "table": f"{table.schema}.{table.identifier}",
-        }
+        try:
+            placed = self._place(table, catalog)
+        except UnknownValueError as error:
+            self._leave_out(draft, f"its schema is not known: {error}", None)
+            return draft
+        draft.keys |= {"name": joint, "type": "source", **placed}
+        if placed["catalog"] in self.sessions and placed["catalog"] != SESSION:
+            draft.reasons.append(f"its schema, {table.schema}, is the database of the catalog '{placed['catalog']}'")
         tags = tags_of(table.tags, draft.reasons)
         description = description_of(table.description, table.columns)
         draft.keys |= {"description": description} if description else {}
@@ -178,6 +197,25 @@ class JointTranslator:
             )
         draft.reasons += [*unused_keys(table.config, OF_ALL | {"freshness", "loaded_at_field"}), *table.notes]
         return draft
+
+    def _place(self, table: SourceTable, catalog: str | None) -> dict[str, str]:
+        """Return the catalog and the table of a source. Raise UnknownValueError.
+
+        A schema that a run reads from the environment is the database of a catalog of its own.
+        """
+        if not references(table.schema):
+            return {"catalog": catalog or SESSION, "table": f"{unescape_value(table.schema)}.{table.identifier}"}
+        if catalog is not None:
+            schema = self._environment.expand(table.schema, table.location)
+            return {"catalog": catalog, "table": f"{schema}.{table.identifier}"}
+        same = [name for name, database in self.sessions.items() if database == table.schema]
+        wanted = clean_name(f"{SESSION}_{'_'.join(references(table.schema))}")
+        name, number = wanted, 1
+        while not same and (name in self.sessions or name in self._databases.by_name):
+            number += 1
+            name = f"{wanted}_{number}"
+        self.sessions.setdefault(same[0] if same else name, table.schema)
+        return {"catalog": same[0] if same else name, "table": table.identifier}
 
     def _is_refused(self, node: DbtNode, draft: JointDraft) -> bool:
         reason = self._names.refused.get(id(node))
@@ -216,6 +254,8 @@ class JointTranslator:
                 draft.reasons.append(f"alias '{alias}' is not used: it is not stored")
             return
         draft.keys |= {"catalog": self._databases.published} | self._table(draft, alias, node)
+        if strategy.partitions is not None:
+            draft.keys["partitions"] = dict(strategy.partitions)
         if strategy.write:
             draft.keys["write_strategy"] = dict(strategy.write)
         elif node.config.get("partition_by") and node.config.get("materialized") == "table":
@@ -242,10 +282,13 @@ class JointTranslator:
         assert node.template is not None and node.inner is not None
         table = str(draft.keys.get("table", draft.joint))
         name = table if self._databases.published == WAREHOUSE else table.rpartition(".")[2]
-        findings = self._translator.of_node(node, strategy.is_incremental, name)
+        in_batches = strategy.partitions is not None
+        findings = self._translator.of_node(node, strategy.is_incremental, name, in_batches)
         reached = self._translator.reached(findings)
         refs = dict.fromkeys([*findings.refs, *(ref for m in reached for ref in self._translator.of_macro(m).refs)])
         draft.refs = tuple(refs)
+        if strategy.overwrites:
+            self._refuse_increment(strategy, findings, reached)
         problems = [*findings.problems, *self._translator.refusals(reached), *self._translator.silent_problems(reached)]
         if not strategy.is_stored:
             asking = [macro for macro in reached if self._translator.of_macro(macro).asks_incremental]
@@ -259,7 +302,7 @@ class JointTranslator:
         if not problems and not errors:
             draft.reasons += findings.changes
             text = apply_edits(node.template.text, findings.edits, *node.inner)
-            draft.body = text.strip()
+            draft.body, draft.macros = text.strip(), tuple(reached)
             blank = text[: len(text) - len(text.lstrip())].count("\n")
             draft.lines = lines_of(node.template.text, findings.edits, *node.inner)[blank:]
             return
@@ -281,6 +324,19 @@ class JointTranslator:
         draft.body, draft.status = compiled.sql, "compiled"
         draft.refs = tuple(dict.fromkeys((*draft.refs, *compiled.refs)))
         draft.reasons += [*wrong, f"so the query is the one that dbt compiled, {compiled.file}"]
+
+    def _refuse_increment(self, strategy: Strategy, findings: TemplateFindings, reached: Iterable[Macro]) -> None:
+        """Raise LeftOutError for a query that has other rows in an incremental run, where all rows are replaced."""
+        all_findings = [findings, *(self._translator.of_macro(macro) for macro in reached)]
+        asks = any(each.asks_incremental or each.uses_this for each in all_findings)
+        if asks and strategy.partitions is not None:
+            raise LeftOutError("a batch of microbatch is computed anew: ask no is_incremental(), and read no `this`")
+        if asks:
+            raise LeftOutError(
+                "insert_overwrite without partition_by replaces all rows of the table in each run, also by those of "
+                "is_incremental(): no write strategy does that; give it a partition_by, or make it a table",
+                "incremental_strategy",
+            )
 
     def _relation(self, node: DbtNode, draft: JointDraft) -> None:
         """Set the query of a snapshot that names a relation in place of a query."""

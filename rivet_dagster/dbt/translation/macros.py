@@ -119,6 +119,17 @@ def builtin_macros() -> tuple[Macro, ...]:
     return tuple(Macro(DBT, block.name, template, block, "dbt") for block in template.blocks())
 
 
+@lru_cache(maxsize=1)
+def other_macros_of_dbt() -> frozenset[str]:
+    """Return the names of the macros of dbt and dbt-spark that have no counterpart here.
+
+    >>> "create_table_as" in other_macros_of_dbt(), "dateadd" in other_macros_of_dbt()
+    (True, False)
+    """
+    text = (resources.files("rivet_dagster.dbt.macros") / "names_of_dbt.txt").read_text(encoding="utf-8")
+    return frozenset(text.split())
+
+
 @dataclass(frozen=True)
 class _Names:
     """The meaning of words where only names matter: joints with a prefix, and a run that is incremental or not."""

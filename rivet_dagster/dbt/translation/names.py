@@ -43,6 +43,22 @@ class Names:
         shown = f"ref('{name}')" if version is None else f"ref('{name}', v={version})"
         raise ValueError(f"{shown} names no model, seed or snapshot{nearest(wanted, known, listed=False)}")
 
+    def of_call(self, text: str, package: str) -> str:
+        """Return the joint that a text such as ``ref('orders')`` in a YAML file means. Raise ValueError."""
+        call = _CALL.fullmatch(text)
+        if call is None:
+            raise ValueError(f"'{text}' is neither ref(...) nor source(...)")
+        if call[1] == "metric":
+            raise ValueError(f"{text.strip()} is left out: a metric has no counterpart")
+        arguments = [match for each in call[2].split(",") if (match := _ARGUMENT.fullmatch(each)) is not None]
+        given = [match["name"] for match in arguments if match["name"] is not None]
+        if call[1] == "source":
+            if len(given) != 2:
+                raise ValueError(f"'{text}' gives source something else than two names")
+            return self.source(given[0], given[1])[0]
+        version = next((match["version"].strip("'\"") for match in arguments if match["version"] is not None), None)
+        return self.ref(package, given, version)[0]
+
     def source(self, source: str, table: str) -> tuple[str, SourceTable]:
         """Return the joint that ``source(...)`` means. Raise ValueError."""
         declared = self.sources.get((source, table))
@@ -51,6 +67,10 @@ class Names:
             hint = nearest(f"{source}.{table}", known, listed=False)
             raise ValueError(f"source('{source}', '{table}') is not declared{hint}")
         return declared[1], declared[0]
+
+
+_CALL = re.compile(r"\s*(?:\{\{)?\s*(ref|source|metric)\s*\((.*)\)\s*(?:\}\})?\s*", re.DOTALL)
+_ARGUMENT = re.compile(r"\s*(?:(?:v|version)\s*=\s*)(?P<version>[^,]+?)\s*|\s*['\"]?(?P<name>[^'\",]*)['\"]?\s*")
 
 
 def name_joints(project: DbtProject) -> Names:

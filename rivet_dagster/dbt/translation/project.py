@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from rivet_dagster.dbt.declared import MODEL, SEED, SNAPSHOT, DbtNode, DbtProject, Other, SourceTable
+from rivet_dagster.dbt.declared import MODEL, SEED, SNAPSHOT, DbtLocation, DbtNode, DbtProject, Other, SourceTable
+from rivet_dagster.dbt.reading.project_file import PROJECT_FILE
 from rivet_dagster.dbt.report import (
     CHANGED,
     LEFT_OUT,
+    NOT_NEEDED,
     UNCHANGED,
     Refused,
     Report,
@@ -22,6 +24,7 @@ from rivet_dagster.dbt.template import TEST as TEST_BLOCK
 from rivet_dagster.dbt.translation.annotations import JointDraft
 from rivet_dagster.dbt.translation.compiled_text import CompiledTexts, hidden_refs, names_in_place_of_values
 from rivet_dagster.dbt.translation.data_tests import DataTests, MovedTest, in_order, with_freshness
+from rivet_dagster.dbt.translation.exposures import translate_exposure
 from rivet_dagster.dbt.translation.joints import JointTranslator
 from rivet_dagster.dbt.translation.macros import CheckRenderer, MacroScope
 from rivet_dagster.dbt.translation.names import name_joints
@@ -37,26 +40,32 @@ from rivet_dagster.dbt.translation.project_files import (
 )
 from rivet_dagster.dbt.translation.strategy import history_of, reads_dbts_columns, with_dbts_columns
 from rivet_dagster.dbt.translation.translator import Translator
+from rivet_dagster.dbt.translation.unit_tests import UnitTests
 from rivet_dagster.dbt.translation.variables import DbtVariables, is_bound
-from rivet_dagster.dbt.values import UnknownValueError
+from rivet_dagster.dbt.values import NOT_READ, ImportEnvironment, UnknownValueError
 
 
-def translate(project: DbtProject, root: Path, refused: Refused | None = None) -> TranslatedProject:
-    """Return the project of joints that a dbt project becomes; ``root`` is its directory, which is only read."""
-    return _Assembly(project, root, refused or Refused()).translation()
+def translate(
+    project: DbtProject, root: Path, refused: Refused | None = None, environment: ImportEnvironment = NOT_READ
+) -> TranslatedProject:
+    """Return the project of joints that a dbt project becomes; ``root`` is its directory, which is only read.
+
+    ``environment`` has the variables of the environment that a run cannot read where they are needed.
+    """
+    return _Assembly(project, root, refused or Refused(), environment).translation()
 
 
 class _Assembly:
-    def __init__(self, project: DbtProject, root: Path, refused: Refused) -> None:
-        self._project, self._root, self._refused = project, root, refused
+    def __init__(self, project: DbtProject, root: Path, refused: Refused, environment: ImportEnvironment) -> None:
+        self._project, self._root, self._refused, self._environment = project, root, refused, environment
         self._names = name_joints(project)
         self._scope = MacroScope(project)
-        self._variables = DbtVariables(project)
+        self._variables = DbtVariables(project, environment, refused.imported)
         self._translator = Translator(self._names, self._scope, self._variables, refused.macros)
         compiled = CompiledTexts(root, project, self._names)
         self._databases = name_databases(project)
         self._joints = JointTranslator(
-            root, project, self._names, self._databases, self._translator, compiled, refused.joints
+            root, project, self._names, self._databases, self._translator, compiled, refused.joints, environment
         )
         self._drafts: dict[str, JointDraft] = {}
         self._left_out: list[JointDraft] = []
@@ -72,7 +81,12 @@ class _Assembly:
         lines: dict[tuple[str, int], tuple[str, str]] = {}
         for draft in self._drafts.values():
             write_joint(draft, tests.of(draft.joint), files, lines)
-        macros, entries = macro_files(self._project, self._scope, self._translator, self._used_macros())
+        macros, entries = macro_files(
+            self._project,
+            self._scope,
+            self._translator,
+            [macro for draft in self._drafts.values() for macro in draft.macros],
+        )
         files |= macros
         self._others += entries
         self._others += [
@@ -87,7 +101,11 @@ class _Assembly:
         self._others += self._databases.entries(used)
         variables = self._variables.written(files.values())
         self._others += self._variables.notes
-        files |= settings_files(self._project, variables, used, self._databases.published, catalogs, bool(macros))
+        sessions = self._joints.sessions
+        exposures = self._exposures()
+        files |= settings_files(
+            self._project, variables, used, self._databases.published, catalogs, sessions, exposures, bool(macros)
+        )
         copies = {
             f"seeds/{draft.keys['table']}": draft.copied[0]
             for draft in self._drafts.values()
@@ -110,9 +128,12 @@ class _Assembly:
                 *filter(is_bound, variables.values()),
                 *(f"${{{name}}}" for name in self._secrets().values()),
                 *(value for options in catalogs.values() for value in options.values()),
+                *sessions.values(),
             ),
             folders=FOLDERS,
             unsaid=self._unsaid,
+            unit_tests=lambda assembly: UnitTests(self._root, self._project, self._names, assembly).translate(),
+            importable=self._variables.importable(),
         )
 
     @cached_property
@@ -134,13 +155,28 @@ class _Assembly:
             drafts=self._drafts,
             order=self._order,
             refused=self._refused.checks,
+            environment=self._environment,
         )
         tests.translate()
         return tests
 
     def _report(self, tests: DataTests) -> Report:
         drafts = [*self._drafts.values(), *self._left_out]
-        return report_of(self._project, self._scope, drafts, [*self._others, *tests.disabled], tests.tests)
+        notes = [*self._others, *tests.disabled, *_taken(self._environment)]
+        return report_of(self._project, self._scope, drafts, notes, tests.tests)
+
+    def _exposures(self) -> dict[str, dict[str, Any]]:
+        """Return the exposures by name, and add what is told of them."""
+        taken = {*self._drafts}
+        exposures: dict[str, dict[str, Any]] = {}
+        for package in self._project.packages:
+            for declared in package.exposures:
+                name, translated, entry = translate_exposure(declared, self._names, self._drafts, taken)
+                self._others.append(entry)
+                if translated is not None:
+                    taken.add(name)
+                    exposures[name] = translated
+        return exposures
 
     def _translate_nodes(self) -> None:
         for package in self._project.packages:
@@ -250,23 +286,10 @@ class _Assembly:
                     changed = True
         self._order = {name: position for position, name in enumerate(n for n in order if n in self._drafts)}
 
-    def _used_macros(self) -> list[Any]:
-        used = []
-        for draft in self._drafts.values():
-            node = draft.node
-            if (
-                isinstance(node, DbtNode)
-                and node.template is not None
-                and draft.status is None
-                and draft.body is not None
-            ):
-                findings = self._translator.of_node(node, "write_strategy" in draft.keys, "")
-                used += self._translator.reached(findings)
-        return used
-
-    def _unsaid(self) -> dict[str, list[str]]:
+    def _unsaid(self) -> Refused:
         """Return the joints that compile but would fail, or read something else, each with the reasons."""
         refusals: dict[str, list[str]] = {}
+        importable, imported = self._variables.importable(), set[str]()
         for draft in self._drafts.values():
             if draft.body is None or not isinstance(draft.node, DbtNode):
                 continue
@@ -280,13 +303,16 @@ class _Assembly:
                 refusals[draft.joint] = [reason, reason]  # the text that dbt compiled would not be another one
             elif draft.status is None and self._marks:
                 names = self._bound_names(draft, render)
+                imported |= importable & {*names}
+                names = [name for name in names if name not in importable]
                 if names:
                     refusals[draft.joint] = [
                         f"var('{name}') is {self._variables.values[name]} of the environment, which only a run knows "
-                        "and gives as a value: here it is a name, or a part of the query"
+                        "and gives as a value: here it is a name, or a part of the query; set it for the import, whose "
+                        "value is taken"
                         for name in names
                     ]
-        return refusals
+        return Refused(refusals, imported=frozenset(imported))
 
     def _bound_names(self, draft: JointDraft, render: Callable[[str, str, bool], str]) -> list[str]:
         assert draft.body is not None
@@ -298,16 +324,20 @@ class _Assembly:
         return list(dict.fromkeys(name for names in wrong for name in names))
 
     def _rendered(self, draft: JointDraft) -> Callable[[str, str, bool], str]:
-        macros: list[Any] = []
-        if isinstance(draft.node, DbtNode) and draft.node.template is not None and draft.status is None:
-            macros = self._translator.reached(self._translator.of_node(draft.node, True, ""))
-        texts = [(self._scope.name_of(macro), self._translator.text_of_macro(macro)) for macro in macros]
+        texts = [(self._scope.name_of(macro), self._translator.text_of_macro(macro)) for macro in draft.macros]
 
         def render(text: str, prefix: str, incremental: bool) -> str:
             values = self._marks | self._variables.literal()
             return CheckRenderer(texts, values).render(text, prefix, incremental)
 
         return render
+
+
+def _taken(environment: ImportEnvironment) -> Iterator[ReportEntry]:
+    """Yield what is told of the variables of the environment whose values the new project has."""
+    for name, location in environment.taken.items():
+        reason = "its value is that of the import, since no run can read it there: import again where it is another"
+        yield ReportEntry(name, location or DbtLocation(PROJECT_FILE), CHANGED, reasons=(reason,), kind="environment")
 
 
 def report_of(
@@ -361,7 +391,7 @@ def _entry(draft: JointDraft, kind: str | None) -> ReportEntry:
 
 
 def _test(test: MovedTest) -> ReportEntry:
-    notes = test.check.rules.notes if test.check is not None else ()
+    notes = (*test.notes, *test.check.rules.notes) if test.check is not None else ()
     is_own = test.check is not None and test.check.options is not None
     status = LEFT_OUT if test.check is None else UNCHANGED if is_own and not notes else CHANGED
     how = () if test.check is None or is_own else ("it is SQL",)
@@ -372,4 +402,5 @@ def _test(test: MovedTest) -> ReportEntry:
 
 def _other(other: Other) -> ReportEntry:
     reasons = (other.reason or f"a {other.kind.replace('_', ' ')} has no counterpart",)
-    return ReportEntry(other.name, other.location, LEFT_OUT, reasons=reasons, kind=other.kind)
+    status = LEFT_OUT if other.is_needed else NOT_NEEDED
+    return ReportEntry(other.name, other.location, status, reasons=reasons, kind=other.kind)

@@ -15,7 +15,6 @@ from rivet_dagster.dbt.report import CHANGED, LEFT_OUT, UNCHANGED, ReportEntry
 from rivet_dagster.dbt.template import TEST, DbtTemplate, DbtTemplateError, read_template
 from rivet_dagster.dbt.translation.annotations import (
     SEEDS,
-    SESSION,
     WAREHOUSE,
     JointDraft,
     annotation_lines,
@@ -45,35 +44,45 @@ def settings_files(
     used: Set[str],
     published: str,
     databases: Mapping[str, Mapping[str, str]],
+    sessions: Mapping[str, str],
+    exposures: Mapping[str, Mapping[str, Any]],
     has_macros: bool,
 ) -> dict[str, str]:
     """Return the files at the top of the project by name.
 
-    ``used`` are the catalogs of its joints, ``published`` is the one to which models are published.
+    ``used`` are the catalogs of its joints, ``published`` is the one to which models are published. ``sessions`` are
+    those of the session's tables, with their databases.
     """
     manifest: dict[str, Any] = {"profiles": "profiles.yaml", **{folder: folder for folder in FOLDERS}}
     manifest |= {"macros": "macros"} if has_macros else {}
     manifest |= {"vars": dict(variables)} if variables else {}
+    dagster = {"dagster": {"exposures": exposures}}
     return {
-        "rivet.yaml": yaml_lines(manifest, depth=2),
-        "profiles.yaml": _profiles(project, used, published, databases),
+        "rivet.yaml": yaml_lines(manifest, depth=2) + (yaml_lines(dagster, depth=4) if exposures else ""),
+        "profiles.yaml": _profiles(project, used, published, databases, sessions),
         "definitions.py": _DEFINITIONS,
         ".gitignore": _IGNORED,
     }
 
 
-def _profiles(project: DbtProject, used: Set[str], published: str, databases: Mapping[str, Mapping[str, str]]) -> str:
+def _profiles(
+    project: DbtProject,
+    used: Set[str],
+    published: str,
+    databases: Mapping[str, Mapping[str, str]],
+    sessions: Mapping[str, str],
+) -> str:
     target = project.target
     folder = f"    {WAREHOUSE}: {{type: filesystem, path: warehouse}}  # the published tables, as Parquet\n"
     catalogs = [folder] if published == WAREHOUSE else []
     if SEEDS in used:
         catalogs.append(f"    {SEEDS}: {{type: filesystem, path: seeds, format: csv}}\n")
-    if SESSION in used:
-        entry = scalar({"type": "spark", "database": target.schema})
-        catalogs.append(f"    {SESSION}: {entry}  # the tables of sources; `metastore` says where\n")
+    for name in [name for name in sessions if name in used]:
+        entry = scalar({"type": "spark", "database": sessions[name]})
+        catalogs.append(f"    {name}: {entry}  # the tables of sources; `metastore` says where\n")
     catalogs += [f"    {name}: {scalar(options)}\n" for name, options in databases.items()]
     in_folder = [WAREHOUSE] if published == WAREHOUSE else []
-    names = [*in_folder, *(name for name in (SEEDS, SESSION) if name in used), *databases]
+    names = [*in_folder, *(name for name in (SEEDS, *sessions) if name in used), *databases]
     # dbt-spark turns it off for each of its connections.
     config = {"spark.sql.ansi.enabled": "false"} if target.adapter == "spark" else {}
     config |= _server_settings(target.values.get("server_side_parameters"))
@@ -136,7 +145,8 @@ def write_joint(
             path = f"quality/{draft.joint}/{test.final}.sql"
             files[path] = test.check.file(draft.phase)
             lines[path, 0] = (draft.joint, test.final)
-    if draft.body is None:
+    text, comment = (draft.body, "--") if draft.code is None else (draft.code, "#")
+    if text is None:
         keys = dict(draft.keys)
         entries = [test.check.entry() for test in with_options if test.check is not None]
         entries += [draft.freshness] if draft.freshness is not None else []
@@ -152,8 +162,8 @@ def write_joint(
         assert test.check is not None
         lines[draft.path, len(head) + 1] = (draft.joint, test.final)
         head.append((kind, test.check.annotation()))
-    text = annotation_lines(head)
-    files[draft.path] = f"{text}\n{draft.body}\n" if text else f"{draft.body}\n"
+    annotations = annotation_lines(head, comment)
+    files[draft.path] = f"{annotations}\n{text}\n" if annotations else f"{text}\n"
 
 
 def origin(draft: JointDraft, text: str) -> tuple[int, str, Sequence[int]]:

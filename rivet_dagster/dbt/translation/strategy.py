@@ -33,10 +33,13 @@ _NO_COUNTERPART = {
 }
 
 
+_OVERWRITE = "truncate_insert"
 _OF_ALL = frozenset(("config()", "materialized"))
 _DECISIVE = {
     "model": _OF_ALL,
-    INCREMENTAL: _OF_ALL | {"incremental_strategy", "unique_key", "partition_by", "on_schema_change", "full_refresh"},
+    INCREMENTAL: _OF_ALL
+    | {"incremental_strategy", "unique_key", "partition_by", "on_schema_change", "full_refresh"}
+    | {"event_time", "begin", "batch_size"},
     "snapshot": _OF_ALL | {"strategy", "unique_key", "updated_at", "check_cols", "hard_deletes"},
 }
 
@@ -51,11 +54,15 @@ class LeftOutError(ValueError):
 
 @dataclass(frozen=True)
 class Strategy:
-    """How a model is stored: not at all, or as a table with a write strategy; ``notes`` are what differs from dbt."""
+    """How a model is stored: not at all, or as a table with a write strategy; ``notes`` are what differs from dbt.
+
+    ``partitions`` are those of a model that dbt computes in batches.
+    """
 
     is_stored: bool
     write: Mapping[str, Any] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    partitions: Mapping[str, str] | None = None
 
     @property
     def mode(self) -> str:
@@ -65,7 +72,12 @@ class Strategy:
     @property
     def is_incremental(self) -> bool:
         """Whether a run preserves rows of earlier ones."""
-        return self.is_stored and self.mode != "replace"
+        return self.is_stored and self.mode not in ("replace", _OVERWRITE)
+
+    @property
+    def overwrites(self) -> bool:
+        """Whether each run of dbt replaces all rows of the table, or of a batch, by those that its query gives."""
+        return self.mode == _OVERWRITE or self.partitions is not None
 
 
 def strategy_of(config: Config, adapter: str) -> Strategy:
@@ -99,11 +111,13 @@ def _incremental(config: Config, adapter: str) -> Strategy:
         notes.append(f"incremental_strategy is not given, and is {strategy} on {adapter}")
     change = str(config.get("on_schema_change", "ignore"))
     if change not in _SCHEMA_CHANGES:
-        raise LeftOutError(f"on_schema_change '{change}' has no counterpart", "on_schema_change")
+        notes.append(f"on_schema_change '{change}' is not known, and is ignore, as in dbt")
+        change = "ignore"
     options: dict[str, Any] = {"on_schema_change": _SCHEMA_CHANGES[change]}
     if change == "sync_all_columns":
         notes.append(
-            "on_schema_change: sync_all_columns becomes add: a column that is gone stays in the table, as NULL"
+            "on_schema_change: sync_all_columns becomes add: a column that is gone stays in the table, as NULL, where "
+            "dbt-spark ends with an error"
         )
     if strategy == "append":
         if keys:
@@ -111,14 +125,13 @@ def _incremental(config: Config, adapter: str) -> Strategy:
         return Strategy(True, {"mode": "append", **options}, tuple(notes))
     if strategy == "insert_overwrite":
         if not parted:
-            notes.append(
-                "insert_overwrite without partition_by replaces the whole table, so it becomes replace: "
-                "is_incremental() is false, and each run has the rows of the full query"
-            )
-            return Strategy(True, {}, tuple(notes))
+            notes.append("insert_overwrite without partition_by replaces all rows, so it becomes truncate_insert")
+            return Strategy(True, {"mode": _OVERWRITE, **options}, tuple(notes))
         if len(parted) == 1:
             return Strategy(True, {"mode": "snapshot", "partition_column": parted[0], **options}, tuple(notes))
         return Strategy(True, {"mode": "delete_insert", "partition_by": parted, **options}, tuple(notes))
+    if strategy == "microbatch":
+        return _in_batches(config, notes)
     if strategy in ("merge", "delete+insert"):
         for key, why in _NO_COUNTERPART.items():
             if config.get(key):
@@ -140,6 +153,32 @@ def _incremental(config: Config, adapter: str) -> Strategy:
             )
         return Strategy(True, {"mode": mode, "key_columns": keys, **options}, tuple(notes))
     raise LeftOutError(f"incremental_strategy '{strategy}' has no counterpart", "incremental_strategy")
+
+
+_BATCHES = {"hour": "hourly", "day": "daily", "month": "monthly"}
+
+
+def _in_batches(config: Config, notes: Sequence[str]) -> Strategy:
+    """Return the partitions that the batches of a model become. Raise LeftOutError."""
+    column, begin, size = (str(config.get(key) or "") for key in ("event_time", "begin", "batch_size"))
+    if not re.fullmatch(r"[A-Za-z_]\w*", column):
+        raise LeftOutError(f"microbatch needs a column as event_time, not '{column}'", "event_time")
+    if size not in _BATCHES:
+        why = f"partitions are hourly, daily or monthly, not by {size or 'nothing'}"
+        raise LeftOutError(f"its batch_size has no counterpart: {why}", "batch_size")
+    started = re.match(r"(\d{4}-\d\d-\d\d)(?:[T ](\d\d))?", begin)
+    if started is None:
+        raise LeftOutError(f"microbatch needs a date as begin, not '{begin}'", "begin")
+    start = started[1] if size != "hour" or started[2] is None else f"{started[1]}T{started[2]}:00"
+    if size == "month":
+        start = f"{start[:7]}-01"
+    told = (
+        f"a batch is a partition, of UTC and since {start}: `run --partition KEY` computes one, and `--partition-range "
+        "A...B` several",
+        "days that are dates begin in the time zone of the session: spark.sql.session.timeZone should be UTC",
+        "lookback is not used: a schedule of the last partitions is declared in rivet.yaml",
+    )
+    return Strategy(True, {}, (*notes, *told), {"type": _BATCHES[size], "column": column, "start": start})
 
 
 def unknown_keys(config: Config, kind: str) -> list[str]:

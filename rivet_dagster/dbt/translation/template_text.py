@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,9 +12,8 @@ from jinja2 import nodes
 from rivet_dagster.dbt.declared import DbtLocation, Macro
 from rivet_dagster.dbt.template import DbtTemplate, TemplateEdit
 
-_FOR_MISSING = frozenset(("defined", "undefined", "default"))
-
 _ASKING = frozenset({"defined", "undefined"})
+_DEFAULTS = frozenset({"default", "d"})
 
 
 @dataclass(frozen=True)
@@ -81,6 +80,11 @@ class TemplateChanges:
         start, end = self.template.span(node)
         self._edit(start, end, text, change, node)
 
+    def replace_tag(self, node: nodes.Expr, text: str, change: str) -> None:
+        """Replace the tag that an expression alone stands in."""
+        start, end = self.template.tag(self.template.span(node)[0])
+        self._edit(start, end, text, change, node)
+
     def drop(self, use: Use) -> bool:
         """Remove the tag of a call that writes nothing; return False where its value is used."""
         assert use.node is not None
@@ -138,35 +142,84 @@ def _first(node: nodes.Node) -> int:
 class Use:
     """A name that nothing assigns, with the attributes behind it, and the call of it if it is called.
 
-    ``may_miss`` is whether the template expects that there is no such name: it asks, or has a default.
+    ``may_miss`` is whether the template expects that there is no such name: it asks, or has a default. ``is_asked`` is
+    whether it only asks.
     """
 
     path: tuple[str, ...]
     node: nodes.Expr
     call: nodes.Call | None
     may_miss: bool = False
+    is_asked: bool = False
 
 
-def uses(node: nodes.Node) -> Iterator[Use]:
-    """Yield what a node and those below it use."""
+def uses(node: nodes.Node, is_missing: Callable[[Sequence[str]], bool] = lambda _: False) -> Iterator[Use]:
+    """Yield what a node and those below it use, but for what is never rendered since something ``is_missing``.
+
+    >>> from jinja2 import Environment
+    >>> body = Environment().parse("{% if a is defined and a.b %}{{ c }}{% else %}{{ d }}{% endif %}")
+    >>> [use.path for use in uses(body, lambda path: path[0] == "a")], len(list(uses(body)))
+    ([('a',), ('d',)], 4)
+    """
     if isinstance(node, nodes.Call) and (path := _path(node.node)):
         yield Use(path, node.node, node)
         others = (*node.args, *node.kwargs, node.dyn_args, node.dyn_kwargs)
         for other in others:
             if other is not None:
-                yield from uses(other)
-    elif (
-        isinstance(node, nodes.Test | nodes.Filter) and node.name in _FOR_MISSING and isinstance(node.node, nodes.Name)
-    ):
+                yield from uses(other, is_missing)
+    elif isinstance(node, nodes.Test) and node.name in _ASKING and (path := _path(node.node)):
+        assert isinstance(node.node, nodes.Expr)
+        yield Use(path, node.node, None, may_miss=True, is_asked=True)
+    elif isinstance(node, nodes.Filter) and node.name in _DEFAULTS and isinstance(node.node, nodes.Name):
         yield Use((node.node.name,), node.node, None, may_miss=True)
         for other in node.args:
-            yield from uses(other)
+            yield from uses(other, is_missing)
     elif path := _path(node):
         assert isinstance(node, nodes.Expr)
         yield Use(path, node, None)
     else:
-        for child in node.iter_child_nodes():
-            yield from uses(child)
+        for child in _rendered_children(node, is_missing):
+            yield from uses(child, is_missing)
+
+
+def _rendered_children(node: nodes.Node, is_missing: Callable[[Sequence[str]], bool]) -> Iterator[nodes.Node]:
+    """Yield the children of a node but for branches that are never rendered, and operands that are never evaluated."""
+    if isinstance(node, nodes.If):
+        for case in (node, *node.elif_):
+            yield case.test
+            truth = _truth(case.test, is_missing)
+            if truth is not False:
+                yield from case.body
+            if truth is True:
+                return
+        yield from node.else_
+    elif isinstance(node, nodes.CondExpr):
+        yield node.test
+        truth = _truth(node.test, is_missing)
+        if truth is not False:
+            yield node.expr1
+        if truth is not True and node.expr2 is not None:
+            yield node.expr2
+    elif isinstance(node, nodes.And | nodes.Or):
+        yield node.left
+        if _truth(node.left, is_missing) is not isinstance(node, nodes.Or):
+            yield node.right
+    else:
+        yield from node.iter_child_nodes()
+
+
+def _truth(node: nodes.Node, is_missing: Callable[[Sequence[str]], bool]) -> bool | None:
+    """Return whether a condition holds; None where that does not follow from the names that are missing."""
+    if isinstance(node, nodes.Not):
+        truth = _truth(node.node, is_missing)
+        return None if truth is None else not truth
+    if isinstance(node, nodes.And | nodes.Or):
+        decisive = isinstance(node, nodes.Or)
+        truths = [_truth(operand, is_missing) for operand in (node.left, node.right)]
+        return decisive if decisive in truths else None if None in truths else not decisive
+    if isinstance(node, nodes.Test) and node.name in _ASKING and (path := _path(node.node)) and is_missing(path):
+        return node.name == "undefined"
+    return None
 
 
 def _path(node: nodes.Node) -> tuple[str, ...]:

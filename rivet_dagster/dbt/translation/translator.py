@@ -28,14 +28,17 @@ class Translator:
         self._refused = refused or {}
         self._macros: dict[tuple[str, str, str], TemplateFindings] = {}
 
-    def of_node(self, node: DbtNode, is_incremental: bool, table: str) -> TemplateFindings:
-        """Return what to replace in the query of a model, snapshot or singular test; ``table`` is what it writes."""
+    def of_node(self, node: DbtNode, is_incremental: bool, table: str, in_batches: bool = False) -> TemplateFindings:
+        """Return what to replace in the query of a model, snapshot or singular test; ``table`` is what it writes.
+
+        A model that is computed ``in_batches`` reads the rows of its batch of what has a time.
+        """
         assert node.template is not None and node.inner is not None
         begin, end = node.inner
         changes = TemplateChanges(node.template, node.file, begin, end)
         body = list(node.template.bodies(node.inner))
         changes.preset(unset_names(body), begin)
-        return self._words(changes, node.package, node, is_incremental, table).read(body)
+        return self._words(changes, node.package, node, is_incremental, table, in_batches).read(body)
 
     def of_macro(self, macro: Macro) -> TemplateFindings:
         """Return what to replace in a macro."""

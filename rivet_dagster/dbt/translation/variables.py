@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
 from typing import Any
 
 from rivet_dagster.dbt.declared import DbtLocation, DbtProject, Package
@@ -14,6 +14,8 @@ from rivet_dagster.dbt.reading.project import target_values
 from rivet_dagster.dbt.reading.project_file import PROJECT_FILE
 from rivet_dagster.dbt.report import CHANGED, LEFT_OUT, ReportEntry
 from rivet_dagster.dbt.values import (
+    NOT_READ,
+    ImportEnvironment,
     UnknownValueError,
     escape,
     refer_to_environment,
@@ -29,13 +31,16 @@ _CALLED = re.compile(r"\bvar\(\s*(?:'([^']*)'|\"([^\"]*)\"|(\S))")
 class DbtVariables:
     """The variables that templates use; all that the project declares for itself are among them.
 
-    ``notes`` is what is told of those that have another name here, or no value.
+    ``notes`` is what is told of those that have another name here, or no value. ``imported`` are those that have the
+    values of the import's ``environment``, in place of ``${NAME}``.
     """
 
-    def __init__(self, project: DbtProject) -> None:
-        self._project = project
+    def __init__(
+        self, project: DbtProject, environment: ImportEnvironment = NOT_READ, imported: Set[str] = frozenset()
+    ) -> None:
+        self._project, self._environment, self._imported = project, environment, imported
         self._target = target_values(project.target)
-        self.values: dict[str, Any] = {}
+        self._values: dict[str, Any] = {}
         self.notes: list[ReportEntry] = []
         self._by_package: dict[tuple[str, str], str] = {}
         packages = {package.name for package in project.packages}
@@ -46,13 +51,33 @@ class DbtVariables:
         for name, holder in sorted(declared.items(), key=lambda each: variable_name(each[0]) != each[0]):
             location = DbtLocation(PROJECT_FILE, line_of(holder, name))
             try:
-                known = self._named(variable_name(name), f"var_{variable_name(name)}", self._known(root, holder[name]))
+                known = self._named(
+                    variable_name(name), f"var_{variable_name(name)}", self._known(root, holder[name], location)
+                )
             except UnknownValueError as error:
                 self.notes.append(ReportEntry(name, location, LEFT_OUT, reasons=(str(error),), kind="variable"))
                 continue
             self._by_package[root.name, name] = known
             if known != name:
                 self.notes.append(ReportEntry(name, location, CHANGED, reasons=(f"it is '{known}'",), kind="variable"))
+
+    @property
+    def values(self) -> dict[str, Any]:
+        """The values by name, with ``${NAME}`` for what only a run knows."""
+        return {name: self.at_import(name) if name in self._imported else v for name, v in self._values.items()}
+
+    def at_import(self, name: str) -> Any:
+        """Return the value that a variable has at the time of the import. Raise UnknownValueError."""
+        value = self._values[name]
+        return plain(self._environment.expand(value, DbtLocation(PROJECT_FILE))) if is_bound(value) else value
+
+    def importable(self) -> frozenset[str]:
+        """Return the variables that only a run knows, and of which the import knows a value, too."""
+        known = set()
+        for name, value in self.values.items():
+            if is_bound(value) and self._environment.knows(references(value)):
+                known.add(name)
+        return frozenset(known)
 
     def use(self, package: str, name: str) -> str:
         """Return the name of a variable as a file of ``package`` sees it. Raise KeyError where it has no value."""
@@ -102,6 +127,11 @@ class DbtVariables:
             if is_computed or name in names or (name in self._declared() and not is_bound(value))
         }
 
+    def imported_in(self, texts: Iterable[str]) -> dict[str, Any]:
+        """Return the values of the import for what templates name that are rendered now, but only a run knows."""
+        named = {match[1] or match[2] for text in texts for match in _CALLED.finditer(text)}
+        return {name: unescape_value(self.at_import(name)) for name in sorted(self.importable() & named)}
+
     def bound_in(self, texts: Iterable[str]) -> list[str]:
         """Return what is wrong with templates that are rendered now, but name what only a run knows."""
         named = {match[1] or match[2] for text in texts for match in _CALLED.finditer(text)}
@@ -122,13 +152,13 @@ class DbtVariables:
     def _named(self, wanted: str, otherwise: str, value: Any) -> str:
         """Give a value the name ``wanted``, or another one if that is the name of another value."""
         known, number = wanted, 1
-        while known in self.values and not _same(self.values[known], value):
+        while known in self._values and not _same(self._values[known], value):
             known = otherwise if number == 1 else f"{otherwise}_{number}"
             number += 1
-        self.values[known] = value
+        self._values[known] = value
         return known
 
-    def _known(self, package: Package, value: Any) -> Any:
+    def _known(self, package: Package, value: Any, location: DbtLocation | None = None) -> Any:
         """Return a value; a text is a template, in which a variable of the environment becomes a reference."""
         if not isinstance(value, str) or not ("{{" in value or "{%" in value):
             return plain(value)
@@ -139,7 +169,8 @@ class DbtVariables:
         def variable(name: str) -> Any:
             return self._project.variable(package.name, name)
 
-        return plain(str(render_value(value, value_context(variable, self._target))))
+        context = value_context(variable, self._target, self._environment)
+        return plain(str(render_value(value, context, location)))
 
 
 def variable_name(name: str) -> str:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from jinja2 import nodes
 
-from rivet_dagster.dbt.declared import DbtNode, Macro
+from rivet_dagster.dbt.declared import Config, DbtNode, Macro
 from rivet_dagster.dbt.template import constant
-from rivet_dagster.dbt.translation.macros import DBT, MacroScope
+from rivet_dagster.dbt.translation.macros import DBT, OWN_WORDS, MacroScope, other_macros_of_dbt
 from rivet_dagster.dbt.translation.names import Names
 from rivet_dagster.dbt.translation.template_text import TemplateChanges, TemplateFindings, Use, bound_names, uses
 from rivet_dagster.dbt.translation.variables import DbtVariables
@@ -57,6 +58,12 @@ AT_RUN_TIME = {
     "zip": "a function of dbt's",
 }
 
+OF_DBT = frozenset(
+    "column compiled_code connection_name dbt_metadata_envs defer_relation diff_of_two_dicts doc function metric "
+    "post_hooks pre_hooks render set_strict sql sql_now try_or_compiler_error validation write zip_strict".split()
+)
+"""Other words of dbt's that are defined there."""
+
 
 @dataclass(frozen=True)
 class VariableWords:
@@ -73,6 +80,7 @@ class VariableWords:
     node: DbtNode | None = None
     is_incremental: bool = False
     table: str = ""
+    in_batches: bool = False
 
     def _var(self, use: Use) -> None:
         if use.call is None:
@@ -151,20 +159,55 @@ class DbtWords(VariableWords):
     def read(self, body: Sequence[nodes.Node]) -> TemplateFindings:
         """Return what is found in a template, or a part of one."""
         assigned = set(bound_names(body))
+
+        def is_missing(path: Sequence[str]) -> bool:
+            return path[0] not in assigned and self._is_missing(path)
+
         for part in body:
-            for use in uses(part):
+            for use in uses(part, is_missing):
                 if use.path[0] not in assigned and not self.changes.is_dropped(use):
                     self._use(use)
         for part in body:
-            for kind in (nodes.Import, nodes.FromImport, nodes.Include, nodes.Extends):
-                for statement in part.find_all(kind):
-                    self.changes.problem(
-                        f"holds {{% {kind.__name__.lower()} %}}, which dbt does not have either", statement
-                    )
+            for statement in part.find_all((nodes.Import, nodes.FromImport, nodes.Include, nodes.Extends)):
+                word = type(statement).__name__.lower()
+                self.changes.problem(f"holds {{% {word} %}}, which dbt does not have either", statement)
         return self.changes.findings
+
+    def _is_missing(self, path: Sequence[str]) -> bool:
+        """Return whether there is no such name among the words of dbt, Jinja and our templates, macros and packages."""
+        name, *attributes = path
+        if name in self.scope.packages:
+            others = other_macros_of_dbt() if name == DBT else ()
+            return bool(attributes) and attributes[0] not in others and self.scope.find_in(name, attributes[0]) is None
+        words = (
+            _TRANSLATIONS,
+            CONSTANT,
+            OF_JINJA,
+            QUERIES,
+            SILENT,
+            AT_RUN_TIME,
+            OF_DBT,
+            OWN_WORDS,
+            other_macros_of_dbt(),
+        )
+        return not any(name in known for known in words) and self.scope.find(name, self.package) is None
+
+    def _is_answered(self, use: Use) -> bool:
+        """Return whether it is settled that a name is defined, or is not; write dbt's answer where ours is another."""
+        name, *attributes = use.path
+        if self._is_missing(use.path):
+            if attributes:  # of what is not there, our templates ask no attribute
+                self.changes.replace(use.node, name, f"{'.'.join(use.path)} is not defined")
+            return True
+        if attributes or name in OWN_WORDS or name in OF_JINJA or self.scope.find(name, self.package) is not None:
+            return False
+        self.changes.replace(use.node, "true", f"{name} is defined")
+        return True
 
     def _use(self, use: Use) -> None:
         name, attribute = use.path[0], use.path[1] if len(use.path) > 1 else None
+        if use.is_asked and self._is_answered(use):
+            return
         if name in _TRANSLATIONS:
             _TRANSLATIONS[name](self, use)
         elif name in CONSTANT and attribute is None:
@@ -188,6 +231,9 @@ class DbtWords(VariableWords):
 
     def _macro(self, use: Use, macro: Macro | None) -> None:
         shown = ".".join(use.path)
+        if macro is None and use.path[-1] in other_macros_of_dbt() and len(use.path) == 1 + (use.path[0] == DBT):
+            self.changes.problem(f"uses '{shown}', a macro of dbt's own that has no counterpart", use.node, True)
+            return
         if macro is None:
             hint = nearest(shown, self.scope.known(self.package), listed=False)
             what = f"calls '{shown}'" if use.call is not None else f"uses '{shown}'"
@@ -247,11 +293,13 @@ class DbtWords(VariableWords):
             self.changes.problem("gives ref something else than a name, or a package and a name", use.node)
             return
         try:
-            joint, _ = self.names.ref(self.package, [str(arg) for arg in args], version)
+            joint, read = self.names.ref(self.package, [str(arg) for arg in args], version)
         except ValueError as error:
             self.changes.problem(str(error), use.node, True)
             return
         self.changes.findings.refs.append(joint)
+        if self._limited_to_batch(use.call, joint, read.config):
+            return
         if len(args) > 1 or version is not None or joint != args[0]:
             start, end = self.changes.template.span(use.call)
             self.changes.replace(
@@ -268,14 +316,29 @@ class DbtWords(VariableWords):
             self.changes.problem("computes the name of a source", use.node)
             return
         try:
-            joint, _ = self.names.source(*args[:2])
+            joint, table = self.names.source(*args[:2])
         except (ValueError, TypeError) as error:
             self.changes.problem(
                 str(error) if isinstance(error, ValueError) else "gives source something else than two names", use.node
             )
             return
         self.changes.findings.refs.append(joint)
+        if self._limited_to_batch(use.call, joint, table.config):
+            return
         self.changes.replace(use.call, f"ref('{joint}')", f"source('{args[0]}', '{args[1]}') is ref('{joint}')")
+
+    def _limited_to_batch(self, call: nodes.Call, joint: str, config: Config) -> bool:
+        """Write what a model in batches reads of a relation that has a time, and return whether that is so."""
+        column = config.get("event_time")
+        if not self.in_batches or column is None:
+            return False
+        if not self.changes.template.is_alone(call) or not re.fullmatch(r"[A-Za-z_]\w*", str(column)):
+            self.changes.problem(f"reads the batch of {joint} otherwise than by a tag of its own", call)
+            return True
+        rows = f"{column} >= :partition_start AND {column} < :partition_end"
+        text = f"(SELECT * FROM {{{{ ref('{joint}') }}}} WHERE {rows})"
+        self.changes.replace_tag(call, text, f"the rows of the batch are read of {joint}, by its event_time {column}")
+        return True
 
     def _this(self, use: Use) -> None:
         if len(use.path) == 1:

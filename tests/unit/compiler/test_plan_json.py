@@ -50,6 +50,7 @@ FILES = {
                 "upkeep": {"type": "upkeep", "cron_schedule": "0 5 * * *", "catalogs": ["raw"]},
             },
             "observe": {"hourly": {"sources": ["orders"], "cron_schedule": "0 * * * *"}},
+            "exposures": {"board": {"depends_on": ["paid"], "owners": ["team:sales"], "url": "x", "description": "y"}},
             "sensors": {
                 "landed": {"type": "files", "source": "orders", "target": "kind:sink"},
                 "moved": {"type": "source_changed", "sources": ["orders", "regions"], "target": "kind:sink"},

@@ -1,4 +1,4 @@
-"""Sources that sensors may watch, checked by the compiler."""
+"""Sources that sensors may watch, and joints that exposures may depend on, checked by the compiler."""
 
 import pytest
 from support.projects import PLUGINS, profile, sink, source
@@ -6,7 +6,7 @@ from support.projects import PLUGINS, profile, sink, source
 from rivet_dagster.compiler.compilation import compile_project
 from rivet_dagster.model.automation import FilesSensor, Sensors, SourceChangedSensor
 from rivet_dagster.model.plugins import CatalogTraits, Plugins
-from rivet_dagster.model.project import DagsterSettings, Project
+from rivet_dagster.model.project import DagsterSettings, Exposure, Project
 from rivet_dagster.model.text_lines import Origin
 
 ORIGIN = Origin("rivet.yaml", 1, {"source": 2, "sources": 3, "target": 4})
@@ -52,3 +52,23 @@ def test_a_catalog_without_listsfiles_has_no_files_sensor():
             "list",
         )
     ]
+
+
+def test_exposures_depend_on_joints():
+    """Each unknown name is told with the nearest one; the asset key of an exposure is its own."""
+
+    def found(name, *depends_on):
+        exposure = Exposure(name=name, depends_on=depends_on, origin=Origin("rivet.yaml", 1, {"depends_on": 7}))
+        settings = DagsterSettings(exposures=(exposure,))
+        plan = compile_project(Project(profile(), (source("orders"), sink("out", "orders")), dagster=settings), PLUGINS)
+        return [(error.code, error.file, error.line, error.message) for error in plan.errors]
+
+    assert found("board", "orders", "out") == []
+    subject = "exposure 'board': `depends_on`: there is no joint"
+    assert found("board", "order", "out", "nothing") == [
+        ("RVT-306", "rivet.yaml", 7, f"{subject} 'nothing'; known: orders, out"),
+        ("RVT-306", "rivet.yaml", 7, f"{subject} 'order'; did you mean 'orders'?"),
+    ]
+    ((code, _, line, message),) = found("out", "orders")
+    assert (code, line) == ("RVT-104", 1)
+    assert "there is a joint of that name" in message

@@ -95,7 +95,6 @@ def test_as_sql(tmp_path, test, rows, violations):
     ("test", "reason"),
     [
         ("uniqe", "there is no generic test 'uniqe'; did you mean 'unique'?"),
-        ("relationships: {to: ref('after'), field: id}", "reads after, which is computed from m"),
         ("relationships: {to: ref('nothing'), field: id}", "ref('nothing') names no model"),
         ("not_null: {severity: loud}", "its severity 'loud' is neither error nor warn"),
         ("asks", "macros/asks.sql:1: calls run_query"),
@@ -226,3 +225,35 @@ def test_properties_of_a_wrong_type_are_told(tmp_path, yml):
 
 def test_tags_of_a_test_may_be_anything(tmp_path):
     assert moved(tmp_path, "unique: {config: {tags: 5}}")[0].status != "left_out"
+
+
+@pytest.mark.parametrize(
+    ("rules", "after", "violations"),
+    [("", "1", 3), ("", "1), (2), (3", 0), (", config: {where: id < 3, severity: warn}", "1), (2", 0)],
+)
+def test_what_reads_a_later_joint_is_a_check_of_that(tmp_path, rules, after, violations):
+    entry, result = moved(tmp_path, f"relationships: {{arguments: {{to: ref('after'), field: id}}{rules}}}")
+    assert (entry.joint, entry.check, entry.status) == ("after", "relationships_m_id", "changed")
+    assert "it is a check of after, which is computed from m" in entry.reasons
+    sql = result.files["quality/after/relationships_m_id.sql"]
+    database = duckdb.connect()
+    database.sql("create table m as select * from (values (1), (2), (2), (3), (null)) m(id)")
+    database.sql(f"create table after as select * from (values ({after})) a(id)")
+    assert len(database.sql(sql).fetchall()) == violations
+    assert annotations(result) == []
+
+
+def test_a_check_of_the_last_of_the_later_joints(tmp_path):
+    """Also of a source, and by a generic test of the project that reads several relations."""
+    files = {
+        "models/m.sql": "select * from {{ source('crm', 'visits') }}",
+        "models/last.sql": "select * from {{ ref('after') }}",
+        "models/s.yml": "sources: [{name: crm, tables: [{name: visits, data_tests: [{same: {first: ref('last'), "
+        "second: ref('other'), third: ref('after')}}]}]}]",
+        "tests/generic/same.sql": "{% test same(model, first, second, third) %}select 1 from {{ model }}, {{ first }}, "
+        "{{ second }}, {{ third }}{% endtest %}",
+    }
+    result = translated(tmp_path, {**MODELS, **files})
+    (entry,) = result.report.tests
+    assert (entry.joint, entry.check) == ("last", "same_visits")
+    assert result.files["quality/last/same_visits.sql"] == "select 1 from visits, last, other, after\n"

@@ -114,7 +114,11 @@ def test_left_out(tmp_path, written, line, told_of):
         ("materialized='incremental'", "{mode: append, on_schema_change: ignore}"),
         ("materialized='incremental', on_schema_change='append_new_columns'", "{mode: append, on_schema_change: add}"),
         ("materialized='incremental', on_schema_change='fail'", "{mode: append, on_schema_change: fail}"),
-        ("materialized='incremental', incremental_strategy='insert_overwrite'", None),
+        (
+            "materialized='incremental', incremental_strategy='insert_overwrite'",
+            "{mode: truncate_insert, on_schema_change: ignore}",
+        ),
+        ("materialized='incremental', on_schema_change='no_such'", "{mode: append, on_schema_change: ignore}"),
         (
             "materialized='incremental', incremental_strategy='insert_overwrite', partition_by='day'",
             "{mode: snapshot, partition_column: day, on_schema_change: ignore}",
@@ -256,7 +260,7 @@ def test_what_is_told_alone_leaves_the_import_whole(tmp_path):
     }
     result = translated(tmp_path, files)
     kinds = {entry.kind for entry in result.report.others if entry.status == "left_out"}
-    assert kinds == {"hook", "grants", "disabled", "exposure", "unit_test", "macro"}
+    assert kinds == {"hook", "grants", "disabled", "exposure", "macro"}
     assert result.report.is_whole
 
 
@@ -412,22 +416,6 @@ def test_variables_that_need_another_name_or_value(tmp_path):
         "odd": "left_out",
     }
     assert "has no value" in model(result, "n").reasons[0]
-
-
-@pytest.mark.parametrize(
-    ("text", "project", "is_there"),
-    [
-        ("def model(dbt, session):\n    dbt.config(enabled=False)", "name: shop", False),
-        ("def model(dbt, session):\n    pass", "name: shop\nmodels: {shop: {+enabled: false}}", False),
-        ("def model(dbt, session):\n    dbt.config(enabled=X)", "name: shop", True),
-        ("def broken(", "name: shop", True),
-    ],
-)
-def test_python_models(tmp_path, text, project, is_there):
-    result = translated(tmp_path, {"models/p.py": text}, project)
-    assert [(entry.name, entry.status) for entry in result.report.models] == ([("p", "left_out")] if is_there else [])
-    assert [entry.name for entry in notes(result, "disabled")] == ([] if is_there else ["p"])
-    assert result.report.is_whole is not is_there
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""``schedules``, ``observe``, ``automation`` and ``freshness`` of rivet.yaml, and errors with their lines."""
+"""Entries of the ``dagster:`` block of rivet.yaml but its sensors, and errors with their lines."""
 
 import pytest
 
@@ -144,3 +144,43 @@ def test_all_errors_are_reported_at_once_with_the_lines_of_their_keys(write: Wri
     assert sorted((d.code, d.line - FIRST) for d in caught.value.diagnostics if d.line is not None) == [
         ("RVT-103", 14), ("RVT-104", 5), ("RVT-104", 6), ("RVT-104", 20), ("RVT-104", 22), ("RVT-105", 14),
     ]  # fmt: skip
+
+
+EXPOSURES = """\
+dagster:
+  exposures:
+    board:
+      depends_on: [orders, customers]
+      owners: [team:sales, ada@example.org]
+      url: https://bi.example.org/1
+      description: Who buys.
+    plain: {depends_on: orders}
+"""
+
+
+def test_exposures(load: Load) -> None:
+    board, plain = load({"rivet.yaml": MANIFEST + EXPOSURES}).dagster.exposures
+    assert (board.name, board.depends_on) == ("board", ("orders", "customers"))
+    assert (board.owners, board.url) == (("team:sales", "ada@example.org"), "https://bi.example.org/1")
+    assert (board.description, board.origin.line_of("url")) == ("Who buys.", FIRST + 5)
+    assert (plain.depends_on, plain.owners, plain.url, plain.description) == (("orders",), (), None, None)
+
+
+@pytest.mark.parametrize(
+    ("entry", "code", "message"),
+    [
+        ("a: {url: x}", "RVT-105", "exposure 'a': `depends_on` is missing"),
+        ("a: {depends_on: []}", "RVT-104", "exposure 'a': `depends_on` must name at least one joint"),
+        ("a: {depends_on: [x], owner: y}", "RVT-103", "exposure 'a': unknown key 'owner'; did you mean 'owners'?"),
+        ("a: {depends_on: [x], owners: [me]}", "RVT-104", "`owners` holds 'me', which is neither an e-mail address"),
+        ("a: {depends_on: [x], url: 1}", "RVT-104", "exposure 'a': `url` must be a text, not a number"),
+        ("a b: {depends_on: [x]}", "RVT-104", "exposure 'a b': Dagster's names are letters, digits and '_'"),
+        ("a: [x]", "RVT-104", "exposure 'a': must be a mapping, not a list"),
+    ],
+)
+def test_wrong_exposures(load: Load, entry: str, code: str, message: str) -> None:
+    with pytest.raises(RivetError) as caught:
+        load({"rivet.yaml": f"{MANIFEST}dagster:\n  exposures:\n    {entry}\n"})
+    (error,) = caught.value.diagnostics
+    assert (error.code, error.line) == (code, FIRST + 2)
+    assert message in error.message
