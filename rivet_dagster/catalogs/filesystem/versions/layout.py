@@ -44,6 +44,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from rivet_dagster.catalogs.filesystem.files.file_status import MISSING, is_folder, names_in, translate_read_errors
+from rivet_dagster.catalogs.versions.refusals import ADOPT
 from rivet_dagster.errors import RivetError
 from rivet_dagster.model.convert import show
 
@@ -223,7 +224,8 @@ class TableLayout:
             if below != text and _VERSION.fullmatch(version):
                 return version
             kind = "a link to elsewhere" if text else "a folder" if is_folder(self.link) else "a file"
-        raise RivetError("RVT-404", f"{kind} that is not ours stands where the table would be: {self.link}")
+        message = f"{kind} that is not ours stands where the table would be: {self.link}"
+        raise RivetError("RVT-404", message, remediation=ADOPT if kind == "a folder" else None)
 
     def switch(self, version: str) -> None:
         """Switch readers to a version in one atomic step. Raises OSError."""
