@@ -156,6 +156,9 @@ def adopt(root: Path, profile: str | None, name: str, undo: bool = False) -> int
     if existing is not None:
         _show_existing(name, existing)
     published = catalog.adopt(joint.table)
+    if published is None and existing is not None:
+        print(f"{name}: {existing.uri} has no version to take over; the joint's first run publishes to it")
+        return 0
     if published is None:
         remedy = "Run the joint: its first run makes the table."
         raise RivetError("RVT-403", f"there is no table {catalog.uri(joint.table)}", remediation=remedy)

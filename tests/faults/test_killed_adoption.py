@@ -5,56 +5,12 @@ from __future__ import annotations
 import os
 import shutil
 import signal
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from pathlib import Path
 
 import pytest
-from support.adoption import adopt_orders, give_up_orders, make_folder
-from support.killing import PROCESSES, ended, start, work_killed_before_a_change
+from support.adoption import adopt_orders, give_up_orders, killed, make_folder, reading
 from support.tables import catalog, ids, publish
 
 FILES = {"a.parquet": [1, 2], "b.parquet": [3], "_SUCCESS": b""}
-
-
-@contextmanager
-def reading(path: Path) -> Iterator[list[object]]:
-    """Read a table again and again while the block runs; yield what each read gave, rows or an error."""
-    seen: list[object] = []
-    begun, stop = threading.Event(), threading.Event()
-
-    def read() -> None:
-        while not stop.is_set():
-            try:
-                seen.append(ids(path))
-            except Exception as error:
-                seen.append(error)
-            begun.set()
-
-    reader = threading.Thread(target=read)
-    reader.start()
-    begun.wait()
-    try:
-        yield seen
-    finally:
-        stop.set()
-        reader.join()
-
-
-def killed(root: Path, work: Callable[[Path], None], at: int) -> tuple[int, int | None]:
-    """Kill ``work`` before its change number ``at``; return how many changes it began, and its exit code."""
-    test, child = PROCESSES.Pipe(duplex=False)
-    process = start(work_killed_before_a_change, child, work, root, at)
-    child.close()
-    changes = 0
-    while True:
-        try:
-            test.recv()
-        except EOFError:
-            break
-        changes += 1
-    return changes, ended(process)
 
 
 @pytest.mark.parametrize("work", [adopt_orders, give_up_orders])
@@ -71,7 +27,7 @@ def test_a_kill_leaves_the_old_table_or_the_adopted_one(tmp_path, work):
     for at in range(changes):
         shutil.rmtree(root)
         shutil.copytree(before, root, symlinks=True)
-        with reading(table) as seen:
+        with reading(lambda: ids(table)) as seen:
             assert killed(root, work, at) == (at + 1, -signal.SIGKILL)
         assert all(rows == [1, 2, 3] for rows in seen), (at, seen)
         lake = catalog(root, "lake")

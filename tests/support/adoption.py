@@ -1,14 +1,17 @@
-"""Folders of Parquet files that somebody else has made, and what is done with them."""
+"""Tables that somebody else has made, taken over in processes that are killed, beside a reader."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from support.killing import PROCESSES, ended, start, work_killed_before_a_change
 from support.tables import catalog
 
 
@@ -34,3 +37,49 @@ def adopt_orders(root: Path) -> None:
 def give_up_orders(root: Path) -> None:
     """Give it up again."""
     assert catalog(root, "lake").give_up("orders")
+
+
+@contextmanager
+def reading(read: Callable[[], object]) -> Iterator[list[object]]:
+    """Read a table again and again while the block runs; yield what each read gave, rows or an error."""
+    seen: list[object] = []
+    begun, stop = threading.Event(), threading.Event()
+
+    def read_on() -> None:
+        while not stop.is_set():
+            try:
+                seen.append(read())
+            except Exception as error:
+                seen.append(error)
+            begun.set()
+
+    reader = threading.Thread(target=read_on)
+    reader.start()
+    begun.wait()
+    try:
+        yield seen
+    finally:
+        stop.set()
+        reader.join()
+
+
+def killed(root: Path, work: Callable[[Path], None], at: int) -> tuple[int, int | None]:
+    """Kill ``work`` before its change number ``at``; return how many changes it began, and its exit code."""
+    test, child = PROCESSES.Pipe(duplex=False)
+    process = start(work_killed_before_a_change, child, work, root, at)
+    child.close()
+    changes = 0
+    while True:
+        try:
+            test.recv()
+        except EOFError:
+            break
+        changes += 1
+    return changes, ended(process)
+
+
+def adopt_of_iceberg(root: Path) -> None:
+    """Take over the table ``orders`` of an Iceberg catalog of folders."""
+    from support.iceberg_runs import lake
+
+    lake({"catalog": "hadoop", "warehouse": str(root / "lake/warehouse")}, root).adopt("orders")
