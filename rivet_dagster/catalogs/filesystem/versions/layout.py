@@ -58,6 +58,8 @@ MANIFEST = ".json"
 """The end of the name of a version's manifest."""
 UNPUBLISHED = ALIVE, MARKED, EXPIRED, _REMOVED = ".alive", ".kept", ".expired", ".removed"
 """The ends of the names of what lies beside a version that is not published yet, or not any more."""
+ADOPTED_FROM = ".adopted"
+"""The end of the name of the file that tells where a version that was taken over was before, if it was elsewhere."""
 _SUFFIXES = (MANIFEST, *UNPUBLISHED, ".watermark", _WITH_ERRORS)
 
 
@@ -182,6 +184,10 @@ class TableLayout:
     def expired(self, version: str) -> Path:
         """Return the file that marks a version as expired, which stays as long as a person's link leads to it."""
         return self._of(version, EXPIRED)
+
+    def adopted(self, version: str) -> Path:
+        """Return the file with the location that a table had before this version was taken over from it."""
+        return self._of(version, ADOPTED_FROM)
 
     def folders(self, version: str) -> tuple[Path, Path]:
         """Return the folders in which the files of a version may be, of which both exist while it is being built."""
