@@ -1,8 +1,13 @@
-"""Writing a file in one step, durably: readers see its old content or the new one, also after a loss of power."""
+"""Writing a file in one step, durably: readers see its old content or the new one, also after a loss of power.
+
+Two paths, of files, folders or links, are exchanged in one step, too.
+"""
 
 from __future__ import annotations
 
+import errno
 import os
+import sys
 from contextlib import suppress
 from pathlib import Path
 
@@ -45,3 +50,32 @@ def sync(path: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+_EXCHANGE = 2
+"""RENAME_EXCHANGE of Linux, and RENAME_SWAP of macOS."""
+_HERE = -100
+"""AT_FDCWD: relative paths begin at the working directory."""
+
+
+def exchange(path: Path, other: Path) -> None:
+    """Exchange what two paths of one file system lead to, in one step. Raises OSError.
+
+    Its number is ENOTSUP where the system, or the file system, cannot.
+    """
+    import ctypes
+
+    library = ctypes.CDLL(None, use_errno=True)
+    one, another = os.fsencode(path), os.fsencode(other)
+    try:
+        if sys.platform == "darwin":
+            failed = library.renamex_np(one, another, ctypes.c_uint(_EXCHANGE))
+        else:
+            failed = library.renameat2(_HERE, one, _HERE, another, ctypes.c_uint(_EXCHANGE))
+    except AttributeError:  # the C library has no such function
+        failed, number = True, errno.ENOTSUP
+    else:
+        number = ctypes.get_errno()
+    if failed:
+        number = errno.ENOTSUP if number in (errno.EINVAL, errno.ENOSYS) else number
+        raise OSError(number, os.strerror(number), str(path), None, str(other))

@@ -16,6 +16,7 @@ from rivet_dagster.collector import without_collector
 from rivet_dagster.compiler.compilation import compile_project
 from rivet_dagster.compiler.plan import CompiledAssembly
 from rivet_dagster.compiler.second_process import second_process
+from rivet_dagster.compiler.selections import Select
 from rivet_dagster.engines.chosen import on_one_engine
 from rivet_dagster.engines.registry import engine_traits
 from rivet_dagster.entry_points import expand_variables
@@ -40,6 +41,7 @@ def compile_directory(
     variables: Mapping[str, Any] | None = None,
     engine: str | None = None,
     only: Collection[str] | None = None,
+    select: Select | None = None,
 ) -> CompiledAssembly:
     """Compile the project in ``project_dir`` and return its plan; errors in joints are in the plan's ``errors``.
 
@@ -47,7 +49,8 @@ def compile_directory(
     ``introspect`` the catalogs are asked for the columns of sources. With ``recall`` a source whose columns are not
     known now has the columns of its last introspection; errors about these are warnings, as the table may have changed.
     ``variables`` of templates win over those that rivet.yaml and the profile declare. ``engine`` names the engine that
-    all joints are on, whatever they say; ``only`` the joints that are compiled, of all that there are.
+    all joints are on, whatever they say; ``only`` the joints that are compiled, of all that there are. With ``select``,
+    which resolves asset selections, those of the ``dagster:`` block are judged, too.
     Raises RivetError where the manifest or the profile cannot be used, except for the ``dagster:`` block, whose errors
     are in the plan with those of the joints. Any other exception is raised as RVT-599.
 
@@ -70,7 +73,8 @@ def compile_directory(
                 introspected = introspected.with_earlier(earlier)
             second.share_queries(project, introspected)
             locations = resolved_locations(project, root, environ)
-            plan = compile_project(project, Plugins(catalog_traits(), engine_traits()), cache, introspected, locations)
+            plugins = Plugins(catalog_traits(), engine_traits())
+            plan = compile_project(project, plugins, cache, introspected, locations, select)
         write_cache(root, cache)
     return plan
 

@@ -10,6 +10,7 @@ import click
 
 if TYPE_CHECKING:
     from rivet_dagster.compiler.plan import CompiledAssembly
+    from rivet_dagster.compiler.selections import Select
 
 VARIABLES = "rivet_dagster.variables"
 """Their key in the ``meta`` of the command's context."""
@@ -30,11 +31,19 @@ def compile_for_command(
     recall: bool = False,
     engine: str | None = None,
     only: Collection[str] | None = None,
+    select: Select | None = None,
 ) -> CompiledAssembly:
     """Compile the project as ``compile_directory`` does."""
     from rivet_dagster.loading import compile_directory
 
     variables = command_variables()
     return compile_directory(
-        root, profile, introspect=introspect, recall=recall, variables=variables, engine=engine, only=only
+        root,
+        profile,
+        introspect=introspect,
+        recall=recall,
+        variables=variables,
+        engine=engine,
+        only=only,
+        select=select,
     )

@@ -13,8 +13,9 @@ from rivet_dagster.catalogs.capabilities.transaction import TableTransaction
 from rivet_dagster.cli.environment_command import runtime_of
 from rivet_dagster.compiler.plan import CompiledAssembly, CompiledJoint
 from rivet_dagster.errors import RivetError, nearest
+from rivet_dagster.execution.adoption import find_table, refuse_other_project
 from rivet_dagster.model.joint import SOURCE
-from rivet_dagster.model.storage import CURRENT, OLDER, Published, Version
+from rivet_dagster.model.storage import CURRENT, OLDER, ExistingTable, Published, Version
 
 _KEEP_MORE = "Let the catalog keep more: `versions: 5`, or, of Iceberg, `upkeep: {expire_snapshots: {retain_last: 5}}`."
 
@@ -136,22 +137,43 @@ def _previous(catalog: HasVersions, joint: CompiledJoint) -> str:
     return states[OLDER]
 
 
-def adopt_table(root: Path, profile: str | None, name: str, undo: bool = False) -> int:
+def adopt(root: Path, profile: str | None, name: str, undo: bool = False) -> int:
     """Take over the table of a joint, or give it up again; print what was done, and return the exit code.
 
-    Raises RVT-306, RVT-403, RVT-404, RVT-413.
+    Raises RVT-306, RVT-403, RVT-404, RVT-413, RVT-514.
     """
     runtime = runtime_of(root, profile, None)
     joint = stored_joint(name, runtime.assembly)
     assert joint.catalog is not None and joint.table is not None
     catalog = capable(runtime.catalog_within_reach(joint.catalog), Adopts)
     if undo:
-        known = catalog.give_up(joint.table)
-        print(f"{name}: {'its versions are forgotten; the table stays' if known else 'nothing was published'}")
+        adopted = catalog.give_up(joint.table)
+        print(f"{name}: {'its versions are forgotten; the table stays' if adopted else 'nothing was published'}")
         return 0
+    target = runtime.assembly.target(name)
+    assert target is not None, "it is stored"
+    existing = find_table(catalog, joint, target)
+    if existing is not None:
+        _show_existing(name, existing)
     published = catalog.adopt(joint.table)
+    if published is None and existing is not None:
+        print(f"{name}: {existing.uri} has no version to take over; the joint's first run publishes to it")
+        return 0
     if published is None:
         remedy = "Run the joint: its first run makes the table."
         raise RivetError("RVT-403", f"there is no table {catalog.uri(joint.table)}", remediation=remedy)
-    print(f"{name}: {published.uri} is version {published.version}, with {published.statistics.rows} rows")
+    refuse_other_project(joint, published)
+    how = "is version" if existing is not None else "is published from here already, as version"
+    print(f"{name}: {published.uri} {how} {published.version}, with {_rows(published.statistics.rows)}")
     return 0
+
+
+def _show_existing(name: str, existing: ExistingTable) -> None:
+    """Print what is taken over."""
+    statistics = existing.statistics
+    print(f"{name}: takes over {existing.uri}, {_rows(statistics.rows)}")
+    width = max((len(column) for column, _ in statistics.columns), default=0)
+    for column, type_ in statistics.columns:
+        print(f"    {column:{width}}  {type_}")
+    for title, text in existing.layout.items():
+        print(f"  {title}: {text}")

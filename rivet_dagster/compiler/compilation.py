@@ -34,6 +34,7 @@ from rivet_dagster.compiler.reach import Reach
 from rivet_dagster.compiler.references import build_graph
 from rivet_dagster.compiler.resolve_joints import resolve_joints
 from rivet_dagster.compiler.schemas import infer_schemas
+from rivet_dagster.compiler.selections import Select, check_selections
 from rivet_dagster.compiler.sensors import check_exposures, check_observations, check_sensors, check_upkeeps
 from rivet_dagster.compiler.strategies import check_layouts, check_parameters, check_partition_columns, check_strategies
 from rivet_dagster.compiler.table_writers import check_stored_tables, check_tables
@@ -79,6 +80,7 @@ def compile_project(
     cache: CompileCache | None = None,
     introspection: Introspection | None = None,
     resolved: Resolved | None = None,
+    select: Select | None = None,
 ) -> CompiledAssembly:
     """Return the plan of ``project``; where it has errors, a plan without groups that holds all of them.
 
@@ -86,7 +88,8 @@ def compile_project(
 
     ``plugins`` are the traits of the installed catalogs and engines. ``cache`` saves work that an earlier compilation
     did, and never changes the result. ``introspection`` holds the columns of sources that catalogs returned,
-    ``resolved`` the locations of tables on this machine.
+    ``resolved`` the locations of tables on this machine. ``select`` resolves the selections of the ``dagster:`` block;
+    without it they are not judged.
     """
     cache = CompileCache() if cache is None else cache
     introspection = introspection or Introspection()
@@ -101,6 +104,7 @@ def compile_project(
     for check_declared in RULES_OF_DECLARATIONS:
         check_declared(declared)
     if not all(map(is_of_block, diagnostics.errors)):
+        check_selections(declared, select)
         return _failed(project, diagnostics)
 
     fusion = fuse_joints(graph, engines, _max_depth(profile))
@@ -115,6 +119,7 @@ def compile_project(
     planned = GroupsContext(**known, fusion=fusion, schemas=schemas, reach=reach, targets=targets, groups=groups)
     for check_planned in RULES_OF_GROUPS:
         check_planned(planned)
+    check_selections(planned, select)
     if not all(map(is_of_block, diagnostics.errors)):
         return _failed(project, diagnostics)
     checks = with_keys_of_queries(checks, groups, graph, cache)

@@ -15,7 +15,13 @@ from typing import Any
 import dagster as dg
 
 from rivet_dagster.compiler.plan import CompiledAssembly
-from rivet_dagster.definitions.specs.selection import Selector, published_key, published_with_run, without_sources
+from rivet_dagster.definitions.specs.selection import (
+    Selector,
+    published_key,
+    published_with_run,
+    refuse_empty,
+    without_sources,
+)
 from rivet_dagster.definitions.specs.translator import AssetSpecs
 from rivet_dagster.errors import Diagnostic, RivetError, nearest
 from rivet_dagster.model.automation import CONDITIONS, EAGER, ON_CODE_CHANGE, ON_CRON, FreshnessRule
@@ -185,7 +191,7 @@ def _conditions(
     conditions: dict[str, Condition] = {}
     for number, rule in enumerate(assembly.dagster.automation, start=1):
         with problems.of(f"automation rule {number}", rule.origin):
-            joints = without_sources(assembly, rule.target, selector.select(rule.target))
+            joints = without_sources(assembly, rule.target, selector.select(rule.target), selector)
             condition = automation_condition(
                 rule.condition, cron_schedule=rule.cron_schedule, timezone=rule.timezone, published=published
             )
@@ -247,8 +253,7 @@ def freshness_policies(
     for number, rule in enumerate(assembly.dagster.freshness, start=1):
         with problems.of(f"freshness rule {number}", rule.origin):
             joints = selector.select(rule.target)
-            if not joints:
-                raise RivetError("RVT-115", f"{rule.target!r} selects nothing of this project")
+            refuse_empty(rule.target, joints, (), selector)
             policies |= dict.fromkeys(joints, _policy(rule))
     return policies
 

@@ -111,7 +111,8 @@ class RivetProject:
         empty = [repr(text) for text, names in named.items() if not names]
         if empty or not chosen:
             text = " without ".join(empty or map(repr, named))
-            raise RivetError("RVT-115", f"{text} selects nothing of this project")
+            near = "".join(self.selector.near(text) for text, names in named.items() if not names)
+            raise RivetError("RVT-115", f"{text} selects nothing of this project{near}")
         return replace(self, selected=frozenset(chosen))
 
     @property
@@ -209,7 +210,7 @@ class RivetProject:
 
     def select_made(self, text: str) -> tuple[str, ...]:
         """Return the joints of ``select`` without sources. Raises RVT-115, also if there are none."""
-        return without_sources(self.assembly, text, self.select(text))
+        return without_sources(self.assembly, text, self.select(text), self.selector)
 
     def _behind(self, joint: str) -> list[str]:
         """Return what is read by the joints of its group that a joint is computed from and that are not assets here."""

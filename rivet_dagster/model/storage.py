@@ -103,6 +103,15 @@ class Version:
     inputs: Inputs = field(default_factory=dict)
 
 
+@dataclass(frozen=True)
+class ExistingTable:
+    """A table that somebody else has made: its address, its rows, and by titles what a person asks of its storage."""
+
+    uri: str
+    statistics: Statistics
+    layout: Mapping[str, str] = field(default_factory=dict)
+
+
 CURRENT, OLDER, WITHHELD, STAGED = "current", "older", "withheld", "staged"
 
 

@@ -152,7 +152,7 @@ def _names(expected: GivenRows, types: list[tuple[str, SparkType]] | None, ignor
     if types is not None:
         return [name for name, _ in types]
     if expected.columns is None:
-        return None
+        return [] if expected.rows else None
     return [name for name in expected.columns if name.lower() not in ignored]
 
 

@@ -63,6 +63,8 @@ def parse_rows(value: Any, location: LineOfFile, what: str) -> tuple[GivenRows |
             columns, rows, lines = _parsed_rows(value)
         except _RowError as error:
             errors.append(error.location.diagnostic("RVT-204", f"`{what}`: {error}"))
+    if columns is None and types is not None and "rows" in value:
+        columns, rows = tuple(name for name, _ in types), tuple((None,) * len(types) for _ in rows)
     if errors:
         return None, errors
     return GivenRows(location, columns, rows, lines, file, types), []

@@ -196,6 +196,8 @@ def test_tags_and_config_are_passed_to_the_runs(folder):
         ({"target": 'key:"nothing"'}, "RVT-115", "selects nothing"),
         ({"target": 'key:"orders"'}, "RVT-115", "only orders"),
         ({"target": "group="}, "RVT-115", "no asset selection"),
+        ({"target": "column:id"}, "RVT-115", "no asset selection: Dagster resolves it in its UI alone"),
+        ({"target": "key:order"}, "RVT-115", "did you mean 'orders'"),
         ({"target": "*"}, "RVT-116", "several partitions definitions"),
         ({"cron_schedule": "0 25 * * *"}, "RVT-104", "0 25 * * *"),
         ({"target": 'key:"plain"', "partition_offset": 1}, "RVT-118", "no partitions of time"),

@@ -329,7 +329,7 @@ def test_the_command_line(project, database, capsys):
         captured = capsys.readouterr()
         return f"{code} {captured.out}{captured.err}"
 
-    assert "0 orders: postgresql://" in (first := told("adopt", "orders"))
+    assert "0 orders: takes over postgresql://" in (first := told("adopt", "orders"))
     assert "with 2 rows" in first
     assert "2 rows" in told("versions", "list", "orders")
     assert "the table stays" in told("adopt", "orders", "--undo")

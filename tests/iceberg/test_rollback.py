@@ -142,6 +142,7 @@ def test_of_versions_of_other_writers_the_metadata_tells_the_layout(tmp_path):
             change.delete_column("day")
             change.add_column("more", LongType())
     table.append(pa.table({"id": [3], "more": [3]}))
+    versions.catalog.adopt(TABLE)
     first = versions.catalog.versions(TABLE)[1].name
     versions.rollback(first)
     assert (versions.layout(), versions.rows()) == (before, [(1, "a"), (2, "b")])

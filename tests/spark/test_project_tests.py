@@ -294,6 +294,11 @@ name: rows_where_none_are_expected
 target: paid
 inputs: {orders: {rows: [{customer: a, state: paid}]}}
 expected: {rows: []}
+---
+name: rows_where_none_of_these_columns_are_expected
+target: revenue
+inputs: {paid: {rows: [{customer: a, amount: 1}]}}
+expected: {rows: [], schema: 'customer STRING, revenue DOUBLE'}
 """
 
 
@@ -318,6 +323,8 @@ def test_what_is_not_as_expected_fails_and_says_why(tests):
     assert "failed, and was expected to have passed, violations: 1" in results["another_verdict"].message
     assert "violations: 2" in results["no_error_of_evaluation"].message
     assert len(results["rows_where_none_are_expected"].difference.unexpected) == 1
+    unexpected = results["rows_where_none_of_these_columns_are_expected"].difference.unexpected
+    assert unexpected == ({"customer": "a", "revenue": 1.0},)
     assert "  - eve       3.0      missing" in explanation(results["a_row_is_missing_one_is_unexpected"])
 
 

@@ -13,9 +13,10 @@ from time import sleep
 
 import pyarrow.parquet as pq
 import pytest
+from support.adoption import reading
 from support.conformance import COMMITS, TESTS, only, with_one_plan
 from support.folders import PROFILES, ProjectFolder, sink, source
-from support.hive import HiveSpark, database_of, publish, publish_in_a_killed_process
+from support.hive import HiveSpark, adopt_in_a_killed_process, database_of, publish, publish_in_a_killed_process
 from support.torture import some
 
 from rivet_dagster.catalogs.spark import SparkCatalog
@@ -25,7 +26,7 @@ from rivet_dagster.definitions.partitions import window
 from rivet_dagster.engines.pyspark.session import PySparkSession
 from rivet_dagster.errors import RivetError
 from rivet_dagster.model.partitions import parse_partitions
-from rivet_dagster.model.write_plan import ReplaceAll
+from rivet_dagster.model.write_plan import Append, ReplaceAll
 from rivet_dagster.testing.catalog import CatalogConformance
 from rivet_dagster.testing.plan_cases import beginnings, columns
 from rivet_dagster.testing.tables import TABLE
@@ -285,3 +286,113 @@ def test_what_hive_cannot_have_is_refused(hive, session, catalog):
     assert catalog.current(TABLE) is None
     with pytest.raises(RivetError, match="RVT-403 there is no database 'nowhere'"):
         catalog.begin("nowhere.orders", session)
+
+
+TWO = "SELECT id, CAST(id AS STRING) AS name FROM range(1, 3)"
+
+
+@pytest.fixture
+def made(hive, catalog, tmp_path):
+    """Make a table with plain Spark's SQL, as dbt does."""
+
+    def make(ddl: str, query: str = TWO, table: str = TABLE) -> Path:
+        hive.one_session.spark.sql(f"CREATE TABLE {database_of(tmp_path)}.{table} {ddl} AS {query}")
+        return location(hive, tmp_path, table)
+
+    return make
+
+
+def properties(hive, folder: Path) -> dict[str, str]:
+    found = hive.one_session.spark.sql(f"SHOW TBLPROPERTIES {database_of(folder)}.{TABLE}").collect()
+    return {row.key: row.value for row in found if not row.key.startswith(("transient", "spark.sql.statistics"))}
+
+
+@pytest.mark.nightly(but=1)
+@pytest.mark.parametrize("ddl", ["USING parquet", "STORED AS PARQUET", "USING parquet LOCATION '{}'"])
+def test_a_table_of_another_tool_is_taken_over(hive, session, catalog, rows, made, tmp_path, ddl):
+    folder = made(f"{ddl} TBLPROPERTIES ('team' = 'sales')".replace("{}", f"{tmp_path}/other place%20"))
+    before, kept = rows(), (sorted(os.listdir(folder)), properties(hive, tmp_path))
+    with pytest.raises(RivetError, match="rivet-dagster adopt JOINT") as caught:
+        publish(catalog, session, TWO, "one")
+    assert caught.value.code == "RVT-404"
+    existing = catalog.existing(TABLE)
+    assert (existing.statistics.rows, existing.statistics.columns) == (2, (("id", "bigint"), ("name", "string")))
+    assert (existing.layout["format"], existing.layout["partitions"]) == ("parquet", "none")
+
+    adopted = catalog.adopt(TABLE)
+    assert (adopted.identity, adopted.statistics.rows) == ("adopted", 2)
+    assert (rows(), sorted(os.listdir(folder)), properties(hive, tmp_path)) == (before, *kept)
+    there = location(hive, tmp_path)
+    assert there.name == adopted.version
+    assert {path.stat().st_nlink for path in there.iterdir()} == {2}  # no file was copied
+    again = hive.catalog(tmp_path)
+    assert (again.existing(TABLE), again.adopt(TABLE)) == (None, adopted)
+    assert again.give_up(TABLE)
+    assert (rows(), location(hive, tmp_path), again.current(TABLE)) == (before, folder, None)
+    assert not there.exists()
+    assert not again.give_up(TABLE)
+
+    catalog.adopt(TABLE)
+    with catalog.begin(TABLE, session) as transaction:
+        transaction.write(Append(), session.query("SELECT 7L AS id, 'x' AS name"))
+        published = transaction.commit("two")
+    # A session keeps the list of files of a table that was created with USING.
+    fresh = hive.one_session.spark.newSession().table(f"{database_of(tmp_path)}.{TABLE}")
+    assert (sorted(row.id for row in fresh.collect()), published.rows_before) == ([1, 2, 7], 2)
+    assert properties(hive, tmp_path) == kept[1]
+    with pytest.raises(RivetError, match=r"published from here \(two\)"):
+        catalog.give_up(TABLE)
+    publish(catalog, session, "SELECT DATE '2026-01-01' AS day", "three")
+    fresh = hive.one_session.spark.newSession().table(f"{database_of(tmp_path)}.{TABLE}")
+    assert [row.asDict() for row in fresh.collect()] == [{"day": date(2026, 1, 1)}]
+    assert properties(hive, tmp_path) == kept[1]
+
+
+def test_a_table_without_rows_is_taken_over(hive, session, catalog, rows, tmp_path):
+    hive.one_session.spark.sql(f"CREATE TABLE {database_of(tmp_path)}.{TABLE} (id INT, at TIMESTAMP) USING parquet")
+    assert catalog.existing(TABLE).statistics.columns == (("id", "int"), ("at", "timestamp"))
+    assert catalog.adopt(TABLE).statistics.rows == 0
+    assert rows() == []
+    with catalog.begin(TABLE, session) as transaction:
+        assert transaction.base.columns == (("id", "int"), ("at", "timestamp"))
+
+
+def test_what_no_version_can_be_is_not_taken_over(hive, catalog, made, tmp_path):
+    database = database_of(tmp_path)
+    made("USING orc", table="a")
+    made("USING parquet PARTITIONED BY (name)", table="b")
+    made("USING parquet CLUSTERED BY (id) INTO 2 BUCKETS", table="c")
+    made("USING parquet", table="d")
+    for change in (f"CREATE VIEW {database}.e AS SELECT 1 AS id", f"ALTER TABLE {database}.d ADD COLUMNS (more INT)"):
+        hive.one_session.spark.sql(change)
+    for table, why in {
+        "a": "is of the format orc, not Parquet",
+        "b": "is partitioned by name, and a version is a whole table",
+        "c": "has buckets",
+        "d": "has other columns than its files: more",
+        "e": "is a view",
+    }.items():
+        before = None if table == "e" else location(hive, tmp_path, table)
+        for call in (catalog.existing, catalog.adopt):
+            with pytest.raises(RivetError, match=f"{table} cannot be taken over: it {why}") as caught:
+                call(table)
+            assert caught.value.code == "RVT-404"
+        assert before is None or location(hive, tmp_path, table) == before
+    assert (catalog.existing("nothing"), catalog.adopt("nothing")) == (None, None)
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize(
+    ("step", "moment"),
+    [("share", "before"), ("write_manifest", "after"), ("set_location", "before"), ("set_location", "after")],
+)
+def test_a_kill_leaves_the_table_as_it_was_or_taken_over(hive, session, catalog, rows, made, tmp_path, step, moment):
+    folder = made("USING parquet")
+    with reading(rows) as seen:
+        adopt_in_a_killed_process(hive, tmp_path, step, moment)
+    assert all([row[0][1] for row in found] == [1, 2] for found in seen), seen
+    is_adopted = (step, moment) == ("set_location", "after")
+    assert (catalog.current(TABLE) is not None, location(hive, tmp_path) != folder) == (is_adopted, is_adopted)
+    adopted = catalog.adopt(TABLE)
+    left = [path.name for path in location(hive, tmp_path).parent.iterdir() if path.is_dir()]
+    assert (left, [row[0][1] for row in rows()]) == ([adopted.version], [1, 2])

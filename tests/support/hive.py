@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from rivet_dagster.catalogs.filesystem.versions import lifecycle
-from rivet_dagster.catalogs.spark import SparkCatalog
+from rivet_dagster.catalogs.spark import SparkCatalog, adoption
+from rivet_dagster.catalogs.spark.metastore import Metastore
 from rivet_dagster.engines.pyspark import PySparkEngine
 from rivet_dagster.engines.pyspark.session import PySparkSession
 from rivet_dagster.model.profile import CatalogSpec, EngineSpec
@@ -108,9 +109,18 @@ def publish(catalog: SparkCatalog, session: PySparkSession, sql: str, identity: 
 
 def publish_in_a_killed_process(hive: HiveSpark, folder: Path, sql: str, moment: str) -> None:
     """Publish from another process that uses the same Spark, and is killed ``before`` or ``after`` the switch."""
+    _in_a_killed_process(hive, f"die_publishing(*{(str(folder), sql, moment)!r})")
+
+
+def adopt_in_a_killed_process(hive: HiveSpark, folder: Path, step: str, moment: str) -> None:
+    """Take over the table ``orders`` in another process, which is killed ``before`` or ``after`` a ``step`` of it."""
+    _in_a_killed_process(hive, f"die_adopting(*{(str(folder), step, moment)!r})")
+
+
+def _in_a_killed_process(hive: HiveSpark, call: str) -> None:
     gateway = hive.one_session.spark.sparkContext._gateway.gateway_parameters
     environ = {"PYSPARK_GATEWAY_PORT": str(gateway.port), "PYSPARK_GATEWAY_SECRET": gateway.auth_token}
-    code = f"from support.hive import die_publishing; die_publishing(*{(str(folder), sql, moment)!r})"
+    code = f"from support import hive; hive.{call}"
     paths = os.pathsep.join(map(str, Path(__file__).parents[1:3]))
     ended = subprocess.run(
         [sys.executable, "-c", code], env={**os.environ, **environ, "PYTHONPATH": paths}, timeout=300, check=False
@@ -120,6 +130,32 @@ def publish_in_a_killed_process(hive: HiveSpark, folder: Path, sql: str, moment:
 
 def die_publishing(folder: str, sql: str, moment: str) -> None:
     """Publish as the run ``killed`` to the catalog of a folder, and die."""
+    hive = _hive_of_parent(folder)
+    _die_around(lifecycle, "switch", moment)
+    with hive.session() as session:
+        publish(hive.catalog(Path(folder)), session, sql, "killed")
+
+
+def die_adopting(folder: str, step: str, moment: str) -> None:
+    """Take over the table ``orders`` of the catalog of a folder, and die."""
+    catalog = _hive_of_parent(folder).catalog(Path(folder))
+    _die_around(Metastore if step == "set_location" else adoption, step, moment)
+    catalog.adopt(TABLE)
+
+
+def _die_around(of: Any, name: str, moment: str) -> None:
+    step = getattr(of, name)
+
+    def killed(*arguments: Any, **options: Any) -> None:
+        if moment == "after":
+            step(*arguments, **options)
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    setattr(of, name, killed)
+
+
+def _hive_of_parent(folder: str) -> HiveSpark:
+    """Return the Spark of the process that started this one."""
     from pyspark import SparkConf, SparkContext
     from pyspark.java_gateway import launch_gateway
     from pyspark.sql import SparkSession
@@ -129,14 +165,4 @@ def die_publishing(folder: str, sql: str, moment: str) -> None:
     running = gateway.jvm.org.apache.spark.SparkContext.getOrCreate()
     context = gateway.jvm.org.apache.spark.api.java.JavaSparkContext.fromSparkContext(running)
     spark = SparkSession(SparkContext(gateway=gateway, jsc=context, conf=SparkConf(_jconf=context.getConf())))
-    switch = lifecycle.switch
-
-    def killed(*arguments: Any) -> None:
-        if moment == "after":
-            switch(*arguments)
-        os.kill(os.getpid(), signal.SIGKILL)
-
-    lifecycle.switch = killed
-    hive = HiveSpark(PySparkEngine(EngineSpec("spark", "pyspark"), connect=lambda: spark), Path(folder))
-    with hive.session() as session:
-        publish(hive.catalog(Path(folder)), session, sql, "killed")
+    return HiveSpark(PySparkEngine(EngineSpec("spark", "pyspark"), connect=lambda: spark), Path(folder))

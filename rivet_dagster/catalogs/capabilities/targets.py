@@ -12,7 +12,7 @@ from rivet_dagster.engines.contract import EngineSession, Frame
 from rivet_dagster.model.finding import Finding
 from rivet_dagster.model.relations import Relation
 from rivet_dagster.model.schema import Schema
-from rivet_dagster.model.storage import Provenance, Published, Statistics, StoredRows, Version
+from rivet_dagster.model.storage import ExistingTable, Provenance, Published, Statistics, StoredRows, Version
 from rivet_dagster.model.watermark import Override
 from rivet_dagster.model.write_plan import WritePlan
 from rivet_dagster.model.write_strategy import WriteStrategy
@@ -84,15 +84,26 @@ class Adopts(HasTargets):
     """takes over tables that somebody else has made."""
 
     @abstractmethod
+    def existing(self, table: str) -> ExistingTable | None:
+        """Return what ``adopt`` would take over; None if there is no table, or it is published from here already.
+
+        Raises RVT-404 for what cannot be taken over, RVT-403, RVT-422.
+        """
+
+    @abstractmethod
     def adopt(self, table: str) -> Published | None:
         """Return the current version of a table, which is its present state if nothing was published from here.
 
-        The table itself is not touched. None if there is no such table. Raises RVT-404, RVT-422.
+        Readers find the same rows before, meanwhile and after; properties and rights stay. None if there is no such
+        table. Raises RVT-402, RVT-404, RVT-422.
         """
 
     @abstractmethod
     def give_up(self, table: str) -> bool:
-        """Forget all versions of a table, which stays as it is; return whether there were any. Raises RVT-404."""
+        """Make a table that was taken over somebody else's again; return whether it was. Raises RVT-404.
+
+        A catalog that keeps older versions refuses it (RVT-404) once another version has been published.
+        """
 
 
 class ChecksBatches(HasTargets):

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 from rivet_dagster.catalogs.capabilities.sources import HasLandingZones, ListsFiles, ListsTables, TellsLocations
 from rivet_dagster.catalogs.capabilities.staging import StagesForRuns
-from rivet_dagster.catalogs.capabilities.targets import NO_OPTIONS, HasErrorTables, HasVersions, HasWatermarks
+from rivet_dagster.catalogs.capabilities.targets import NO_OPTIONS, Adopts, HasErrorTables, HasVersions, HasWatermarks
 from rivet_dagster.catalogs.capabilities.upkeep import Sweeps
 from rivet_dagster.catalogs.environments.catalog import HasEnvironments
 from rivet_dagster.catalogs.filesystem.catalog_location import CatalogLocation, MountGuard
 from rivet_dagster.catalogs.filesystem.declared import OWN_CATALOG, PUBLISH_WITH_ICEBERG
 from rivet_dagster.catalogs.filesystem.files.file_status import (
-    exists,
     is_folder,
+    is_link,
     names_in,
     translate_read_errors,
     translate_write_errors,
@@ -31,7 +31,7 @@ from rivet_dagster.catalogs.filesystem.stores.store import Store, StoreUri, else
 from rivet_dagster.catalogs.filesystem.stores.store_tree import StoreTree
 from rivet_dagster.catalogs.filesystem.traits import FilesystemTraits
 from rivet_dagster.catalogs.filesystem.version_folders import VersionFolders
-from rivet_dagster.catalogs.filesystem.versions import lifecycle
+from rivet_dagster.catalogs.filesystem.versions import adoption, lifecycle
 from rivet_dagster.catalogs.filesystem.versions.layout import HOMES, TableLayout, is_table_name
 from rivet_dagster.catalogs.filesystem.versions.links import errors_folder, list_others
 from rivet_dagster.catalogs.filesystem.versions.sweep import list_building, sweep
@@ -46,7 +46,7 @@ from rivet_dagster.model.profile import CatalogSpec
 from rivet_dagster.model.relations import Files
 from rivet_dagster.model.schema import Schema
 from rivet_dagster.model.session_needs import SessionNeeds
-from rivet_dagster.model.storage import Published, Version
+from rivet_dagster.model.storage import ExistingTable, Published, Version
 from rivet_dagster.paths import is_remote
 from rivet_dagster.secrets.redaction import redacted
 
@@ -59,6 +59,7 @@ class FilesystemCatalog(
     VersionFolders,
     FilesystemTraits,
     HasVersions,
+    Adopts,
     StagesForRuns,
     HasErrorTables,
     HasWatermarks,
@@ -192,7 +193,7 @@ class FilesystemCatalog(
         """Return the tables that have versions and whose links exist."""
         tables = [table for table in self._layouts() if table.name.startswith(prefix)]
         with translate_read_errors(self.location.folder):
-            return tuple(table.name for table in tables if exists(table.link, follow=False))
+            return tuple(table.name for table in tables if is_link(table.link))
 
     def errors_of(self, published: Published) -> Files | None:
         """Return the folder of the errors beside that of the rows."""
@@ -208,11 +209,27 @@ class FilesystemCatalog(
         self, table: str, session: EngineSession | None = None, options: Mapping[str, Any] = NO_OPTIONS
     ) -> FilesystemTransaction:
         """Make an empty folder beside the published ones; ``options`` are the engine's Parquet writer options."""
-        if self._store is not None:
-            message = f"{self.uri(table)} has no atomic switch from one version of a table to the next"
-            raise RivetError("RVT-402", message, remediation=PUBLISH_WITH_ICEBERG)
-        self.mount_guard.check()
+        self._layout_to_publish(table)
         return super().begin(table, session, options)
+
+    def existing(self, table: str) -> ExistingTable | None:
+        """Return the folder of Parquet files at the table's path. Raises RVT-402 in a store."""
+        layout = self._layout_to_publish(table)
+        with translate_read_errors(layout.link):
+            return adoption.existing(layout, self.uri(table))
+
+    def adopt(self, table: str) -> Published | None:
+        """Exchange the folder at the table's path for the link to its first version, which the folder becomes."""
+        layout = self._layout_to_publish(table)
+        with translate_write_errors(layout.home):
+            manifest = adoption.adopt(layout)
+        return self.committed(layout, manifest) if manifest is not None else None
+
+    def give_up(self, table: str) -> bool:
+        """Exchange them back, as long as no other version has been published."""
+        layout = self._layout_to_publish(table)
+        with translate_write_errors(layout.home):
+            return adoption.give_up(layout)
 
     def sweep(self, failed: Callable[[RivetError], None] | None = None) -> tuple[str, ...]:
         """Remove the versions of dead runs in all tables and return them, each as ``table/version``."""
@@ -255,6 +272,14 @@ class FilesystemCatalog(
             return ()
         versions = lifecycle.history(self.layout(table))
         return examining.examine_files(f"table {table}", self.layout(table).data(versions[0])) if versions else ()
+
+    def _layout_to_publish(self, table: str) -> TableLayout:
+        """Return the layout of a table that may be published here. Raises RVT-402 in a store, RVT-403, RVT-404."""
+        if self._store is not None:
+            message = f"{self.uri(table)} has no atomic switch from one version of a table to the next"
+            raise RivetError("RVT-402", message, remediation=PUBLISH_WITH_ICEBERG)
+        self.mount_guard.check()
+        return self.layout(table)
 
     def _find(self, table: str, options: Mapping[str, Any]) -> TableFiles:
         return table_files.find(self._tree(table), table, self._format, options)

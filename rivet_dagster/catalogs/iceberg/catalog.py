@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from rivet_dagster.catalogs.capabilities.sources import ListsTables, TellsLocations
 from rivet_dagster.catalogs.capabilities.staging import PublishesTogether, StagedTransaction, StagesForRuns
-from rivet_dagster.catalogs.capabilities.targets import NO_OPTIONS, HasErrorTables, HasVersions, HasWatermarks
+from rivet_dagster.catalogs.capabilities.targets import NO_OPTIONS, Adopts, HasErrorTables, HasVersions, HasWatermarks
 from rivet_dagster.catalogs.capabilities.upkeep import HasUpkeep, Sweeps, UpkeepReport
 from rivet_dagster.catalogs.environments.catalog import EnvironmentStorage, HasEnvironments
 from rivet_dagster.catalogs.iceberg import examining
@@ -27,7 +27,7 @@ from rivet_dagster.entry_points import refuse_wrong_options
 from rivet_dagster.errors import RivetError
 from rivet_dagster.model.finding import Finding
 from rivet_dagster.model.profile import CatalogSpec
-from rivet_dagster.model.storage import OLDER, WITHHELD, Published, Version
+from rivet_dagster.model.storage import OLDER, WITHHELD, ExistingTable, Published, Version
 from rivet_dagster.model.watermark import Override
 
 if TYPE_CHECKING:
@@ -40,6 +40,7 @@ class IcebergCatalog(
     IcebergTraits,
     PublishedIcebergTables,
     HasVersions,
+    Adopts,
     StagesForRuns,
     PublishesTogether,
     HasErrorTables,
@@ -200,6 +201,29 @@ class IcebergCatalog(
                 last = of.current_snapshot() if of is not None else None
                 if last is not None and facts_of(last).get(DATA_SNAPSHOT) in versions:
                     remove_versions(errors, last.snapshot_id)
+
+    def existing(self, table: str) -> ExistingTable | None:
+        """Return the current snapshot of a table that was not published from here, and its layout."""
+        from rivet_dagster.catalogs.iceberg import adoption
+
+        with self.access.reaching(table):
+            return adoption.describe(self.access.open(table), table)
+
+    def adopt(self, table: str) -> Published | None:
+        """Set a property of the table by one commit; in an environment nothing is changed."""
+        from rivet_dagster.catalogs.iceberg import adoption
+
+        if self.access.environment is None:
+            with self.access.reaching(table, "RVT-404"):
+                adoption.adopt(self.access.open(table))
+        return self.current(table)
+
+    def give_up(self, table: str) -> bool:
+        """Remove the property."""
+        from rivet_dagster.catalogs.iceberg import adoption
+
+        with self.access.reaching(table, "RVT-404"):
+            return adoption.give_up(self.access.open(table))
 
     def override_watermark(self, published: Published, override: Override) -> None:
         """Set a property of the table, which the next publication removes."""

@@ -51,7 +51,7 @@ from rivet_dagster.model.profile import CatalogSpec
 from rivet_dagster.model.relations import JdbcTable, Kinds
 from rivet_dagster.model.schema import Field, Schema
 from rivet_dagster.model.session_needs import SessionNeeds
-from rivet_dagster.model.storage import Published, Version
+from rivet_dagster.model.storage import ExistingTable, Published, Version
 from rivet_dagster.model.target import Location
 from rivet_dagster.model.watermark import Override
 from rivet_dagster.model.write_plan import WritePlan
@@ -260,6 +260,10 @@ class JdbcCatalog(
     def evict(self, published: Published) -> None:
         """Drop the table."""
         self._published.evict(published)
+
+    def existing(self, table: str) -> ExistingTable | None:
+        """Return the table as it is now, if it was not published from here."""
+        return self._published.existing(table)
 
     def adopt(self, table: str) -> Published | None:
         """Return the current version, which is the table as it is now if it was not published from here."""

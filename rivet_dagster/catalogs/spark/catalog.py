@@ -9,17 +9,20 @@ from typing import Any, ClassVar
 
 from rivet_dagster.catalogs.capabilities.sources import TellsLocations
 from rivet_dagster.catalogs.capabilities.staging import StagesForRuns
-from rivet_dagster.catalogs.capabilities.targets import HasVersions, HasWatermarks, PlanType
+from rivet_dagster.catalogs.capabilities.targets import Adopts, HasVersions, HasWatermarks, PlanType
 from rivet_dagster.catalogs.contract import NeedsEngine
 from rivet_dagster.catalogs.filesystem.declared import wrong_writer_options
+from rivet_dagster.catalogs.filesystem.files.file_status import translate_read_errors, translate_write_errors
 from rivet_dagster.catalogs.filesystem.sources import table_files
 from rivet_dagster.catalogs.filesystem.sources.file_tree import LocalTree
 from rivet_dagster.catalogs.filesystem.sources.source_schema import parquet_in
 from rivet_dagster.catalogs.filesystem.sources.table_files import TableFiles
 from rivet_dagster.catalogs.filesystem.version_folders import VersionFolders
-from rivet_dagster.catalogs.filesystem.versions.layout import TableLayout, is_version_name
+from rivet_dagster.catalogs.filesystem.versions.layout import HOMES, TableLayout, is_version_name
+from rivet_dagster.catalogs.spark import adoption
 from rivet_dagster.catalogs.spark.metastore import Described, Metastore
 from rivet_dagster.catalogs.spark.names import OPTIONS, SparkTableName, resolve_paths, session_settings, wrong_options
+from rivet_dagster.catalogs.versions.refusals import ADOPT
 from rivet_dagster.engines.contract import EngineSession
 from rivet_dagster.entry_points import refuse_wrong_options
 from rivet_dagster.errors import NotFound, RivetError
@@ -30,12 +33,13 @@ from rivet_dagster.model.profile import CatalogSpec
 from rivet_dagster.model.relations import CatalogTable, Files, Kinds
 from rivet_dagster.model.schema import Field, Schema
 from rivet_dagster.model.session_needs import SessionNeeds
+from rivet_dagster.model.storage import ExistingTable, Published
 from rivet_dagster.model.target import Location
 from rivet_dagster.model.write_plan import Append, AppendNewer, Refresh, ReplaceAll, ReplacePartitions
 from rivet_dagster.paths import scheme, shown_from
 
 
-class SparkCatalog(VersionFolders, NeedsEngine, HasVersions, StagesForRuns, HasWatermarks, TellsLocations):
+class SparkCatalog(VersionFolders, NeedsEngine, HasVersions, Adopts, StagesForRuns, HasWatermarks, TellsLocations):
     """The tables and views of the session's own catalog, Hive's unless ``hive`` is false.
 
     Options: ``database`` of tables that name none (default ``default``); ``metastore``, the ``thrift://`` address of
@@ -154,11 +158,36 @@ class SparkCatalog(VersionFolders, NeedsEngine, HasVersions, StagesForRuns, HasW
             self._folders[name] = self._home(name)
         return HiveLayout(self._folders[name], table, self._metastore, name)
 
-    def _home(self, name: SparkTableName) -> Path:
-        folder = self._metastore.folder_of(name.database) / name.table
+    def existing(self, table: str) -> ExistingTable | None:
+        """Return a table whose location is no version."""
+        name, layout = self._name(table), self.layout(table)
         described = self._metastore.describe(name)
-        published = described.folder if described is not None else None
-        return published.parent if published is not None and is_version_name(published.name) else folder
+        if described is None or is_version(described):
+            return None
+        with translate_read_errors(layout.home):
+            return adoption.describe(self._metastore, name, described)
+
+    def adopt(self, table: str) -> Published | None:
+        """Link the files of the table into a folder, and make that its location."""
+        layout = self.layout(table)
+        with translate_write_errors(layout.home):
+            manifest = adoption.adopt(layout, self._metastore, self._name(table))
+        return self.committed(layout, manifest) if manifest is not None else None
+
+    def give_up(self, table: str) -> bool:
+        """Give the table its old location back, as long as no other version has been published."""
+        layout = self.layout(table)
+        with translate_write_errors(layout.home):
+            return adoption.give_up(layout, self._metastore, self._name(table))
+
+    def _home(self, name: SparkTableName) -> Path:
+        database = self._metastore.folder_of(name.database)
+        described = self._metastore.describe(name)
+        if described is None:
+            return database / name.table
+        if described.folder is not None and is_version(described):
+            return described.folder.parent
+        return database / HOMES / name.table  # what lies in the folder of the table would be read as a part of it
 
     def _found(self, table: str) -> Described:
         name = self._name(table)
@@ -173,6 +202,11 @@ class SparkCatalog(VersionFolders, NeedsEngine, HasVersions, StagesForRuns, HasW
 
     def _no_engine(self) -> EngineSession:
         raise RivetError("RVT-403", f"only an engine can look into the catalog '{self.name}'")
+
+
+def is_version(described: Described) -> bool:
+    """Return whether the location of a table is the folder of a version."""
+    return described.folder is not None and is_version_name(described.folder.name)
 
 
 @dataclass(frozen=True)
@@ -209,7 +243,7 @@ class HiveLayout(TableLayout):
         raise RivetError(
             "RVT-404",
             f"{self.hive_name} is {what}, which was not published here",
-            remediation="Drop it, or choose another table name.",
+            remediation=ADOPT if described.location else "Drop it, or choose another table name.",
         )
 
     def switch(self, version: str) -> None:

@@ -25,16 +25,37 @@ from rivet_dagster.model.relations import CatalogTable, Files
 from rivet_dagster.paths import scheme
 
 _FILE = re.compile(r"^file:(//(?=/))?", re.IGNORECASE)
+_SERDES = ("parquet", "orc", "avro", "csv", "json")
+"""The formats of Hive's own tables, by words in the names of their classes."""
 _IMPLEMENTATION = "spark.sql.catalogImplementation"
 _REMEDY = "Look after the metastore, or correct the settings by which Spark reaches it."
 
 
 @dataclass(frozen=True)
 class Described:
-    """A table or view as the metastore has it; ``location`` is a path or URI without escapes, None of a view."""
+    """A table or view as the metastore has it; ``location`` is a path or URI without escapes, None of a view.
+
+    ``format`` is that of its files, in lower case.
+    """
 
     type: str
     location: str | None
+    format: str = ""
+    partitioned_by: tuple[str, ...] = ()
+    has_buckets: bool = False
+
+    @property
+    def unlike_version(self) -> str | None:
+        """Why no version can be such a table, as the end of a sentence; None if one can."""
+        if self.location is None:
+            return "is a view"
+        if self.folder is None:
+            return f"is at {self.location}, where no table can be switched"
+        if self.format != "parquet":
+            return f"is of the format {self.format}, not Parquet"
+        if self.partitioned_by:
+            return f"is partitioned by {', '.join(self.partitioned_by)}, and a version is a whole table"
+        return "has buckets" if self.has_buckets else None
 
     @property
     def folder(self) -> Path | None:
@@ -73,7 +94,12 @@ class Metastore:
                 return None
             raise
         known = json.loads(row["json_metadata"])
-        return Described(known.get("type", ""), known.get("location"))
+        provider = str(known.get("provider", "")).lower()
+        if provider == "hive":
+            provider = next((each for each in _SERDES if each in known.get("serde_library", "").lower()), provider)
+        buckets = int(known.get("num_buckets") or 0) > 0
+        columns = tuple(known.get("partition_columns", ()))
+        return Described(known.get("type", ""), known.get("location"), provider, columns, buckets)
 
     def folder_of(self, database: str) -> Path:
         """Return the folder for the tables of a database.
@@ -116,9 +142,20 @@ class Metastore:
             create = f"CREATE TABLE {name.quoted} ({columns}) STORED AS PARQUET LOCATION {location}"
             self._change(name, lambda: spark.sql(create))
         elif present == columns:
-            self._change(name, lambda: spark.sql(f"ALTER TABLE {name.quoted} SET LOCATION {location}"))
+            self.set_location(name, folder)
         else:
             self._change(name, lambda: redefine(spark, name, schema, folder))
+
+    def set_location(self, name: SparkTableName, folder: Path) -> None:
+        """Have the table consist of the files in ``folder``; all else of it stays. Raises RVT-404, RVT-403."""
+        spark = self._spark
+        location = _literal(f"file:{folder}")
+        self._change(name, lambda: spark.sql(f"ALTER TABLE {name.quoted} SET LOCATION {location}"))
+
+    def columns(self, name: SparkTableName) -> tuple[tuple[str, str], ...]:
+        """Return the columns of a table, with Spark's types. Raises RVT-403."""
+        with _refused("RVT-403", f"{name} cannot be read"):
+            return tuple(self.session.columns(self.session.load(CatalogTable(name.identifier))))
 
     def drop(self, name: SparkTableName) -> None:
         """Remove the table, whose files stay where they are. Raises RVT-404."""

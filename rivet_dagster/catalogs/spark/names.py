@@ -226,9 +226,15 @@ def redefine(spark: Any, name: SparkTableName, schema: str, folder: Path) -> Non
     jvm, client = spark._jvm, spark._jsparkSession.sharedState().externalCatalog().unwrapped().client()
     table = client.getTable(name.database, name.table)
     location = jvm.org.apache.hadoop.fs.Path(f"file:{folder}").toUri()
-    storage = _copy(table.storage(), {"locationUri": jvm.scala.Option.apply(location)})
+    scala_map = jvm.org.apache.spark.api.python.PythonUtils.toScalaMap
+    # A table that was created with USING has its location here, too.
+    options = {
+        key: f"file:{folder}" if key == "path" else value for key, value in _entries(table.storage().properties())
+    }
+    changes = {"locationUri": jvm.scala.Option.apply(location), "properties": scala_map(options)}
+    storage = _copy(table.storage(), changes)
     others = {key: value for key, value in _entries(table.properties()) if not key.startswith(_OLD)}
-    properties = jvm.org.apache.spark.api.python.PythonUtils.toScalaMap(others | schema_properties(schema))
+    properties = scala_map(others | schema_properties(schema))
     columns = jvm.org.apache.spark.sql.types.DataType.fromJson(schema)
     changed = _copy(table, {"storage": storage, "schema": columns, "properties": properties})
     client.alterTable(name.database, name.table, changed)

@@ -10,6 +10,9 @@ from rivet_dagster.model.inputs import Inputs
 from rivet_dagster.model.row_errors import ERROR_COLUMNS
 from rivet_dagster.model.storage import Provenance, Published, Record, Statistics, Version
 
+ADOPTED = "adopted"
+"""The identity of the first version of a table that somebody else has made: no run's, and no retry finds it."""
+
 
 class VersionFacts(Protocol):
     """Facts that are recorded with a version: the run that published it, and if a person did, the one that made it."""

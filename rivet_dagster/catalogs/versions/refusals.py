@@ -21,6 +21,21 @@ def no_staged_version(table: str, version: str) -> RivetError:
     return RivetError("RVT-418", f"'{table}' has no staged version {version} any more")
 
 
+def published_since(table: str, version: str, identity: str) -> RivetError:
+    """Return RVT-404 for a table that is not given up: a run has published it, maybe after it was taken over."""
+    by = f" ({identity})" if identity else ""
+    message = f"'{table}' is at the version {version}, which was published from here{by}: it is not given up any more"
+    remedy = "Remove the joint, and use the table as it is; or bring older rows back with `rivet-dagster versions`."
+    return RivetError("RVT-404", message, remediation=remedy)
+
+
+ADOPT = (
+    "Take it over with `rivet-dagster adopt JOINT`, or by `adopt: true` in the joint; or move it away, or choose "
+    "another table name."
+)
+"""The remedy for a table that was not published from here, and can be taken over."""
+
+
 def overtaken(table: str) -> RivetError:
     """Return RVT-405 for a table of which another version has been published since one was begun."""
     return RivetError("RVT-405", f"'{table}' has been published by another run since")

@@ -159,17 +159,17 @@ def upkeep(root: Path, profile: str | None, catalogs: tuple[str, ...], format: s
 
 @click.command("adopt", cls=ExampleCommand, example="rivet-dagster adopt orders")
 @click.argument("joint", shell_complete=joint_names)
-@click.option("--undo", is_flag=True, help="Forget its versions, so that it is somebody else's again.")
+@click.option("--undo", is_flag=True, help="Give it up, before anything else is published to it.")
 @with_variables
 @with_project
 def adopt(root: Path, profile: str | None, joint: str, undo: bool) -> int:
     """Take over a table that somebody else has made.
 
-    Its rows are the first version of the joint's table; the table itself is not touched.
+    Shows the table. Its rows are the first version of the joint's table; they stay as they are, where they are.
     """
-    from rivet_dagster.cli.versions_command import adopt_table
+    from rivet_dagster.cli import versions_command
 
-    return adopt_table(root, profile, joint, undo)
+    return versions_command.adopt(root, profile, joint, undo)
 
 
 DIFF_EXAMPLE = """

@@ -29,6 +29,8 @@ from rivet_dagster.model.joint import PYTHON, SOURCE
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
+    from rivet_dagster.compiler.selections import SelectableAsset
+
 
 _MOST_IN_TREE = 1_000
 """The joints of a plan up to which a tree is drawn: rich needs two seconds for these."""
@@ -38,7 +40,9 @@ def compiled_plan(
     root: Path, profile: str | None, introspect: bool, analyze: bool, engine: str | None = None
 ) -> CompiledAssembly:
     """Return the plan of a project, on its engines or on ``engine``; with ``analyze`` they have judged all queries."""
-    assembly = compile_for_command(root, profile, introspect=introspect or analyze, engine=engine)
+    assembly = compile_for_command(
+        root, profile, introspect=introspect or analyze, engine=engine, select=_select_with_dagster
+    )
     if not ((introspect or analyze) and assembly.success):
         return assembly
     from rivet_dagster.execution.runtime import Runtime
@@ -51,6 +55,13 @@ def compiled_plan(
         with reserve_stdout():
             assembly = analyze_plan(assembly, runtime)
     return check_targets(assembly, runtime) if assembly.success else assembly
+
+
+def _select_with_dagster(assets: Sequence[SelectableAsset], texts: Sequence[str]) -> Sequence[Sequence[str] | str]:
+    # Imported only here: Dagster takes longer to import than a project to compile, and its answers are cached.
+    from rivet_dagster.definitions.specs.selection import select_joints
+
+    return select_joints(assets, texts)
 
 
 def show_plan(assembly: CompiledAssembly, joints: Sequence[str], format: str) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -12,6 +12,16 @@ from typing import Any
 import dagster as dg
 
 from rivet_dagster.compiler.plan import CompiledAssembly
+from rivet_dagster.compiler.selections import (
+    GROUP,
+    KEY,
+    KIND,
+    OWNER,
+    TAG,
+    SelectableAsset,
+    empty_selection,
+    near_values,
+)
 from rivet_dagster.errors import RivetError
 from rivet_dagster.model.joint import SOURCE
 
@@ -24,12 +34,28 @@ class Selector:
 
     def select(self, text: str) -> tuple[str, ...]:
         """Return the joints that ``text`` selects, including sources, in topological order. Raises RVT-115."""
+        # Of attributes that it knows in its UI alone, as of columns, Dagster raises no public type of error.
         try:
             with beta_accepted():
                 keys = dg.AssetSelection.from_string(text).resolve(self._graph)
-        except dg.DagsterError as error:
-            raise RivetError("RVT-115", f"{text!r} is no asset selection: {error}") from error
+        except dg.DagsterInvalidSubsetError:  # it is a key alone, which no asset has
+            return ()
+        except Exception as error:
+            reason = str(error) or "Dagster resolves it in its UI alone"
+            raise RivetError("RVT-115", f"{text!r} is no asset selection: {reason}") from error
         return tuple(name for name, spec in self.specs.items() if spec.key in keys)
+
+    def near(self, text: str) -> str:
+        """Return the end of a message about a selection of nothing: the values of attributes that it may mean."""
+        specs = self.specs.values()
+        known = {
+            KEY: {spec.key.to_user_string() for spec in specs},
+            GROUP: {spec.group_name for spec in specs if spec.group_name is not None},
+            TAG: {tag for spec in specs for tag in spec.tags},
+            OWNER: {owner for spec in specs for owner in spec.owners},
+            KIND: {kind for spec in specs for kind in spec.kinds},
+        }
+        return near_values(text, known)
 
     @cached_property
     def _graph(self) -> Any:
@@ -42,13 +68,49 @@ class Selector:
         return dg.Definitions(assets=[everything]).resolve_asset_graph()
 
 
-def without_sources(assembly: CompiledAssembly, text: str, selected: tuple[str, ...]) -> tuple[str, ...]:
+def select_joints(assets: Sequence[SelectableAsset], texts: Sequence[str]) -> list[Sequence[str] | str]:
+    """Return for each text the joints that it selects, in the order of ``assets``; a message for one that is none.
+
+    Raises RVT-115 if Dagster refuses one of the assets.
+    """
+    try:
+        specs = {
+            asset.joint: dg.AssetSpec(
+                key=list(asset.key),
+                deps=[dg.AssetKey(list(key)) for key in asset.deps],
+                group_name=asset.group,
+                tags=dict(asset.tags),
+                owners=list(asset.owners),
+                kinds=set(asset.kinds),
+            )
+            for asset in assets
+        }
+    except dg.DagsterError as error:
+        raise RivetError("RVT-115", f"Dagster refuses an asset: {error}") from error
+    selector = Selector(specs)
+    answers: list[Sequence[str] | str] = []
+    for text in texts:
+        try:
+            answers.append(selector.select(text))
+        except RivetError as error:
+            answers.append(error.diagnostics[0].message)
+    return answers
+
+
+def without_sources(
+    assembly: CompiledAssembly, text: str, selected: tuple[str, ...], selector: Selector
+) -> tuple[str, ...]:
     """Return the joints ``selected`` by ``text`` that can be materialized. Raises RVT-115 if there are none."""
-    joints = tuple(name for name in selected if assembly.joint(name).type != SOURCE)
-    if not joints:
-        outcome = f"only {', '.join(selected)}, which can only be read" if selected else "nothing of this project"
-        raise RivetError("RVT-115", f"{text!r} selects {outcome}")
-    return joints
+    sources = {name for name in selected if assembly.joint(name).type == SOURCE}
+    refuse_empty(text, selected, sources, selector)
+    return tuple(name for name in selected if name not in sources)
+
+
+def refuse_empty(text: str, selected: Collection[str], sources: Collection[str], selector: Selector) -> None:
+    """Raise RVT-115 if ``text`` selects nothing, or ``sources`` alone."""
+    why = empty_selection(text, list(selected), sources)
+    if why is not None:
+        raise RivetError("RVT-115", f"{why}{selector.near(text)}")
 
 
 LAST_STEP = "publish"

@@ -16,6 +16,7 @@ from rivet_dagster.catalogs.parquet_rows import rows_by_partition
 from rivet_dagster.compiler.joints import ComputedJoint
 from rivet_dagster.compiler.plan import FusedGroup
 from rivet_dagster.errors import Conflict, NotMaterialized, RivetError, RowsFailed
+from rivet_dagster.execution.adoption import adopt_table
 from rivet_dagster.execution.full_refresh import refuse_incapable
 from rivet_dagster.execution.progress import BRANCH, CLEAN_UP, PUBLISH, QUALITY
 from rivet_dagster.execution.quality.judging import check_published, check_staged, observed_checks
@@ -47,7 +48,7 @@ def publish_exit(run: ThisRun) -> GroupResult:
     catalog = run.runtime.target_catalog(target.catalog)
     attempt = _Attempt(run, run.runtime.assembly.computed(run.group.exit), target, catalog)
     if target.adopt and isinstance(catalog, Adopts):  # in an environment the base's table is there already
-        catalog.adopt(target.table)
+        adopt_table(catalog, attempt.joint, target)
     for pause in (*PAUSES, None):
         published = catalog.published_by(target.table, run.identity)
         if published is not None:

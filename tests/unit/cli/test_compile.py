@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
+import sys
 
 import pytest
 
@@ -230,3 +232,50 @@ def test_the_plan_says_where_no_version_can_be_brought_back(project, capsys):
         group["name"]: group["target"]["keeps_versions"] for group in json.loads(out)["fused_groups"] if group["target"]
     }
     assert (kept["graph"], kept["other"]) == (True, False)
+
+
+BLOCK = """
+dagster:
+  schedules:
+    good: {target: 'group:default and kind:sink', cron_schedule: '@daily'}
+    bad: {target: '+key:"grahp"', cron_schedule: '@daily'}
+    unresolved: {target: 'column:id', cron_schedule: '@daily'}
+  automation:
+    - {target: 'key:"raw"', condition: eager}
+"""
+
+
+def test_targets_that_select_nothing_are_told_with_all_other_errors(project, tmp_path, capsys):
+    manifest = FILES["rivet.yaml"] + BLOCK
+    root = project(**{"rivet.yaml": manifest.replace("eager", "eagr"), "joints/c.sql": "SELECT 1; SELECT 2"})
+    code, out, err = run(capsys, "-p", root, "compile")
+    assert (code, out) == (1, "")
+    assert [line.split(" ", 3)[:2] for line in err.splitlines() if line.startswith("RVT")] == [
+        ["RVT-207", "joints/c.sql:1:"],
+        ["RVT-115", "rivet.yaml:9:"],
+        ["RVT-115", "rivet.yaml:10:"],
+        ["RVT-104", "rivet.yaml:12:"],
+    ]
+    assert "'+key:\"grahp\"' selects nothing of this project; did you mean 'graph'?" in err
+    (tmp_path / "joints/c.sql").unlink()
+    (tmp_path / "rivet.yaml").write_text(manifest)
+    code, out, err = run(capsys, "-p", root, "compile", "--format", "json")
+    plan = json.loads(out)
+    assert code == 10
+    assert [(error["code"], error["line"]) for error in plan["errors"]] == [
+        ("RVT-115", 9),
+        ("RVT-115", 10),
+        ("RVT-115", 12),
+    ]
+    assert plan["errors"][2]["message"] == "automation rule 1: 'key:\"raw\"' selects only raw, which can only be read"
+    assert plan["fused_groups"]
+
+
+@pytest.mark.slow
+def test_dagster_is_imported_once_for_the_same_targets(project, capsys):
+    root = project(**{"rivet.yaml": FILES["rivet.yaml"] + BLOCK})
+    first = run(capsys, "-p", root, "compile")
+    assert "did you mean 'graph'?" in first[2]
+    text = "import sys; from rivet_dagster.cli.main import main; main(sys.argv[1:]); print('dagster' in sys.modules)"
+    again = subprocess.run([sys.executable, "-c", text, "-p", root, "compile"], capture_output=True, text=True)
+    assert (again.stdout, again.stderr) == ("False\n", first[2])

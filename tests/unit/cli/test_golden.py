@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import shlex
+import shutil
 from collections.abc import Callable, Mapping
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
@@ -14,7 +15,9 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import pyarrow as pa
 import pytest
+from support.adoption import make_folder
 from support.commands import COMMANDS, formats
 from support.dbt import write_dbt
 from support.golden import Normalizer, document
@@ -72,6 +75,18 @@ def lake(root: Path) -> FilesystemCatalog:
 
 def withheld(root: Path) -> None:
     fill(lake(root).begin("by_customer"), [1]).withhold()
+
+
+def plain_folder(root: Path) -> None:
+    """Replace the link to a published version by a folder of somebody else's, and remove the versions."""
+    (root / "lake/by_customer").unlink()
+    shutil.rmtree(root / "lake/.rivet/by_customer")
+    rows = pa.table({"customer": ["ann"], "revenue": pa.array([15], pa.int64())})
+    make_folder(root / "lake/by_customer", {"a.parquet": rows})
+
+
+def other_columns(root: Path) -> None:
+    make_folder(root / "lake/by_customer", {"a.parquet": [1]})
 
 
 def written(name: str, text: str) -> Callable[[Path], object]:
@@ -137,7 +152,8 @@ PLAY = [
     Case("versions_drop.unknown", "versions drop by_customer 00000009-ffffffff"),
     Case("sweep", "sweep --upkeep"),
     *cases("upkeep", "upkeep", "text", "json"),
-    Case("adopt.refused", "adopt by_customer"),
+    Case("adopt.again", "adopt by_customer"),
+    Case("adopt.undo.refused", "adopt by_customer --undo"),
     *cases("catalog_list", "catalog list", "text", "json"),
     *cases("catalog_describe", "catalog describe lake", "text", "json"),
     *cases("engine_list", "engine list", "text", "json"),
@@ -153,6 +169,9 @@ PLAY = [
     *(Case(f"completion.{shell}", f"completion {shell}") for shell in ("bash", "zsh", "fish")),
     Case("import_dbt.text", "import dbt old --to moved --format text", dbt_project),
     Case("import_dbt.json", "import dbt old --to again --format json"),
+    Case("adopt", "adopt by_customer", plain_folder),
+    Case("adopt.undo", "adopt by_customer --undo"),
+    Case("adopt.refused", "adopt by_customer", other_columns),
     Case("error", "run ordres"),
     Case("error.json", "run ordres --format json"),
     Case("usage", "run --partition a --partition-range a...b"),

@@ -140,3 +140,23 @@ def test_types_are_compared_where_a_schema_gives_them():
     expected = GivenRows(PLACE, ("a",), ((1,),), (None,), types=(("a", parse_type("int")),))
     (change,) = compare(ProjectTest("t", PLACE, "j"), expected, actual, lambda: UTC).schema
     assert (change.column, change.expected, change.actual) == ("a", "int", "bigint")
+
+
+def test_no_row_may_be_expected_of_columns_that_a_schema_tells_or_of_any():
+    types = (("a", parse_type("int")),)
+    test, empty = ProjectTest("t", PLACE, "j"), Table(types, ())
+    for rows in (GivenRows(PLACE), GivenRows(PLACE, ("a",), types=types)):
+        assert compare(test, rows, empty, lambda: UTC).empty
+        assert compare(test, rows, Table(types, ((1,),)), lambda: UTC).unexpected == ({"a": 1},)
+    (change,) = compare(test, rows, Table((("a", parse_type("string")),), ()), lambda: UTC).schema
+    assert (change.column, change.expected, change.actual) == ("a", "int", "string")
+
+
+def test_an_expected_row_without_columns_is_not_taken_for_no_row():
+    with pytest.raises(RivetError, match=r"RVT-217 .*does not name the column a of 'j'"):
+        compare(
+            ProjectTest("t", PLACE, "j"),
+            GivenRows(PLACE, None, ((),), (1,)),
+            Table((("a", parse_type("int")),), ()),
+            lambda: UTC,
+        )

@@ -182,3 +182,12 @@ def test_tests_are_selected_by_path_and_name(read):
     assert names("tests/folder/b.test.yaml", "tests/a.test.yaml", text="refund") == ["refunds", "more_refunds"]
     assert names("tests/fold") == []
     assert names(text="Refund") == []
+
+
+def test_a_list_without_rows_has_the_columns_of_its_schema(read):
+    test = read(
+        "target: j\ninputs: {a: {rows: [{}], schema: 'x INT, y INT'}}\nexpected: {rows: [], schema: 'x INT'}\n"
+    )["a"]
+    assert (test.errors, test.expected.columns, test.expected.rows) == ((), ("x",), ())
+    assert (test.inputs["a"].columns, test.inputs["a"].rows) == (("x", "y"), ((None, None),))
+    assert read("target: j\nexpected: {rows: []}\n")["a"].expected.columns is None

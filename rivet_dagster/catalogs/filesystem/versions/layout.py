@@ -44,6 +44,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from rivet_dagster.catalogs.filesystem.files.file_status import MISSING, is_folder, names_in, translate_read_errors
+from rivet_dagster.catalogs.versions.refusals import ADOPT
 from rivet_dagster.errors import RivetError
 from rivet_dagster.model.convert import show
 
@@ -57,6 +58,8 @@ MANIFEST = ".json"
 """The end of the name of a version's manifest."""
 UNPUBLISHED = ALIVE, MARKED, EXPIRED, _REMOVED = ".alive", ".kept", ".expired", ".removed"
 """The ends of the names of what lies beside a version that is not published yet, or not any more."""
+ADOPTED_FROM = ".adopted"
+"""The end of the name of the file that tells where a version that was taken over was before, if it was elsewhere."""
 _SUFFIXES = (MANIFEST, *UNPUBLISHED, ".watermark", _WITH_ERRORS)
 
 
@@ -182,6 +185,10 @@ class TableLayout:
         """Return the file that marks a version as expired, which stays as long as a person's link leads to it."""
         return self._of(version, EXPIRED)
 
+    def adopted(self, version: str) -> Path:
+        """Return the file with the location that a table had before this version was taken over from it."""
+        return self._of(version, ADOPTED_FROM)
+
     def folders(self, version: str) -> tuple[Path, Path]:
         """Return the folders in which the files of a version may be, of which both exist while it is being built."""
         return self.with_errors(version), self.rows_alone(version)
@@ -223,7 +230,8 @@ class TableLayout:
             if below != text and _VERSION.fullmatch(version):
                 return version
             kind = "a link to elsewhere" if text else "a folder" if is_folder(self.link) else "a file"
-        raise RivetError("RVT-404", f"{kind} that is not ours stands where the table would be: {self.link}")
+        message = f"{kind} that is not ours stands where the table would be: {self.link}"
+        raise RivetError("RVT-404", message, remediation=ADOPT if kind == "a folder" else None)
 
     def switch(self, version: str) -> None:
         """Switch readers to a version in one atomic step. Raises OSError."""

@@ -333,7 +333,8 @@ def _remove_path(path: Path) -> None:
 
 
 def _remove_beside(table: TableLayout, version: str) -> None:
-    for path in (table.manifest(version), table.files(version), table.watermark(version), table.expired(version)):
+    beside = (table.manifest, table.files, table.watermark, table.expired, table.adopted)
+    for path in [file(version) for file in beside]:
         path.unlink(missing_ok=True)
     FileHeartbeat(table, version).end()
 

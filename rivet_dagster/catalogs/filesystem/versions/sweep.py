@@ -57,8 +57,11 @@ def sweep(table: TableLayout) -> list[str]:
 def _has_published_alone(table: TableLayout, names: Sequence[str]) -> bool:
     """Return whether the ``names`` in the folder of the versions show that all are published, and none was left over.
 
-    That is so after most runs. No manifest is read, of which there is one for each version.
+    That is so after most runs. No manifest is read, of which there is one for each version. Without a version the path
+    of the table may be somebody else's.
     """
+    if not versions_in(names):
+        return True
     if any(name.endswith(UNPUBLISHED) for name in names) or table.published() is None:
         return False
     return versions_in(names) <= versions_with(names, MANIFEST)

@@ -18,6 +18,7 @@ from rivet_dagster.catalogs.iceberg.metadata.snapshot_rows import (
 )
 from rivet_dagster.catalogs.iceberg.metadata.statistics import statistics_of
 from rivet_dagster.catalogs.iceberg.metadata.summary import (
+    ADOPTED_SNAPSHOT,
     ENVIRONMENT,
     PublicationFacts,
     foreign_publication,
@@ -25,7 +26,7 @@ from rivet_dagster.catalogs.iceberg.metadata.summary import (
     publication_of,
 )
 from rivet_dagster.catalogs.iceberg.metadata.types import schema_of, sql_columns
-from rivet_dagster.catalogs.versions.facts import describe_published, describe_version, is_by
+from rivet_dagster.catalogs.versions.facts import ADOPTED, describe_published, describe_version, is_by
 from rivet_dagster.model.storage import CURRENT, OLDER, Published, Statistics, Version
 
 if TYPE_CHECKING:
@@ -68,6 +69,8 @@ def publication_for(table: Table, snapshot: Snapshot) -> PublicationFacts:
     parent = table.snapshot_by_id(snapshot.parent_snapshot_id) if snapshot.parent_snapshot_id is not None else None
     before = _rows(table, parent) if parent is not None else publication.rows if publication is not None else 0
     other = foreign_publication(facts_of(snapshot), _rows(table, snapshot), before)
+    if table.metadata.properties.get(ADOPTED_SNAPSHOT) == str(snapshot.snapshot_id):
+        other = replace(other, identity=ADOPTED)
     if last is not None and last.lost is not None:
         return replace(other, unknown_before=str(last.lost))
     return (

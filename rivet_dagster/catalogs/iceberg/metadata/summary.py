@@ -25,6 +25,9 @@ ENVIRONMENT_OF = "rivet.environment-of"
 OVERRIDE = "rivet.watermark-override"
 """The table property with the watermark that a person set, and the version for which it was set."""
 
+ADOPTED_SNAPSHOT = "rivet.adopted-snapshot-id"
+"""The property of a table that somebody else has made: the snapshot that was current when it was taken over."""
+
 SPEC, ORDER = "rivet.spec-id", "rivet.sort-order-id"
 """The partition spec and the sort order that the table had with a snapshot, which itself says its columns alone."""
 

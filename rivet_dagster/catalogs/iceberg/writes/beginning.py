@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from rivet_dagster.catalogs.iceberg.adoption import refuse_of_others
 from rivet_dagster.catalogs.iceberg.commits.snapshots import new_snapshot_id, refuse_later_format
 from rivet_dagster.catalogs.iceberg.commits.updates import Definition
 from rivet_dagster.catalogs.iceberg.heartbeat import ObjectHeartbeat
@@ -38,6 +39,7 @@ def begin_upon_current(
     if location.existing is not None:
         existing = location.existing
         refuse_later_format(existing.metadata)
+        refuse_of_others(existing, declared)
         upon = existing.metadata.current_snapshot_id
         relation = CatalogTable(table.name.parts, snapshot=upon)
         base = Base(relation, sql_columns(existing.schema()))

@@ -35,7 +35,7 @@ from rivet_dagster.errors import RivetError
 from rivet_dagster.model.check_plan import CompiledCheck
 from rivet_dagster.model.relations import JdbcTable
 from rivet_dagster.model.row_errors import ERROR_TYPES
-from rivet_dagster.model.storage import Published, Record, StoredRows, Version
+from rivet_dagster.model.storage import ExistingTable, Published, Record, Statistics, StoredRows, Version
 from rivet_dagster.model.watermark import Override
 from rivet_dagster.model.write_plan import ReplaceAll, WritePlan
 from rivet_dagster.sql.database_queries import count_of, greatest_value, rows_of_all
@@ -147,6 +147,18 @@ class PublishedTables:
             stored = StoredVersion(name, key, BUILDING, upon=upon.version if upon else None, built_upon=built_upon)
             self.records.begin(connection, stored)
         return Beginning(stored, upon, destination)
+
+    def existing(self, table: str) -> ExistingTable | None:
+        """Return a table that was not published from here. Raises RVT-404, RVT-422."""
+        name = self.name(table)
+        with self.database.connect(f"the table {table}") as connection:
+            if self._current(connection, self.key(table)) is not None:
+                return None
+            target = self.kind.find_target(connection, name)
+            if target is None:
+                return None
+            statistics = Statistics(self._count(connection, name), 0, tuple(target.spark_columns))
+        return ExistingTable(self.uri(name), statistics)
 
     def adopt(self, table: str) -> Published | None:
         """Take over a table that somebody else has made: its rows are the first version. Raises RVT-404, RVT-422."""
@@ -358,7 +370,7 @@ class PublishedTables:
         existing = self.kind.find_target(connection, name)
         if existing is None:
             return None
-        (rows,) = connection.execute(count_of(name, self.kind.dialect)).fetchone() or (0,)
+        rows = self._count(connection, name)
         version, now = secrets.token_hex(6), datetime.now(UTC).isoformat(timespec="milliseconds")
         manifest = Manifest(version, None, "", rows, 0, 0, tuple(existing.spark_columns), now, Record(0))
         stored = StoredVersion(version, key, BUILDING, manifest=manifest)
@@ -369,6 +381,10 @@ class PublishedTables:
             self.records.record(connection, stored)
             self.records.end_heartbeat(connection, version)
         return replace(stored, state=PUBLISHED, number=1)
+
+    def _count(self, connection: Connection, name: Name) -> int:
+        (rows,) = connection.execute(count_of(name, self.kind.dialect)).fetchone() or (0,)
+        return int(rows)
 
     def _is_of_others(self, connection: Connection, name: Name) -> bool:
         """Return whether there is a table that was not published, and that no run is about to publish."""

@@ -1,0 +1,146 @@
+"""Taking over a table of Hive that somebody else has made, as the first version of a joint's table.
+
+The files of the table are linked into a folder of versions, and one change of the metastore makes that the location of
+the table, whose definition, properties and rights stay. The files where they were stay, too: readers that have listed
+them find them, and the table gets its location back if it is given up. Beside the version lies a file that names it::
+
+    /warehouse/sales.db/orders/                                      before
+    /warehouse/sales.db/.rivet/orders/00000001-5be2f7c3/             after
+    /warehouse/sales.db/.rivet/orders/00000001-5be2f7c3.adopted
+
+What was not switched has no table that leads to it, and is removed by the next attempt.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+from rivet_dagster.catalogs.filesystem.files.data_files import Footers, share
+from rivet_dagster.catalogs.filesystem.files.file_status import damage, is_folder, names_in
+from rivet_dagster.catalogs.filesystem.files.footers import is_data
+from rivet_dagster.catalogs.filesystem.files.parquet_folder import ParquetFolder
+from rivet_dagster.catalogs.filesystem.versions import lifecycle
+from rivet_dagster.catalogs.filesystem.versions.layout import ADOPTED_FROM, TableLayout, versions_with
+from rivet_dagster.catalogs.filesystem.versions.records import forget_publishers, read_manifest, write_manifest
+from rivet_dagster.catalogs.spark.metastore import Described, Metastore
+from rivet_dagster.catalogs.spark.names import SparkTableName
+from rivet_dagster.catalogs.versions.facts import ADOPTED
+from rivet_dagster.catalogs.versions.manifest import Manifest
+from rivet_dagster.catalogs.versions.refusals import published_since
+from rivet_dagster.errors import NotWritable, RivetError
+from rivet_dagster.file_replacement import replace_file, sync
+from rivet_dagster.model.relations import CatalogTable, Files
+from rivet_dagster.model.storage import ExistingTable, Provenance, Record, Statistics
+
+_WRITE_ANEW = "Read it as a source, and write its rows to a table of another name."
+
+
+def describe(metastore: Metastore, name: SparkTableName, described: Described) -> ExistingTable:
+    """Return a table that can be taken over. Raises RVT-404 for one that no version can be, OSError."""
+    files, columns = _files_of(metastore, name, described), metastore.columns(name)
+    statistics = Statistics(0, 0) if files is None else files.statistics
+    layout = {"format": described.format, "location": str(described.location), "partitions": "none"}
+    return ExistingTable(".".join(name.identifier), replace(statistics, columns=columns), layout)
+
+
+def adopt(table: TableLayout, metastore: Metastore, name: SparkTableName) -> Manifest | None:
+    """Make the files of the table its first version, and return what is published; None if there is no table.
+
+    Raises RVT-404, OSError.
+    """
+    if metastore.describe(name) is None:
+        return None
+    lifecycle.make_durable(table.home)
+    with lifecycle.hold_lock(table):
+        published, described = _published(table), metastore.describe(name)
+        if published is not None or described is None:
+            return None if published is None else lifecycle.manifest_of(table, published)
+        files = _files_of(metastore, name, described)
+        _remove_unswitched(table)
+        version = table.new_version()
+        data = table.data(version)
+        # First, since by this file the next attempt finds what is left of this one.
+        location = json.dumps({"location": str(described.folder)}).encode()
+        replace_file(table.adopted(version), location, table.home / f".{version}{ADOPTED_FROM}")
+        data.mkdir()
+        if files is not None:
+            for path in files.files:
+                share(path, data)
+        else:
+            session = metastore.session
+            session.write(session.load(CatalogTable(name.identifier)), Files("parquet", (str(data),)))
+        copied = lifecycle.tidy(data, Footers())
+        footers = Footers() if files is None else files.footers
+        statistics = footers.statistics(copied)
+        manifest = Manifest.now(version, None, ADOPTED, statistics, Provenance(record=Record(0)))
+        footers.write(copied, table.files(version))
+        lifecycle.sync_data(table, version)
+        write_manifest(manifest, table.manifest(version))
+        sync(table.home)
+        forget_publishers(table)
+        metastore.set_location(name, data)
+    return manifest
+
+
+def give_up(table: TableLayout, metastore: Metastore, name: SparkTableName) -> bool:
+    """Give the table its location back, and return whether it was taken over.
+
+    Raises RVT-404 if another version has been published since, or the files at the old location are gone; OSError.
+    """
+    if not is_folder(table.home):
+        return False
+    with lifecycle.hold_lock(table):
+        version = _published(table)
+        if version is not None:
+            manifest = read_manifest(table.manifest(version))
+            if manifest is None or manifest.identity != ADOPTED:
+                raise published_since(table.name, version, manifest.identity if manifest is not None else "")
+            metastore.set_location(name, _old_location(table, version))
+        _remove_unswitched(table)
+    return version is not None
+
+
+def _files_of(metastore: Metastore, name: SparkTableName, described: Described) -> ParquetFolder | None:
+    """Return the files of a table; None if it has none. Raises RVT-404 for a table that no version can be."""
+    folder, why = described.folder, described.unlike_version
+    if folder is None or why is not None:
+        raise _refused(name, str(why))
+    if not any(is_data(folder / entry) for entry in names_in(folder)):
+        return None
+    files = ParquetFolder.of(folder)
+    stored = {column.lower(): type_ for column, type_ in files.statistics.columns}
+    known = {column.lower(): type_ for column, type_ in metastore.columns(name)}
+    if stored != known:
+        differing = ", ".join(sorted({column for column, _ in stored.items() ^ known.items()}))
+        raise _refused(name, f"has other columns than its files: {differing}")
+    return files
+
+
+def _refused(name: SparkTableName, why: str) -> RivetError:
+    return RivetError("RVT-404", f"{name} cannot be taken over: it {why}", remediation=_WRITE_ANEW)
+
+
+def _published(table: TableLayout) -> str | None:
+    """Return the version that is the table's location; None if that is another one, or there is no table."""
+    try:
+        return table.published()
+    except NotWritable:
+        return None
+
+
+def _old_location(table: TableLayout, version: str) -> Path:
+    file = table.adopted(version)
+    with damage(file, "Set the table's location by hand: ALTER TABLE ... SET LOCATION."):
+        folder = Path(json.loads(file.read_text("utf-8"))["location"])
+    if not is_folder(folder):
+        message = f"'{table.name}' was taken over from {folder}, which is gone"
+        raise RivetError("RVT-404", message, remediation="Keep the version that was taken over.")
+    return folder
+
+
+def _remove_unswitched(table: TableLayout) -> None:
+    """Remove versions that were to be taken over, or were, while no version is the location of the table."""
+    for version in versions_with(names_in(table.home), ADOPTED_FROM):
+        lifecycle.remove(table, version)
