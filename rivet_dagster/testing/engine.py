@@ -224,6 +224,16 @@ class EngineConformance:
         assert sorted(sorted(file["id"].to_pylist()) for file in files) == [[1, 3], [2]]
         assert {tuple(file.column_names) for file in files} == {("id",)}
 
+    def test_an_observed_write_sees_each_row(
+        self, engine_under_test: Engine, session: EngineSession, tmp_path: Path
+    ) -> None:
+        """A condition that is NULL for a row is not true."""
+        observed = session.observe(self.three_rows(session), ["id > 2", "name IS NULL AND id = 1", "name = 'two'"])
+        if observed is None or Files not in engine_under_test.writes:
+            pytest.skip("the engine observes no writes of files")
+        session.write(observed.frame, self.target_of(Files, ROWS, tmp_path))
+        assert observed.result() == (3, (True, False, False))
+
     def test_views_belong_to_one_session(self, engine_under_test: Engine, session: EngineSession) -> None:
         """No other session sees the views of a session."""
         session.register("mine", self.one_row(session, v=1))

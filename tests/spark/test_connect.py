@@ -23,6 +23,9 @@ SAME = {
     ],
     "test_incremental_reading.py": ["test_this_means_the_published_rows_of_the_target"],
     "test_landing.py": ["test_changed_files_are_merged"],
+    "test_observed_checks.py": [
+        "test_no_row_that_violates_a_random_condition_or_cannot_be_judged_is_missed[0]",
+    ],
     "test_partitioned_writes.py": ["test_a_merge_works_inside_the_window"],
     "test_separation.py": ["test_they_are_the_same_where_spark_compiles_the_queries", "test_rules"],
     "test_small_files.py": [],
