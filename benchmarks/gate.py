@@ -1,9 +1,10 @@
 """What the gate costs: one write without checks against the same write with eight, judged in different ways.
 
-The contenders take turns in one Spark session, on one generated table. ``ungated`` has no checks. ``one pass`` has
-eight, of which the footers of the written files prove two and only the rows decide six, ``footers`` eight that the
-footers prove, and ``query a check`` the eight of ``one pass``, each of the six judged by a query of its own. All are
-whole runs of a group, published and synced to disk, and all checks pass.
+The contenders take turns in one Spark session, on one generated table. ``ungated`` has no checks. ``in the write`` has
+eight, of which the footers of the written files prove two and only the rows decide six, while they are written.
+``one pass`` has the same, without that: one query over the staged rows. ``footers`` has eight that the footers prove,
+and ``query a check`` the eight of ``one pass``, each of the six judged by a query of its own. All are whole runs of a
+group, published and synced to disk, and all checks pass.
 
 The figures are printed as Markdown. Nothing here asserts a time.
 """
@@ -21,24 +22,27 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 from measuring import Measured, Spread, markdown, mean_ratio, quartiles, ratios, take_turns
 from one_session import cpu_seconds, load, open_runtime, start_spark
 
 from rivet_dagster import Joint
 from rivet_dagster.catalogs.filesystem.files.footers import parquet_files, read_statistics
+from rivet_dagster.engines.pyspark.session import PySparkSession
 from rivet_dagster.execution.group_run import run_group
 from rivet_dagster.execution.results import GroupResult
 from rivet_dagster.execution.runtime import Runtime
 from rivet_dagster.model.proof import proven_violations
 
 HERE = Path(__file__).resolve().parent
-UNGATED, ONE_PASS, FOOTERS, QUERY_A_CHECK = "ungated", "one pass", "footers", "query a check"
+UNGATED, IN_THE_WRITE, ONE_PASS, FOOTERS = "ungated", "in the write", "one pass", "footers"
+QUERY_A_CHECK = "query a check"
 
-GOALS = {ONE_PASS: 1.15, FOOTERS: 1.03}
+GOALS = {IN_THE_WRITE: 1.08, FOOTERS: 1.03}
 """What the run may take, as a multiple of the ungated one."""
 
-PROVEN_BY_FOOTERS = {UNGATED: 0, ONE_PASS: 2, FOOTERS: 8, QUERY_A_CHECK: 2}
+PROVEN_BY_FOOTERS = {UNGATED: 0, IN_THE_WRITE: 2, ONE_PASS: 2, FOOTERS: 8, QUERY_A_CHECK: 2}
 """How many checks need no row."""
 
 GENERATED = """
@@ -82,6 +86,7 @@ PROVEN: Sequence[Mapping[str, Any]] = (
 
 CHECKS: Mapping[str, Sequence[Mapping[str, Any]]] = {
     UNGATED: (),
+    IN_THE_WRITE: SCANNED,
     ONE_PASS: SCANNED,
     FOOTERS: PROVEN,
     # A check with a timeout is never judged together with others.
@@ -105,7 +110,7 @@ def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--rows", type=int, default=4_000_000, help="rows of the table (default 4,000,000)")
     parser.add_argument("--rounds", type=int, default=30, help="timed rounds (default 30)")
-    parser.add_argument("--against", choices=sorted(CHECKS.keys() - {UNGATED}), help="measure this one alone")
+    parser.add_argument("--against", choices=sorted(CHECKS.keys() - {UNGATED}), nargs="+", help="measure these alone")
     parser.add_argument("--warm-ups", type=int, default=4, help="rounds before them that are not timed (default 4)")
     return parser.parse_args()
 
@@ -127,7 +132,7 @@ def group_of(contender: str) -> str:
 
 
 def measure(runtime: Runtime, spark: Any, folder: Path, options: argparse.Namespace) -> None:
-    chosen = CHECKS if options.against is None else (UNGATED, options.against)
+    chosen = CHECKS if options.against is None else (UNGATED, *options.against)
     contenders: Mapping[str, Callable[[Path], GroupResult]] = {name: partial(run, runtime, name) for name in chosen}
     java = spark._jvm.System.getProperty("java.version")
     print(
@@ -153,6 +158,9 @@ def measure(runtime: Runtime, spark: Any, folder: Path, options: argparse.Namesp
 def run(runtime: Runtime, contender: str, _: Path) -> GroupResult:
     """The product's own run of the group."""
     group = runtime.assembly.group(group_of(contender))
+    if contender == ONE_PASS:
+        with patch.object(PySparkSession, "observe", lambda *_: None):
+            return run_group(runtime, group.name, group.joints, str(uuid.uuid4()))
     return run_group(runtime, group.name, group.joints, str(uuid.uuid4()))
 
 
