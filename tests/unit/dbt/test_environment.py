@@ -151,10 +151,12 @@ def test_tests_have_the_value_of_the_import(tmp_path, capsys, monkeypatch):
 
 def test_secrets_and_what_is_not_set(tmp_path, capsys, monkeypatch):
     monkeypatch.setenv("DB_PASSWORD", "hidden")
+    monkeypatch.setenv("PLACE", "jdbc:x://ann:hidden@host/db")
     monkeypatch.delenv("NOT_SET", raising=False)
     files = {
         "models/a.sql": "select * from {{ env_var('DB_PASSWORD') }}.t",
         "models/b.sql": "{{ config(alias=env_var('DB_PASSWORD')) }}select 1 as id",
+        "models/d.sql": "{{ config(alias=env_var('PLACE')) }}select 1 as id",
         "models/c.sql": "{{ config(materialized=env_var('NOT_SET')) }}select 1 as id",
         "models/s.yml": "sources: [{name: s, tables: [{name: t, identifier: \"{{ env_var('NOT_SET') }}\"}]}]",
     }
