@@ -25,7 +25,7 @@ from rivet_dagster.loading import compile_directory
 from rivet_dagster.secrets.variables import variables_in
 
 _TEMPLATE = "RVT-212"
-_VARIABLE = re.compile(r"var\('(\w+)'\)")
+_VARIABLE = re.compile(r"var\('(\w+)'")
 
 
 def import_dbt_project(directory: Path, target: Path) -> Report:
@@ -117,6 +117,14 @@ def _write(translation: TranslatedProject, directory: Path, staged: Path) -> Non
         shutil.copyfile(directory / source, file)
 
 
+def _needed_at_import(error: Diagnostic, translation: TranslatedProject) -> frozenset[str]:
+    """Return the variables that a template needs to be rendered: those of the message, else of the line it is about."""
+    named = translation.importable.intersection(_VARIABLE.findall(error.message))
+    lines = translation.files.get(error.file or "", "").splitlines()
+    line = lines[error.line - 1] if error.line is not None and error.line <= len(lines) else ""
+    return named or translation.importable.intersection(_VARIABLE.findall(line))
+
+
 def _with_unit_tests(translation: TranslatedProject, assembly: CompiledAssembly, staged: Path) -> Iterator[ReportEntry]:
     """Write the tests of joints that are those of the plan, and yield what is told of each."""
     for test in translation.unit_tests(assembly):
@@ -161,8 +169,8 @@ def _refused(refused: Refused, translation: TranslatedProject, assembly: Compile
         macro = translation.macro_at(*location)
         check = translation.check_lines.get(location) or translation.check_lines.get((error.file or "", 0))
         reason = f"{error.message} ({error.code})"
-        needed = translation.importable.intersection(_VARIABLE.findall(error.message))
-        if error.code == _TEMPLATE and needed:
+        needed = _needed_at_import(error, translation) if error.code == _TEMPLATE else set()
+        if needed:
             imported |= needed
         elif check is not None:
             checks.setdefault(check, reason)

@@ -18,7 +18,7 @@ from jinja2.sandbox import SandboxedEnvironment
 
 from rivet_dagster.dbt.declared import DbtLocation
 from rivet_dagster.dbt.template import DbtTemplateError, constant, read_template
-from rivet_dagster.secrets.redaction import names_secret
+from rivet_dagster.secrets.redaction import names_secret, secrets_in
 
 _MISSING = object()
 _ITSELF = " environment"
@@ -116,7 +116,7 @@ class ImportEnvironment:
 
     def read(self, name: str, default: Any = _MISSING) -> Any:
         """Return the value of a variable, else the default. Raise UnknownValueError where there is neither."""
-        is_secret = names_secret(name)
+        is_secret = self._is_secret(name)
         if self._environ is not None and name in self._environ and not is_secret:
             self.taken.setdefault(name, self.location)
             return self._environ[name]
@@ -130,7 +130,10 @@ class ImportEnvironment:
 
     def knows(self, names: Iterable[str]) -> bool:
         """Return whether all variables have a value, and none is a secret."""
-        return self._environ is not None and all(name in self._environ and not names_secret(name) for name in names)
+        return self._environ is not None and all(name in self._environ and not self._is_secret(name) for name in names)
+
+    def _is_secret(self, name: str) -> bool:
+        return names_secret(name) or bool(secrets_in((self._environ or {}).get(name, "")))
 
     def expand(self, text: str, location: DbtLocation | None) -> str:
         """Return a text with the values of the variables to which it refers. Raise UnknownValueError.

@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from rivet_dagster.dbt.declared import SEED, SNAPSHOT, DbtNode, DbtProject, SourceTable
 from rivet_dagster.errors import nearest
@@ -31,11 +32,15 @@ class Names:
         """Return the joint of a model, seed or snapshot."""
         return self.joints[node.key]
 
+    @cached_property
+    def _packages(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(package for package, _ in self.joints))
+
     def ref(self, package: str, names: Iterable[str], version: object = None) -> tuple[str, DbtNode]:
         """Return the joint that ``ref(...)`` in a file of ``package`` means. Raise ValueError."""
         *inside, name = names
         wanted = name if version is None else f"{name}_v{version}"
-        for candidate in inside or dict.fromkeys((package, self.root, *(p for p, _ in self.joints))):
+        for candidate in inside or dict.fromkeys((package, self.root, *self._packages)):
             for key in ((candidate, wanted), (candidate, self.latest.get((candidate, wanted), ""))):
                 if key in self.joints:
                     return self.joints[key], self.nodes[key]

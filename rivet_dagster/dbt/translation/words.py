@@ -135,7 +135,7 @@ class VariableWords:
         except ValueError as error:
             self.changes.problem(str(error), use.node)
             return
-        value = f"its default {default[0]!r}" if default else f"${{{name}}}"
+        value = f"its default {default[0]!r}" if default else f"{self.variables.values[known]}"
         self.changes.unquoted(
             use.call, f"var('{known}')", f"env_var('{name}') is var('{known}'), which is {value}", not default
         )

@@ -116,13 +116,20 @@ WITH_VARIABLE = "name: shop\nprofile: shop\nvars: {db: \"{{ env_var('DB') }}\"}"
         "select * from {{ table_of() }}",
         "{% if env_var('DB') == 'sales' %}select * from sales.orders{% else %}){% endif %}",
         "select * from {{ env_var('DB') ~ '.orders' }}",
+        "select *\nfrom {{ ref(env_var('DB')) }}",
+        "select *\nfrom {{ ref('raw_' ~ var('db')) }}",
     ],
 )
 def test_names_and_conditions_have_the_value_of_the_import(tmp_path, capsys, monkeypatch, text):
     monkeypatch.setenv("DB", "sales")
-    files = {"models/m.sql": text, "macros/m.sql": "{% macro table_of() %}{{ env_var('DB') }}.orders{% endmacro %}"}
+    files = {
+        "models/m.sql": text,
+        "macros/m.sql": "{% macro table_of() %}{{ env_var('DB') }}.orders{% endmacro %}",
+        "seeds/sales.csv": "id\n1\n",
+        "seeds/raw_sales.csv": "id\n1\n",
+    }
     _, report, new = imported(tmp_path, capsys, files, WITH_VARIABLE)
-    (entry,) = report["models"]
+    entry = next(entry for entry in report["models"] if entry["name"] == "m")
     assert entry["status"] != "left_out", entry
     assert {name for name, _, _ in told(report)} == {"DB"}
     assert "db: sales" in (new / "rivet.yaml").read_text()
@@ -151,10 +158,12 @@ def test_tests_have_the_value_of_the_import(tmp_path, capsys, monkeypatch):
 
 def test_secrets_and_what_is_not_set(tmp_path, capsys, monkeypatch):
     monkeypatch.setenv("DB_PASSWORD", "hidden")
+    monkeypatch.setenv("PLACE", "jdbc:x://ann:hidden@host/db")
     monkeypatch.delenv("NOT_SET", raising=False)
     files = {
         "models/a.sql": "select * from {{ env_var('DB_PASSWORD') }}.t",
         "models/b.sql": "{{ config(alias=env_var('DB_PASSWORD')) }}select 1 as id",
+        "models/d.sql": "{{ config(alias=env_var('PLACE')) }}select 1 as id",
         "models/c.sql": "{{ config(materialized=env_var('NOT_SET')) }}select 1 as id",
         "models/s.yml": "sources: [{name: s, tables: [{name: t, identifier: \"{{ env_var('NOT_SET') }}\"}]}]",
     }
