@@ -145,6 +145,9 @@ def adopt(root: Path, profile: str | None, name: str, undo: bool = False) -> int
     runtime = runtime_of(root, profile, None)
     joint = stored_joint(name, runtime.assembly)
     assert joint.catalog is not None and joint.table is not None
+    if runtime.environment is not None:
+        message = f"in the environment '{runtime.environment}' no table is taken over: it is one of the base"
+        raise RivetError("RVT-413", message, remediation="Take it over without RIVET_ENVIRONMENT.")
     catalog = capable(runtime.catalog_within_reach(joint.catalog), Adopts)
     if undo:
         adopted = catalog.give_up(joint.table)

@@ -19,7 +19,7 @@ from support.folders import PROFILES, ProjectFolder, sink, source
 from support.hive import HiveSpark, adopt_in_a_killed_process, database_of, publish, publish_in_a_killed_process
 from support.torture import some
 
-from rivet_dagster.catalogs.spark import SparkCatalog
+from rivet_dagster.catalogs.spark import SparkCatalog, adoption
 from rivet_dagster.catalogs.versions.manifest import positions_as_json
 from rivet_dagster.cli.main import main
 from rivet_dagster.definitions.partitions import window
@@ -346,6 +346,29 @@ def test_a_table_of_another_tool_is_taken_over(hive, session, catalog, rows, mad
     fresh = hive.one_session.spark.newSession().table(f"{database_of(tmp_path)}.{TABLE}")
     assert [row.asDict() for row in fresh.collect()] == [{"day": date(2026, 1, 1)}]
     assert properties(hive, tmp_path) == kept[1]
+
+
+def test_what_others_write_meanwhile_or_later_is_not_lost(hive, catalog, made, tmp_path, monkeypatch):
+    folder = made("USING parquet")
+    table = f"{database_of(tmp_path)}.{TABLE}"
+    share = adoption.share
+
+    def share_late(path, to):
+        monkeypatch.setattr(adoption, "share", share)
+        hive.one_session.spark.sql(f"INSERT INTO {table} VALUES (3, 'c')")
+        return share(path, to)
+
+    monkeypatch.setattr(adoption, "share", share_late)
+    with pytest.raises(RivetError, match="RVT-405"):
+        catalog.adopt(TABLE)
+    assert location(hive, tmp_path) == folder
+    assert catalog.adopt(TABLE).statistics.rows == 3
+    fresh = hive.one_session.spark.newSession()
+    fresh.sql(f"INSERT INTO {table} VALUES (4, 'd')")
+    with pytest.raises(RivetError, match="has 4 rows, and had 3 when it was taken over"):
+        catalog.give_up(TABLE)
+    assert location(hive, tmp_path) != folder
+    assert fresh.sql(f"SELECT count(*) FROM {table}").collect()[0][0] == 4
 
 
 def test_a_table_without_rows_is_taken_over(hive, session, catalog, rows, tmp_path):

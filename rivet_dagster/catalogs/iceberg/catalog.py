@@ -210,12 +210,11 @@ class IcebergCatalog(
             return adoption.describe(self.access.open(table), table)
 
     def adopt(self, table: str) -> Published | None:
-        """Set a property of the table by one commit; in an environment nothing is changed."""
+        """Set a property of the table by one commit."""
         from rivet_dagster.catalogs.iceberg import adoption
 
-        if self.access.environment is None:
-            with self.access.reaching(table, "RVT-404"):
-                adoption.adopt(self.access.open(table))
+        with self.access.reaching(table, "RVT-404"):
+            adoption.adopt(self.access.open(table))
         return self.current(table)
 
     def give_up(self, table: str) -> bool:

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from rivet_dagster.catalogs.filesystem.files.data_files import Footers, share
 from rivet_dagster.catalogs.filesystem.files.file_status import damage, is_folder, names_in
-from rivet_dagster.catalogs.filesystem.files.footers import is_data
+from rivet_dagster.catalogs.filesystem.files.footers import is_data, parquet_files
 from rivet_dagster.catalogs.filesystem.files.parquet_folder import ParquetFolder
 from rivet_dagster.catalogs.filesystem.versions import lifecycle
 from rivet_dagster.catalogs.filesystem.versions.layout import ADOPTED_FROM, TableLayout, versions_with
@@ -58,6 +58,7 @@ def adopt(table: TableLayout, metastore: Metastore, name: SparkTableName) -> Man
         if published is not None or described is None:
             return None if published is None else lifecycle.manifest_of(table, published)
         files = _files_of(metastore, name, described)
+        before = {path.name for path in files.files} if files is not None else set()
         _remove_unswitched(table)
         version = table.new_version()
         data = table.data(version)
@@ -80,6 +81,9 @@ def adopt(table: TableLayout, metastore: Metastore, name: SparkTableName) -> Man
         write_manifest(manifest, table.manifest(version))
         sync(table.home)
         forget_publishers(table)
+        if described.folder is not None and _data_names(described.folder) != before:
+            lifecycle.remove(table, version)
+            raise RivetError("RVT-405", f"{name} has been written to by somebody while it was taken over")
         metastore.set_location(name, data)
     return manifest
 
@@ -87,7 +91,8 @@ def adopt(table: TableLayout, metastore: Metastore, name: SparkTableName) -> Man
 def give_up(table: TableLayout, metastore: Metastore, name: SparkTableName) -> bool:
     """Give the table its location back, and return whether it was taken over.
 
-    Raises RVT-404 if another version has been published since, or the files at the old location are gone; OSError.
+    Raises RVT-404 if another version has been published, or rows have been written, since, or the files at the old
+    location are gone; OSError.
     """
     if not is_folder(table.home):
         return False
@@ -97,7 +102,9 @@ def give_up(table: TableLayout, metastore: Metastore, name: SparkTableName) -> b
             manifest = read_manifest(table.manifest(version))
             if manifest is None or manifest.identity != ADOPTED:
                 raise published_since(table.name, version, manifest.identity if manifest is not None else "")
-            metastore.set_location(name, _old_location(table, version))
+            old = _old_location(table, version)
+            _require_same_rows(table, version, manifest.rows, old)
+            metastore.set_location(name, old)
         _remove_unswitched(table)
     return version is not None
 
@@ -107,7 +114,7 @@ def _files_of(metastore: Metastore, name: SparkTableName, described: Described) 
     folder, why = described.folder, described.unlike_version
     if folder is None or why is not None:
         raise _refused(name, str(why))
-    if not any(is_data(folder / entry) for entry in names_in(folder)):
+    if not _data_names(folder):
         return None
     files = ParquetFolder.of(folder)
     stored = {column.lower(): type_ for column, type_ in files.statistics.columns}
@@ -120,6 +127,10 @@ def _files_of(metastore: Metastore, name: SparkTableName, described: Described) 
 
 def _refused(name: SparkTableName, why: str) -> RivetError:
     return RivetError("RVT-404", f"{name} cannot be taken over: it {why}", remediation=_WRITE_ANEW)
+
+
+def _data_names(folder: Path) -> set[str]:
+    return {name for name in names_in(folder) if is_data(folder / name)}
 
 
 def _published(table: TableLayout) -> str | None:
@@ -138,6 +149,18 @@ def _old_location(table: TableLayout, version: str) -> Path:
         message = f"'{table.name}' was taken over from {folder}, which is gone"
         raise RivetError("RVT-404", message, remediation="Keep the version that was taken over.")
     return folder
+
+
+def _require_same_rows(table: TableLayout, version: str, rows: int, old: Path) -> None:
+    """Raise RVT-404 if somebody has written to the version of that many rows, whose files were those of ``old``."""
+    data = table.data(version)
+    files = parquet_files(data)
+    now = Footers(table.files(version)).statistics(files).rows if files else 0
+    if now != rows:
+        message = (
+            f"'{table.name}' has {now:,} rows, and had {rows:,} when it was taken over: somebody has written to it"
+        )
+        raise RivetError("RVT-404", message, remediation=f"Make the files in {old} those in {data}, then try it again.")
 
 
 def _remove_unswitched(table: TableLayout) -> None:

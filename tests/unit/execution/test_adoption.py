@@ -72,3 +72,13 @@ def test_a_folder_is_taken_over_by_the_command_and_given_up(shop, capsys):
     assert (version["rows"], version["identity"], version["state"]) == (2, "adopted", "current")
     assert main(["-p", str(shop.root), "adopt", "cleaned", "--undo"]) == 0
     assert not (shop.root / "lake/orders").is_symlink()
+
+
+def test_nothing_is_taken_over_in_an_environment(shop, capsys, monkeypatch):
+    make_folder(shop.root / "lake/orders", {"a.parquet": [1, 2]})
+    assert main(["-p", str(shop.root), "environment", "create", "pr-7"]) == 0
+    monkeypatch.setenv("RIVET_ENVIRONMENT", "pr-7")
+    for options in ([], ["--undo"]):
+        assert main(["-p", str(shop.root), "adopt", "cleaned", *options]) == 1
+        assert "RVT-413 in the environment 'pr-7' no table is taken over" in capsys.readouterr().err
+    assert not (shop.root / "lake/orders").is_symlink()
