@@ -40,9 +40,9 @@ def compiled_plan(
     root: Path, profile: str | None, introspect: bool, analyze: bool, engine: str | None = None
 ) -> CompiledAssembly:
     """Return the plan of a project, on its engines or on ``engine``; with ``analyze`` they have judged all queries."""
-    assembly = compile_for_command(
-        root, profile, introspect=introspect or analyze, engine=engine, select=_select_with_dagster
-    )
+    # On another engine joints have other kinds than those for which the selections of rivet.yaml are written.
+    select = _select_with_dagster if engine is None else None
+    assembly = compile_for_command(root, profile, introspect=introspect or analyze, engine=engine, select=select)
     if not ((introspect or analyze) and assembly.success):
         return assembly
     from rivet_dagster.execution.runtime import Runtime

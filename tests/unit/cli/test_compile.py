@@ -279,3 +279,12 @@ def test_dagster_is_imported_once_for_the_same_targets(project, capsys):
     text = "import sys; from rivet_dagster.cli.main import main; main(sys.argv[1:]); print('dagster' in sys.modules)"
     again = subprocess.run([sys.executable, "-c", text, "-p", root, "compile"], capture_output=True, text=True)
     assert (again.stdout, again.stderr) == ("False\n", first[2])
+
+
+def test_kinds_are_those_of_the_engines_of_the_project(project, capsys):
+    engines = "engines:\n    - {name: duck, type: duckdb, catalogs: [lake]}"
+    block = "dagster:\n  schedules: {nightly: {target: 'kind:pyspark and kind:sink', cron_schedule: '@daily'}}\n"
+    profiles = FILES["profiles.yaml"].replace("engines:", engines)
+    root = project(**{"rivet.yaml": FILES["rivet.yaml"] + block, "profiles.yaml": profiles})
+    assert run(capsys, "-p", root, "compile")[0] == 0
+    assert run(capsys, "-p", root, "compile", "--engine", "duck")[0] == 0
