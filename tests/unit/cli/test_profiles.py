@@ -135,8 +135,10 @@ def test_a_write_beyond_the_limit_of_the_process_leaves_the_old_file_whole(shop)
     limited = "import resource, signal, sys; signal.signal(signal.SIGXFSZ, signal.SIG_IGN);"
     limited += "resource.setrlimit(resource.RLIMIT_FSIZE, (200, 200));"
     limited += "from rivet_dagster.cli.main import main; sys.exit(main())"
-    command = [sys.executable, "-B", "-c", limited, "-p", str(shop.root), *CREATE_LAKE]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    command = [sys.executable, "-c", limited, "-p", str(shop.root), *CREATE_LAKE]
+    # Compiled modules, also those of processes that this one starts, would be cut off for all that come after.
+    environ = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environ)
     assert (done.returncode, done.stdout) == (10, "")
     assert "profiles.yaml: File too large" in done.stderr
     assert (shop.root / "profiles.yaml").read_text() == PROFILES
