@@ -66,6 +66,35 @@ def test_a_gate_that_passes_is_no_query_of_its_own(project, sql_executions, writ
     assert folder.bytes_of("out") == before
 
 
+def test_nulls_of_columns_of_all_types_are_counted_by_footers(project, sql_executions):
+    values = {
+        "at": "TIMESTAMP '2020-01-01 00:00:00'",
+        "at_ntz": "TIMESTAMP_NTZ '2020-01-01 00:00:00'",
+        "net": "CAST(1.5 AS DECIMAL(20, 2))",
+        "short": "'x'",
+        "day": "DATE '2020-01-01'",
+        "single": "1.5F",
+        "flag": "true",
+        "bytes": "X'00'",
+    }
+    items = ", ".join(f"IF(id = 2 AND tax > 1, NULL, {sql}) AS {name}" for name, sql in values.items())
+    checks = [
+        {"type": "not_null", "name": name, "columns": [name], "severity": "warn", "samples": 0} for name in values
+    ]
+    files = {
+        "joints/typed.sql": f"SELECT id, {items} FROM rows",
+        "sinks/out.yaml": sink("out", "typed", assertions=checks),
+    }
+    folder = project({**FILES, **files})
+    sql_executions.since()
+    assert verdicts(folder) == dict.fromkeys(values, (True, 0))
+    assert sql_executions.since() == 1
+    folder.write({"data/rows.csv": GOOD.replace("2,b,2.5,1", "2,b,2.5,2")})
+    sql_executions.since()
+    assert verdicts(folder) == dict.fromkeys(values, (False, 1))
+    assert sql_executions.since() == 1
+
+
 def test_the_branch_of_an_iceberg_table_needs_no_query_either(application, sql_executions, tmp_path):
     need_iceberg()
     folder = IcebergFolder(tmp_path / "project", {**FILES, "sinks/out.yaml": gated()})

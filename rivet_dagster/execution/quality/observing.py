@@ -6,12 +6,15 @@ violations, which a query counts afterwards where some row does.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from rivet_dagster.engines.contract import EngineSession, Frame, Observed
 from rivet_dagster.model.check_plan import CompiledCheck, InOnePass, Observable
 from rivet_dagster.model.proof import Compared, Every, NoNulls, Proof
 from rivet_dagster.model.storage import StoredRows
+
+_NESTED = ("array", "map", "struct", "variant")
+"""The beginnings of the names of types of which footers have no statistics."""
 
 
 class ObservedChecks:
@@ -23,16 +26,9 @@ class ObservedChecks:
 
     def __init__(self, session: EngineSession, checks: Sequence[CompiledCheck]) -> None:
         self._session = session
-        observable = [(check, condition) for check in checks if (condition := _condition(check)) is not None]
-        self._is_worthwhile = not all(_is_likely_to_be_proven(check.queries.proof) for check, _ in observable)
-        self._names: dict[str, list[str]] = {}
-        for only_compares in (True, False):
-            together = [
-                (check, condition) for check, condition in observable if condition.only_compares == only_compares
-            ]
-            if together:
-                any_of_them = " OR ".join(f"({condition.sql})" for _, condition in together)
-                self._names[any_of_them] = [check.name for check, _ in together]
+        self._checks = checks
+        self._names: list[list[str]] = []
+        """The names of the checks that are observed together, for each condition that is observed."""
         self._observed: Observed | None = None
 
     def observe(self, frame: Frame) -> Frame:
@@ -40,8 +36,18 @@ class ObservedChecks:
 
         It gains nothing if statistics of the written rows are likely to prove all that could be observed.
         """
-        if self._is_worthwhile:
-            self._observed = self._session.observe(frame, list(self._names))
+        types = dict(self._session.columns(frame))
+        conditions = [(check, _condition(check)) for check in self._checks if not _is_counted_by_footers(check, types)]
+        observable = [(check, condition) for check, condition in conditions if condition is not None]
+        if all(_is_likely_to_be_proven(check.queries.proof) for check, _ in observable):
+            return frame
+        any_of_them = []
+        for only_compares in (True, False):
+            together = [each for each in observable if each[1].only_compares == only_compares]
+            if together:
+                any_of_them.append(" OR ".join(f"({condition.sql})" for _, condition in together))
+                self._names.append([check.name for check, _ in together])
+        self._observed = self._session.observe(frame, any_of_them)
         return frame if self._observed is None else self._observed.frame
 
     def passed(self, batch: StoredRows) -> frozenset[str]:
@@ -59,13 +65,22 @@ class ObservedChecks:
         rows, violated = result
         if rows != batch.statistics.rows:
             return frozenset()
-        together = zip(self._names.values(), violated, strict=True)
+        together = zip(self._names, violated, strict=True)
         return frozenset(name for names, fails in together if not fails for name in names)
 
 
 def _condition(check: CompiledCheck) -> Observable | None:
     counting = check.queries.counting
     return counting.observable if isinstance(counting, InOnePass) and check.timeout is None else None
+
+
+def _is_counted_by_footers(check: CompiledCheck, types: Mapping[str, str]) -> bool:
+    """Return whether storage counts the violations of a check, also where it fails: the NULLs of one plain column."""
+    proof = check.queries.proof
+    if not isinstance(proof, NoNulls) or len(proof.columns) > 1:
+        return False
+    kind = types.get(proof.columns[0])
+    return kind is not None and not kind.startswith(_NESTED)
 
 
 def _is_likely_to_be_proven(proof: Proof | None) -> bool:
