@@ -36,11 +36,11 @@ class ObservedChecks:
 
         It gains nothing if statistics of the written rows are likely to prove all that could be observed.
         """
-        types = dict(self._session.columns(frame))
-        conditions = [(check, _condition(check)) for check in self._checks if not _is_counted_by_footers(check, types)]
-        observable = [(check, condition) for check, condition in conditions if condition is not None]
+        observable = [(check, condition) for check in self._checks if (condition := _condition(check)) is not None]
         if all(_is_likely_to_be_proven(check.queries.proof) for check, _ in observable):
             return frame
+        types = dict(self._session.columns(frame))
+        observable = [each for each in observable if not _is_counted_by_footers(each[0], types)]
         any_of_them = []
         for only_compares in (True, False):
             together = [each for each in observable if each[1].only_compares == only_compares]
