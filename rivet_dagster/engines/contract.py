@@ -193,10 +193,14 @@ class EngineSession(ABC):
     def observe(self, frame: Frame, conditions: Sequence[str]) -> Observed | None:
         """Return ``frame`` as one for whose rows ``conditions`` are evaluated by its next write.
 
-        They are conditions of Spark's SQL that never raise an error for a row. None if the engine cannot do so, if it
-        cannot analyze one of them, or if a write may store other values than it computes.
+        They are conditions of Spark's SQL that never raise an error for a row. None if the engine cannot do so, or
+        cannot analyze one of them.
         """
         return None
+
+    def stores_exactly(self) -> bool:
+        """Return whether a write stores each value as it was computed, whatever the settings of the session."""
+        return True
 
     @abstractmethod
     def write(

@@ -13,6 +13,9 @@ Key = frozenset[str]
 """The names of columns, spelled as in the query, of which no two rows have the same values."""
 
 
+_OF_SEVERAL_ROWS = (exp.AggFunc, exp.Any, exp.Query, exp.Window)
+
+
 def unique_key(tree: exp.Expr, keys: Mapping[str, Key | None]) -> Key | None:
     """Return a key of the rows of a query; None if it is not certain that there is one.
 
@@ -41,7 +44,10 @@ def _key(tree: exp.Expr, keys: Mapping[str, Key | None]) -> Key | None:
             return None
         known = dict(keys)
         for cte in declared.expressions:
-            known[cte.alias] = None if cte.args["alias"].args.get("columns") else _key(cte.this, known)
+            key = None if cte.args["alias"].args.get("columns") else _key(cte.this, known)
+            # It hides a relation whose name differs in letter case alone, unless Spark is told to distinguish that.
+            known = {name: other for name, other in known.items() if name.lower() != cte.alias.lower()}
+            known[cte.alias] = key
         keys = known
     if tree.args.get("group") is not None:
         return _grouped(tree.args["group"], items)
@@ -80,7 +86,7 @@ def _name_of(expression: exp.Expr, grouped: Sequence[exp.Expr], items: Sequence[
     # The alias of an item, unless a relation has a column of that name: then the item would be an error, since its own
     # columns are not grouped by.
     named = [item for item in items if isinstance(item, exp.Alias) and item.alias == expression.name]
-    if len(named) != 1 or len(expression.parts) > 1 or named[0].find(exp.AggFunc, exp.Query, exp.Window) is not None:
+    if len(named) != 1 or len(expression.parts) > 1 or named[0].find(*_OF_SEVERAL_ROWS) is not None:
         return None
     parts = {part.name.lower() for column in named[0].find_all(exp.Column) for part in column.parts}
     others = {part.name.lower() for other in grouped for column in other.find_all(exp.Column) for part in column.parts}

@@ -49,3 +49,22 @@ def test_rows_of_several_queries_or_of_quarantine_are_counted(project):
     quarantined = sink("out", "grouped", assertions=[check], on_error="quarantine")
     folder = project({**files, "sinks/out.yaml": quarantined})
     assert not folder.assembly.joint("out").checks[0].holds_by_query
+
+
+def test_a_key_of_moments_that_are_stored_in_milliseconds_is_counted(project):
+    files = {
+        "data/rows.csv": "id,code\n1,a\n2,b\n3,a\n",
+        "sources/rows.yaml": source("rows", "id INT, code STRING"),
+        "joints/out.yaml": {
+            "type": "sql",
+            "sql": "SELECT DISTINCT at FROM (SELECT timestamp_micros(id) AS at FROM rows)",
+            "catalog": "lake",
+            "table": "out",
+            "options": {"config": {"spark.sql.parquet.outputTimestampType": "TIMESTAMP_MILLIS"}},
+            "quality": {"assertions": [{"type": "unique", "columns": ["at"]}]},
+        },
+    }
+    folder = project(files)
+    assert folder.assembly.joint("out").checks[0].holds_by_query
+    (result,) = folder.run("out").checks
+    assert (result.passed, result.violations) == (False, 2)

@@ -17,6 +17,7 @@ UNIQUE_BY: dict[str, set[str] | None] = {
     "SELECT x % 2 AS x, count(*) AS n FROM o GROUP BY x": None,
     "SELECT c, count(*) AS n FROM o GROUP BY c, x": None,
     "SELECT max(x) AS d, count(*) AS n FROM t GROUP BY d": None,
+    "SELECT any(x > 3) AS d, count(*) AS n FROM t GROUP BY d": None,
     "SELECT s.x AS d, count(*) AS n FROM t GROUP BY s, d": None,
     "SELECT 1 AS d, count(*) AS n FROM t GROUP BY d": None,
     "SELECT c, explode(collect_list(x)) AS e FROM o GROUP BY c": None,
@@ -31,6 +32,7 @@ UNIQUE_BY: dict[str, set[str] | None] = {
     "SELECT * FROM k LATERAL VIEW explode(array(1, 2)) AS z": None,
     "SELECT * FROM k UNION ALL SELECT * FROM k": None,
     "WITH k AS (SELECT id % 2 AS id FROM o) SELECT * FROM k": None,
+    "WITH K AS (SELECT id % 2 AS id FROM o) SELECT * FROM k": None,
 }
 
 TABLES = {

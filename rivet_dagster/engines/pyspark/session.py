@@ -55,7 +55,13 @@ _FEW_ROWS = {
 }
 """Settings with which a query of a few rows takes a third of the time; two are about the text of its plan."""
 
-_STORED_MOMENTS = "spark.sql.parquet.outputTimestampType"
+_INEXACT = {
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MILLIS",
+    "spark.sql.parquet.datetimeRebaseModeInWrite": "LEGACY",
+    "spark.sql.parquet.int96RebaseModeInWrite": "LEGACY",
+}
+"""Settings with values by which two different values may be stored as one."""
+
 
 _OF_SOURCE = "Correct the source's `options`, `columns` or `filter`, or its files."
 
@@ -154,16 +160,14 @@ class PySparkSession(EngineSession):
         return lambda: self._run(plan)
 
     def observe(self, frame: DataFrame, conditions: Sequence[str]) -> Observed | None:
-        """Observe by Spark's ``Observation``, unless moments are stored in milliseconds, which cuts them off."""
+        """Observe by Spark's ``Observation``."""
         from pyspark.sql import Observation
         from pyspark.sql.functions import expr
 
         observation = Observation()
         aggregates = ["count(*)", *(f"count_if({sql})" for sql in conditions)]
 
-        def observe() -> DataFrame | None:
-            if self.spark.conf.get(_STORED_MOMENTS, None) == "TIMESTAMP_MILLIS":
-                return None
+        def observe() -> DataFrame:
             observed = frame.observe(observation, *[expr(sql).alias(f"_{n}") for n, sql in enumerate(aggregates)])
             observed.schema  # noqa: B018  a server analyzes the conditions for it
             return observed
@@ -181,7 +185,12 @@ class PySparkSession(EngineSession):
             raise
         except RivetError:  # the query of the check says why it cannot be analyzed
             return None
-        return None if observed is None else Observed(observed, result)
+        return Observed(observed, result)
+
+    def stores_exactly(self) -> bool:
+        """Return False if moments are cut off at milliseconds, or days go by the calendar of before 1582."""
+        conf = self.spark.conf
+        return self._run(lambda: all(conf.get(key, None) != inexact for key, inexact in _INEXACT.items()))
 
     def write(
         self,

@@ -1,4 +1,4 @@
-"""Checks that the engine judges while it writes the rows of a batch, so that no row is read again.
+"""Checks that hold by the query, or that the engine judges while it writes the rows: no row is read again for them.
 
 What is observed is whether some row violates a check, and how many rows there are: this costs less than the numbers of
 violations, which a query counts afterwards where some row does.
@@ -39,6 +39,8 @@ class ObservedChecks:
         observable = [(check, condition) for check in self._checks if (condition := _condition(check)) is not None]
         if all(_is_likely_to_be_proven(check.queries.proof) for check, _ in observable):
             return frame
+        if not self._session.stores_exactly():
+            return frame
         types = dict(self._session.columns(frame))
         observable = [each for each in observable if not _is_counted_by_footers(each[0], types)]
         any_of_them = []
@@ -51,11 +53,18 @@ class ObservedChecks:
         return frame if self._observed is None else self._observed.frame
 
     def passed(self, batch: StoredRows) -> frozenset[str]:
-        """Return the names of the checks that all rows of ``batch`` have passed.
+        """Return the names of the checks that all rows of ``batch`` have passed, by the query or by what was observed.
 
-        None have if the engine has lost what it observed, or has counted other rows than were written, as where it
-        repeated a part of its work; or if columns are stored with other types than those that were observed.
+        Nothing was if the engine has lost it, or has counted other rows than were written, as where it repeated a part
+        of its work; or if columns are stored with other types than those that were observed.
         """
+        return self._passed_by_query() | self._observed_to_pass(batch)
+
+    def _passed_by_query(self) -> frozenset[str]:
+        names = frozenset(check.name for check in self._checks if check.holds_by_query)
+        return names if names and self._session.stores_exactly() else frozenset()
+
+    def _observed_to_pass(self, batch: StoredRows) -> frozenset[str]:
         if self._observed is None:
             return frozenset()
         computed = dict(self._session.columns(self._observed.frame))
