@@ -7,6 +7,7 @@ import re
 import signal
 from collections.abc import Callable
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import hypothesis
@@ -17,7 +18,8 @@ from support.class_archive import use_archive
 from support.comet import with_comet
 from support.example import example, example_run  # noqa: F401, these are fixtures
 from support.folders import Files, ProjectFolder
-from support.iceberg import jar_settings
+from support.iceberg import jar_settings, jars_of_spark
+from support.maven import are_there
 from support.servers import database, iceberg_rest, mariadb, nessie, postgres, s3  # noqa: F401, these are fixtures
 from support.spark import (
     MASTER,
@@ -96,6 +98,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def no_secrets_of_other_tests(monkeypatch: pytest.MonkeyPatch) -> None:
     """Forget the secrets that other tests have expanded."""
     monkeypatch.setattr(redaction, "_process", redaction.Redactor())
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Have Maven fetch, while workers collect tests, the jars that each of them waits for before its first Spark."""
+    if session.config.getoption("numprocesses", None) and not hasattr(session.config, "workerinput"):
+        Thread(target=are_there, args=(jars_of_spark(),), daemon=True).start()
 
 
 @pytest.hookimpl(trylast=True)

@@ -250,6 +250,7 @@ def test_only_the_latest_time_partition_is_requested(folder, instance):
     }  # fmt: skip
 
 
+@pytest.mark.nightly(but=1)
 @pytest.mark.parametrize("rows", ["id\n1\n", 'id\n""\n'])
 def test_a_requested_run_evaluates_the_gate_first(project, instance, rows):
     files = {**GROUP, "sources/orders.yaml": source("orders.csv", "id INT", quality=GATE), "data/orders.csv": rows}

@@ -149,6 +149,7 @@ def test_reading_an_asset_that_was_never_materialized_fails_with_its_key(project
         assert "the asset shop/raw has never been materialized" in error_of(result)
 
 
+@pytest.mark.nightly(but=2)
 @pytest.mark.parametrize("key", [["..", "..", "etc/x"], ["ümläut", "a b"], ["NAMES"], ["x" * 300], [".rivet"]])
 def test_any_asset_key_has_a_table_in_the_workspace(project, instance, key):
     shop, seen = project({**READS, "joints/names.sql": "-- rivet:eager: true\nSELECT 7 AS n"}), []

@@ -267,6 +267,7 @@ def reader(seen: list, name="reader", partitions=None):
     return asset
 
 
+@pytest.mark.nightly(but=1)
 @pytest.mark.parametrize("eager", ["true", "false"])
 def test_an_asset_loads_its_own_partition_of_a_joint(project, instance, eager):
     kept = f"-- rivet:partitions: {DAILY}\n-- rivet:eager: {eager}\nSELECT *, :partition_keys AS keys FROM orders"

@@ -101,6 +101,7 @@ def test_the_limit_decides_what_the_command_line_ends_with(project, capfd, limit
     ]
 
 
+@pytest.mark.nightly(but=2)
 @pytest.mark.parametrize(
     ("join", "line"),
     [
@@ -139,6 +140,7 @@ def test_a_failing_run_tells_every_site_and_publishes_nothing(project, capfd):
     assert not (shop.root / "lake/reports").exists()
 
 
+@pytest.mark.nightly(but=1)
 @pytest.mark.parametrize("report", [{}, {"on_error": "quarantine"}])
 def test_no_value_of_a_row_is_told_where_that_is_forbidden(project, instance, report):
     shop = project({**sales(**report), "joints/paid.sql": f"-- rivet:row_values: false\n{PAID}"})

@@ -250,6 +250,7 @@ def test_a_sensor_made_in_python_equals_the_one_declared_in_yaml(folder, instanc
     assert results[0] == results[1]
 
 
+@pytest.mark.nightly(but=1)
 def test_a_tick_lists_each_folder_once_and_the_files_are_released(zone, monkeypatch):
     """Whether there is a change or not, and whatever comes or goes while the folders are listed."""
     files, ticker = zone

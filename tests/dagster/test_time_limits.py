@@ -38,6 +38,7 @@ def active_jobs(application):
     session.close()
 
 
+@pytest.mark.nightly(but=1)
 @pytest.mark.parametrize("mode", ["replace", "merge"])
 def test_a_query_beyond_the_timeout_is_stopped_and_leaves_nothing(project, instance, active_jobs, mode):
     strategy = {"mode": mode, "key_columns": ["id"]} if mode == "merge" else mode

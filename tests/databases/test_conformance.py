@@ -10,7 +10,7 @@ from typing import Any
 import psycopg
 import pyarrow as pa
 import pytest
-from support.conformance import READ_BY_ENGINES, ROWS, TESTS, only, with_few_cases_by_day
+from support.conformance import READ_BY_ENGINES, ROWS, TESTS, by_day, only, with_few_cases_by_day
 from support.databases import DatabaseSession, profiles
 from support.postgres import Database
 
@@ -64,6 +64,13 @@ class OnDuckDB(InDatabase):
             yield session
 
 
+@by_day(
+    "test_the_meaning_of_a_write_plan",
+    "test_errors_are_staged_with_their_rows",
+    "test_what_is_written_is_seen_when_it_is_committed",
+    "test_a_staged_version_is_read_by_its_run_alone",
+    LAZY,
+)
 @with_few_cases_by_day
 @only([*ROWS, *READ_BY_ENGINES], TESTS)
 class TestPostgres(InDatabase, CatalogConformance):

@@ -75,6 +75,7 @@ def reading(database: Database, isolation: psycopg.IsolationLevel) -> Callable[[
     return connected
 
 
+@pytest.mark.nightly(but=1)
 @pytest.mark.parametrize("plan", [ReplaceAll(), BY_ID], ids=["replace", "merge"])
 def test_readers_see_one_version_at_a_time(database, session, plan):
     """All rows have one value, in every transaction; one that began earlier sees the same rows to its end."""
@@ -165,6 +166,7 @@ def own_server(**settings: str) -> Iterator[tuple[Postgres, Database]]:
         yield server, server.database()
 
 
+@pytest.mark.nightly(but=1)
 @pytest.mark.parametrize("plan", [ReplaceAll(), BY_ID], ids=["replace", "merge"])
 def test_a_crash_of_the_database_between_staging_and_publishing(plan):
     """Its staged rows are gone, and nothing is published; the next run publishes."""

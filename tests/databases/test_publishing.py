@@ -230,6 +230,7 @@ def test_values_of_every_type_arrive_as_they_are(project, database):
     }
 
 
+@pytest.mark.nightly(but=2)
 @pytest.mark.parametrize(
     ("query", "code", "text"),
     [

@@ -80,7 +80,7 @@ def test_two_tables_that_change_are_read_at_one_moment(database, project, monkey
     sources = {name: source(name, options=SHARED) for name in ("one", "other")}
     folder = project(reading(database, BOTH, sources, connections=17))
     with moved_values(database) as moved:
-        for _ in range(examples(2, 20)):
+        for _ in range(examples(1, 20)):
             before = moved[0]
             result = folder.run("read")
             assert folder.rows("read") == [{"total": TOTAL}]
@@ -117,7 +117,7 @@ def test_a_gated_source_is_judged_at_the_snapshot_that_is_published(database, pr
     assert folder.rows("read") == [{"total": TOTAL}]
 
 
-@pytest.mark.nightly(but=6)
+@pytest.mark.nightly(but=3)
 @pytest.mark.parametrize(
     ("options", "parts"),
     [

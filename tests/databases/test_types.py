@@ -181,7 +181,7 @@ def test_any_day_and_time_is_the_same_or_an_error(database, project):
         "day": ("-infinity", "1582-10-14"),
         "moment": ("infinity", "1582-10-10"),
     }
-    for column, text in some([(column, text) for column, texts in wrong.items() for text in texts], 2):
+    for column, text in some([(column, text) for column, texts in wrong.items() for text in texts], 1):
         execute(
             database,
             "DROP TABLE IF EXISTS wrong",

@@ -403,6 +403,7 @@ def test_a_defect_outside_of_the_steps_is_reported_too(cli, project, monkeypatch
     assert (error["code"], "the event log is gone" in error["message"]) == ("RVT-599", True)
 
 
+@pytest.mark.nightly(but=1)
 @pytest.mark.parametrize("options", [[], ["--no-fail-fast"]])
 def test_an_interrupted_run_ends_with_130_and_reports_its_finished_groups(cli, project, monkeypatch, options):
     import dagster as dg

@@ -234,7 +234,7 @@ def finished(rivet_dagster, tmp_path_factory) -> Path:
     return root
 
 
-@pytest.mark.nightly(but=4)
+@pytest.mark.nightly(but=2)
 @pytest.mark.parametrize("path", COMMANDS, ids=named)
 def test_a_stdout_that_is_closed_or_that_nobody_reads_is_no_traceback(
     path, rivet_dagster: Executable, finished, tmp_path

@@ -47,7 +47,7 @@ def on_duckdb(tmp_path_factory):
         yield ran
 
 
-@pytest.mark.parametrize("ran", ["on_sail", "on_duckdb"])
+@pytest.mark.parametrize("ran", [pytest.param("on_sail", marks=pytest.mark.nightly), "on_duckdb"])
 def test_each_table_is_that_of_spark(request, ran, example_run):
     project = request.getfixturevalue(ran)[0]
     for table in TABLES:
@@ -57,6 +57,7 @@ def test_each_table_is_that_of_spark(request, ran, example_run):
         assert ours.num_rows > 0
 
 
+@pytest.mark.nightly
 def test_the_projects_tests_pass(on_sail):
     _, run, environ = on_sail
     done = subprocess.run([*run, "test", "--engine", "sail"], env=environ, capture_output=True, text=True, timeout=300)
@@ -64,6 +65,7 @@ def test_the_projects_tests_pass(on_sail):
     assert done.stdout.count("passed") == done.stdout.count("test.yaml") > 0
 
 
+@pytest.mark.nightly
 def test_rows_are_shown_and_plans_analyzed(on_sail):
     project, run, environ = on_sail
     environ = {**environ, "RIVET_PROFILE": "default"}

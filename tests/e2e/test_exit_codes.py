@@ -38,6 +38,7 @@ def rivet_dagster(tmp_path_factory):
         yield called
 
 
+@pytest.mark.nightly(but=3)
 @pytest.mark.parametrize(("code", "files", "given"), CASES.values(), ids=CASES)
 def test_each_exit_code_has_its_case(rivet_dagster, tmp_path, monkeypatch, code, files, given):
     install_duckdb(monkeypatch, tmp_path)

@@ -39,6 +39,7 @@ def leftovers(root: Path) -> list[str]:
     return [str(path) for path in home.glob("*/*") if path.suffix == ".alive" or path.name.startswith(".")]
 
 
+@pytest.mark.nightly(but=2)
 @pytest.mark.parametrize(
     ("before", "part"),
     [((None,), None), ((None,), DAY), (DAYS, None)],

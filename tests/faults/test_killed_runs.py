@@ -119,6 +119,7 @@ def assert_next_runs_succeed(root: Path) -> None:
     assert_next_run_cleans_up(root)
 
 
+@pytest.mark.nightly(but=3)
 @pytest.mark.parametrize("moment", ["before", "after"])
 @pytest.mark.parametrize("phase", [BRANCH, CONFIG, WRITE, QUALITY, PUBLISH, CLEAN_UP])
 def test_a_kill_between_phases_leaves_the_old_table_or_after_publishing_the_new_one(published, tmp_path, phase, moment):

@@ -13,6 +13,7 @@ from support.torture import examples
 PUBLISHES, ROUNDS, MOST_ROUNDS = examples(8, 20), examples(8, 25), 1000
 
 
+@pytest.mark.nightly(but=1)
 @pytest.mark.parametrize("retained", [2, 100])
 def test_readers_see_one_whole_version_while_others_are_published(tmp_path: Path, retained: int):
     lake = warehouse(tmp_path, retained)

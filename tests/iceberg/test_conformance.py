@@ -10,7 +10,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.conformance import COMMITS, READ_BY_ENGINES, ROWS, TESTS, only, with_few_cases_by_day, with_one_plan
+from support.conformance import (
+    COMMITS,
+    READ_BY_ENGINES,
+    ROWS,
+    TESTS,
+    by_day,
+    only,
+    with_few_cases_by_day,
+    with_one_plan,
+)
 from support.iceberg import declared
 from support.iceberg_duckdb import session as duckdb_session
 from support.joint_by_joint import QUICK
@@ -153,6 +162,7 @@ class TestEnvironment(InFolders, OnDuckDB, ErrorTableConformance, StagingConform
         return catalog.in_environment("pr-7")
 
 
+@by_day("test_readers_of_the_base_see_nothing_of_it", "test_a_merge_is_refused_where_the_base_has_moved")
 @pytest.mark.parametrize("kind", ["sqlite"], scope="class")
 class TestDatabase(OfKind, OnDuckDB, EnvironmentConformance):
     """Environments where a database keeps the current metadata."""

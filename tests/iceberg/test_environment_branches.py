@@ -76,7 +76,7 @@ def place(tmp_path: Path) -> Lake:
     return Lake(tmp_path)
 
 
-@pytest.mark.nightly(but=2)
+@pytest.mark.nightly(but=1)
 @pytest.mark.parametrize(
     ("kind", "case"),
     [*(("hadoop", case) for case in CASES), *(("rest", case) for case in ("layout and columns", "other errors"))],

@@ -32,7 +32,7 @@ def files(place) -> list[str]:
     return sorted(path.name for kind in ("*.parquet", "snap-*.avro") for path in place.root.rglob(kind))
 
 
-@pytest.mark.nightly(but=2)
+@pytest.mark.nightly(but=1)
 def test_what_is_evicted_is_gone_and_the_next_run_begins_anew(place):
     first = run(place.catalog, OLD, place.root)
     second = run(place.catalog, NEW, place.root)
@@ -56,6 +56,7 @@ def test_what_is_evicted_is_gone_and_the_next_run_begins_anew(place):
         assert [name for name in files(place) if name.endswith("parquet")] == []
 
 
+@pytest.mark.nightly(but=2)
 def test_a_version_that_is_published_meanwhile_stays(place, monkeypatch):
     first = run(place.catalog, OLD, place.root)
     load = OpenedTable.load_if_any

@@ -83,6 +83,7 @@ def is_swept(place) -> None:
     lake(place.options, place.root).sweep()
 
 
+@pytest.mark.nightly(but=2)
 @pytest.mark.parametrize("errors", [None, ["bad"]])
 @pytest.mark.parametrize("work", [APPENDED, ADDED])
 def test_a_run_that_was_swept_while_it_slept_publishes_nothing(place, monkeypatch, work, errors):
@@ -195,7 +196,7 @@ def test_a_heartbeat_that_is_old_is_noticed_though_nobody_swept(place, work):
 # Cancelled runs
 
 
-@pytest.mark.nightly(but=4)
+@pytest.mark.nightly(but=2)
 @pytest.mark.parametrize("patience", [0.1, 5.0])
 @pytest.mark.parametrize("errors", [None, ["bad"]])
 @pytest.mark.parametrize("work", [APPENDED, ADDED, FIRST])

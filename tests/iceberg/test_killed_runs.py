@@ -116,7 +116,7 @@ class Lake:
             assert all(key.startswith(known) for key in table.metadata.properties)
 
 
-@pytest.mark.nightly(but=2)
+@pytest.mark.nightly(but=1)
 @pytest.mark.parametrize(("kind", "case"), [*(("hadoop", case) for case in CASES), ("sqlite", "errors again")])
 def test_a_kill_before_each_step(tmp_path, kind, case):
     """Kill a run just before steps that change the catalog or the storage; before each of them in ``make torture``."""

@@ -105,6 +105,7 @@ def test_statistics_of_what_spark_wrote(spark: Any, catalog: HadoopCatalog) -> N
     }
 
 
+@pytest.mark.nightly(but=1)
 @pytest.mark.parametrize("version", [2, 3])
 def test_rows_that_delete_files_remove_are_not_counted(
     spark: Any, catalog: HadoopCatalog, version: int, monkeypatch: pytest.MonkeyPatch

@@ -176,6 +176,7 @@ def test_a_merge_is_refused_if_the_base_moves_after_it_was_judged(shop, monkeypa
     assert not [name for name in shop.nessie.branches() if f".{shop.ref}." in name]
 
 
+@pytest.mark.nightly(but=1)
 @pytest.mark.parametrize("end", ["drop", "an interrupted drop"])
 def test_what_runs_left_in_an_environment_goes_with_it(nessie, tmp_path, end):
     options = declared("nessie", tmp_path / "lake", nessie=nessie)

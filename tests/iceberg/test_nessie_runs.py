@@ -92,7 +92,7 @@ def shop(nessie, iceberg_options, tmp_path) -> Lake:
     return Lake(nessie, iceberg_options("nessie"), tmp_path)
 
 
-@pytest.mark.nightly(but=2)
+@pytest.mark.nightly(but=1)
 @pytest.mark.parametrize("name", WORKS)
 def test_what_is_published_is_one_commit_and_what_is_not_none(shop, name):
     work = WORKS[name]

@@ -366,6 +366,7 @@ def test_a_rest_catalog_of_nessie_is_for_sources_alone(place):
 VERSION = {"defaultBranch": "main", "maxSupportedApiVersion": 2, "specVersion": "2.2.0"}
 
 
+@pytest.mark.nightly(but=3)
 @pytest.mark.parametrize(
     ("config", "words", "remedy"),
     [

@@ -103,6 +103,7 @@ def test_files_of_other_writers_and_of_another_metrics_mode_are_read(days):
     assert days.max() == ("2026-02-06",) * 2
 
 
+@pytest.mark.nightly(but=1)
 @pytest.mark.parametrize("options", [None, {"partitioned_by": ["day"]}])
 def test_a_merge_records_what_runs_in_the_environment_have_written(days, options):
     """On a branch of the base's table, with another layout there, and for a table that the base does not have."""

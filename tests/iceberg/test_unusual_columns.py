@@ -64,6 +64,7 @@ def test_names_of_fields_that_need_quotes_and_texts_with_a_collation(place, plan
         assert [row["t"]["@type"][0]["a:b"] for row in rows if row["t"]] == [[("k", {"x,y>": 3, "a`b": "é"})]]
 
 
+@pytest.mark.nightly(but=1)
 def test_keys_are_compared_as_bytes_whatever_their_collation(place):
     by_name = Upsert(keys=("name",))
     written(place, "keys", by_name, "SELECT 'a' COLLATE UTF8_LCASE AS name, 1 AS n")

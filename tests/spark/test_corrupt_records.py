@@ -85,6 +85,7 @@ def orders(project, text: str, name: str = "orders.csv", query: str | None = ALL
 FORMATS = [("orders.csv", MIXED, csv_reading), ("orders.json", LINES, json_reading)]
 
 
+@pytest.mark.nightly(but=2)
 @pytest.mark.parametrize(("name", "text", "expected"), FORMATS)
 @pytest.mark.parametrize("query", [ALL, None], ids=["joint", "sink"])
 def test_corrupt_records_are_errors_of_the_source(project, name, text, expected, query):
@@ -108,7 +109,7 @@ def test_corrupt_records_are_errors_of_the_source(project, name, text, expected,
     assert sorted(sample["record"] for sample in site.samples) == others
 
 
-@pytest.mark.nightly(but=3)
+@pytest.mark.nightly(but=1)
 @pytest.mark.parametrize(("name", "text", "expected"), FORMATS)
 @pytest.mark.parametrize(
     ("query", "answer"),
@@ -205,6 +206,7 @@ def test_under_fail_the_readers_mode_decides(project, quick_session, options):
     assert not (folder.root / "lake/out__errors").exists()
 
 
+@pytest.mark.nightly(but=2)
 @pytest.mark.parametrize(
     "fields",
     [

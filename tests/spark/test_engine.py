@@ -121,7 +121,7 @@ def test_csv_columns_are_strings_by_default(session, raw, tmp_path):
     assert session.columns(session.load(inferred)) == (("id", "int"), ("on", "boolean"))
 
 
-@pytest.mark.nightly(but=2)
+@pytest.mark.nightly(but=1)
 @pytest.mark.parametrize("schema", ["b INT, a INT", "a INT", "a INT, b INT, c INT", "a INT, x INT"])
 def test_a_csv_header_that_disagrees_with_the_schema_fails(session, raw, tmp_path, schema):
     (tmp_path / "in.csv").write_text("a,b\n1,2\n")

@@ -108,6 +108,7 @@ def test_equal_values_give_equal_keys(session):
     assert keys_of(session, ("id", "day"), table)[0] == '{"id":1,"day":"2024-01-01"}'
 
 
+@pytest.mark.nightly(but=3)
 @pytest.mark.parametrize("plan", KEYED, ids=lambda plan: f"{type(plan).__name__} {key_columns(plan)}")
 def test_errors_of_the_keys_of_the_batch_and_of_new_errors_are_outdated(session, plan):
     chance = random.Random(4)

@@ -42,6 +42,7 @@ def orders(project, text: str = ORDERS, **files: Any) -> ProjectFolder:
                     "data/orders.csv": text, **files})  # fmt: skip
 
 
+@pytest.mark.nightly(but=1)
 @pytest.mark.parametrize("joint", [True, False], ids=["joint", "sink"])
 def test_rows_that_fail_in_a_source_are_errors_of_the_source(project, joint):
     chosen = {"joints/chosen.sql": "SELECT amount, id FROM orders"} if joint else {}

@@ -196,7 +196,7 @@ CASES = {
 }
 
 
-@pytest.mark.nightly(but=12)
+@pytest.mark.nightly(but=5)
 @pytest.mark.parametrize("case", CASES)
 def test_a_construct_means_the_same_in_one_query(both: Both, case: str) -> None:
     if case in ("recursive", "variant paths") and minor(pyspark.__version__) < (4, 1):

@@ -97,7 +97,7 @@ def test_everything_is_read_without_a_target_or_a_watermark(project):
     assert batch(folder) == [4]
 
 
-@pytest.mark.nightly(but=2)
+@pytest.mark.nightly(but=1)
 @pytest.mark.parametrize(
     ("type_", "values", "lookback", "expected"),
     [

@@ -149,7 +149,7 @@ def write_file(path: Path, n: int, format: str) -> None:
         path.write_text(f"id,at\n{n},2026-01-01\n{n + 1},2026-01-02\n")
 
 
-@pytest.mark.nightly(but=3)
+@pytest.mark.nightly(but=1)
 @pytest.mark.parametrize("archive", [False, True])
 @pytest.mark.parametrize(
     ("format", "options"),

@@ -52,6 +52,7 @@ def gated(checks: Iterable[dict[str, Any]] = CHECKS, **fields: Any) -> dict[str,
     return sink("out", "rows", assertions=checks, **fields)
 
 
+@pytest.mark.nightly(but=2)
 @pytest.mark.parametrize("write", WRITES)
 def test_a_gate_that_passes_is_no_query_of_its_own(project, sql_executions, write):
     fields, queries = WRITES[write]

@@ -83,6 +83,7 @@ def test_an_empty_range_of_a_new_table(make):
     assert out.types == {"day": "date32[day]", "n": "int32"}
 
 
+@pytest.mark.nightly(but=1)
 @pytest.mark.parametrize("stray", [FIRST, THIRD, None])
 def test_a_row_outside_of_the_window_is_an_error(make, stray):
     out = make()
@@ -170,6 +171,7 @@ def test_days_of_another_time_zone(make, kind):
     assert {n for _, n in out.rows} == {4, 6}
 
 
+@pytest.mark.nightly(but=2)
 @pytest.mark.parametrize(
     ("kind", "keys"), [("STRING", ["a", "01"]), ("INT", ["7", "12"]), ("BOOLEAN", ["true", "false"])]
 )

@@ -62,6 +62,7 @@ def rows(session, relation):
     return sorted(repr(row) for row in session.to_arrow(session.load(relation)).to_pylist())
 
 
+@pytest.mark.nightly(but=1)
 def test_all_types_go_both_ways(small, spark, tmp_path):
     mine, theirs = folder(tmp_path, "mine"), folder(tmp_path, "theirs")
     small.write(small.from_value(TABLE), mine)

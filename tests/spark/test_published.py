@@ -50,6 +50,7 @@ def test_readers_read_the_whole_table_that_a_run_has_published(shop):
     assert not (shop.root / ".rivet/workspace").exists()
 
 
+@pytest.mark.nightly(but=1)
 @pytest.mark.parametrize(("rows", "phase"), [(["3,,3"], "assertion"), (["3,c,3", "4,d,4"], "audit")])
 def test_its_checks_are_its_gate(shop, rows, phase):
     shop.run_all()

@@ -12,7 +12,7 @@ from support.torture import examples
 
 from rivet_dagster.execution.difference.rows import SAMPLES, Key, difference_of_rows, rows_of_new_table
 
-EXAMPLES = examples(5, 120)
+EXAMPLES = examples(3, 120)
 
 
 def difference(session, old, new, *keys, samples=SAMPLES):

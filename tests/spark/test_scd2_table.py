@@ -49,6 +49,7 @@ def test_an_audit_judges_the_whole_history(table):
     assert [(check.check.name, check.violations) for check in result.checks] == [("one", 0)]
 
 
+@pytest.mark.nightly(but=1)
 @pytest.mark.parametrize(
     ("batch", "code", "words"),
     [

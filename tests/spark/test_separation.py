@@ -323,7 +323,7 @@ CASES = {
 }
 
 
-@pytest.mark.nightly(but=5)
+@pytest.mark.nightly(but=3)
 @pytest.mark.parametrize("case", CASES)
 def test_rules(tables: PySparkSession, case: str) -> None:
     if case == "variant paths" and minor(pyspark.__version__) < (4, 1):

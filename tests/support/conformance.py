@@ -84,6 +84,22 @@ def with_few_cases_by_day(suite: Suite) -> Suite:
     return suite
 
 
+def by_day(*names: str) -> Callable[[Suite], Suite]:
+    """Mark all tests of a suite but these as nightly: what they say is tried by day with another engine or keeper."""
+
+    def marked(suite: Suite) -> Suite:
+        for name in dir(suite):
+            test: Any = getattr(suite, name)
+            if name.startswith("test_") and test is not None and name not in names:
+                copy = copy_of(test)
+                for mark in marks(test):
+                    copy = pytest.mark.parametrize(*mark.args, **mark.kwargs)(copy)
+                setattr(suite, name, pytest.mark.nightly(copy))
+        return suite
+
+    return marked
+
+
 def marks(test: Any) -> list[pytest.Mark]:
     """Return the tables of cases of a test."""
     return [mark for mark in getattr(test, "pytestmark", ()) if mark.name == "parametrize"]

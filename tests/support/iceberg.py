@@ -75,13 +75,17 @@ def need_iceberg() -> None:
     jars(*PACKAGES)
 
 
+def jars_of_spark() -> tuple[str, ...]:
+    """Return the jars that the Spark of the tests has: Iceberg's, if there is one for it, and drivers of databases."""
+    return (*(PACKAGES if has_runtime(spark_version()) else (POSTGRES_DRIVER,)), MARIADB_DRIVER)
+
+
 def jar_settings() -> dict[str, str]:
-    """Return the settings with which Spark has Iceberg and drivers of databases, as far as there are jars for it."""
-    has_iceberg = has_runtime(spark_version())
-    packages = PACKAGES if has_iceberg else (POSTGRES_DRIVER,)
+    """Return the settings with which Spark has these jars, as far as they can be had."""
+    *packages, driver = jars_of_spark()
     if not are_there(packages):
         return {}
-    extensions = {"spark.sql.extensions": EXTENSIONS} if has_iceberg else {}
-    if are_there((MARIADB_DRIVER,)):
-        packages = (*packages, MARIADB_DRIVER)
+    extensions = {"spark.sql.extensions": EXTENSIONS} if has_runtime(spark_version()) else {}
+    if are_there((driver,)):
+        packages.append(driver)
     return {"spark.jars": ",".join(str(jar(package)) for package in packages), **extensions}

@@ -123,6 +123,7 @@ def test_arrow_refuses_them_too(session):
     assert "the column odd is of" in refused("RVT-503", session.from_value, odd)
 
 
+@pytest.mark.nightly(but=3)
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(6))
 def test_checks_count_what_they_count_on_duckdb(session, duck, seed):

@@ -24,6 +24,7 @@ def duckdb() -> DuckDb:
     return DuckDb()
 
 
+@pytest.mark.nightly(but=4)
 @pytest.mark.slow
 @CASE
 def test_the_queries(duckdb, histories, case):
