@@ -56,7 +56,7 @@ class Cluster:
 
 
 @contextmanager
-def standalone_cluster(folder: Path, workers: int = 2) -> Iterator[Cluster]:
+def standalone_cluster(folder: Path, workers: int = 2, memory: str = "1g") -> Iterator[Cluster]:
     """Yield a cluster whose workers have one core each; all of it ends with the block."""
     nodes = []
     try:
@@ -64,7 +64,7 @@ def standalone_cluster(folder: Path, workers: int = 2) -> Iterator[Cluster]:
         nodes.append(master)
         address = master.wait_for(_MASTER)[1]
         for number in range(workers):
-            own = ["--host", "127.0.0.1", "--webui-port", "0", "--cores", "1", "--memory", "1g"]
+            own = ["--host", "127.0.0.1", "--webui-port", "0", "--cores", "1", "--memory", memory]
             nodes.append(_start(folder, f"worker {number}", [*own, "-d", str(folder / f"work {number}"), address]))
         for worker in nodes[1:]:
             worker.wait_for(_REGISTERED)
