@@ -105,6 +105,13 @@ def test_partitions_of_several_columns_and_texts_with_escapes(lake, tmp_path):
     assert table.schema.field("n").type == pa.int64()
 
 
+def test_a_type_that_is_not_known_is_the_one_that_spark_reads(lake, folder, tmp_path):
+    make_folder(tmp_path / "lake/regions", {"region=eu/n=7/0.parquet": [1], "region=us/n=8/0.parquet": [1]})
+    assert lake.existing("orders", (Field("day"),)).statistics.columns[-1] == ("day", "date")
+    columns = lake.existing("regions", (Field("region"), Field("n"))).statistics.columns
+    assert columns[-2:] == (("region", "string"), ("n", "int"))
+
+
 def test_a_file_that_others_add_meanwhile_refuses_it(lake, folder, monkeypatch):
     write = PartitionedFolder.write_flat
 
@@ -126,7 +133,11 @@ REFUSED = {
     "not partitioned": (FILES, (), "is partitioned by day, and the joint is not partitioned"),
     "another column": (FILES, (Field("at", "date"),), "is partitioned by day, and the joint is by at"),
     "one more column": (FILES, (*BY_DAY, Field("at", "date")), "is partitioned by day, and the joint is by day, at"),
-    "no type": (FILES, (Field("day"),), "is partitioned by day, and the type of day is not known"),
+    "no type": (
+        {"day=01/0.parquet": [1]},
+        (Field("day"),),
+        "is partitioned by day, and the type of day is not known",
+    ),
     "instants": (FILES, (Field("day", "timestamp"),), "is partitioned by day, and the type of day is timestamp"),
     "no number": (FILES, (Field("day", "int"),), "has a partition day=2024-01-0"),
     "files beside": (

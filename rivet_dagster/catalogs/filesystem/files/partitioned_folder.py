@@ -7,7 +7,8 @@ columns that only the names of their subfolders tell.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -43,6 +44,8 @@ _LEGACY, _VERSION = b"org.apache.spark.legacyINT96", b"org.apache.spark.version"
 """The metadata of a file by which Spark knows that instants long ago are in the Julian calendar, as it stored them."""
 _LEGACY_VERSIONS = (b"2.", b"3.0.")
 
+_NUMBER, _DATE = re.compile(r"0|-?[1-9]\d*"), re.compile(r"\d{4}-\d{2}-\d{2}")
+
 _BATCH, _BUFFER = 32_768, 2**20
 """The rows of a batch, and the bytes of a column that are read at a time."""
 
@@ -77,7 +80,8 @@ class PartitionedFolder:
             if [name for name, _ in others] != names:
                 shown = " and ".join(str(file.relative_to(folder)) for file in (path, other))
                 raise refuse_folder(folder, f"has files in partitions of different columns, {shown}", WRITE_ANEW)
-        partitions = _declared(folder, names, columns)
+        texts = [{others[at][1] for _, others in files} - {None} for at in range(len(names))]
+        partitions = _declared(folder, dict(zip(names, texts, strict=True)), columns)
         footer = cache(footer_of)
         require_same_columns(folder, (file for file, _ in files), footer)
         stored = Totals.of(footer(file).statistics for file, _ in files).statistics(footer(path).statistics)
@@ -157,21 +161,35 @@ def _files_in(
         yield from _files_in(root, path, (*keys, (unquote(column), None if value == _NULL else value)))
 
 
-def _declared(folder: Path, names: list[str], columns: Schema) -> Schema:
-    """Return the columns of partitions with the types that the joint gives them. Raises RVT-404."""
+def _declared(folder: Path, names: Mapping[str, Collection[str]], columns: Schema) -> Schema:
+    """Return the columns of partitions, which have these values, with the types of the joint's. Raises RVT-404."""
     declared = {field.name.lower(): field for field in columns}
     by = f"is partitioned by {', '.join(names)}"
     if {name.lower() for name in names} != declared.keys():
         joint = f"by {', '.join(field.name for field in columns)}" if columns else "not partitioned"
         remedy = f"Have `partitions` of the joint, or its strategy's `partition_by`, name the same. Or: {WRITE_ANEW}"
         raise refuse_folder(folder, f"{by}, and the joint is {joint}", remedy)
-    fields = tuple(Field(name, declared[name.lower()].type) for name in names)
+    fields = tuple(Field(name, declared[name.lower()].type or _type_of(texts)) for name, texts in names.items())
     for field in fields:
         if field.type not in _PARTITION_TYPES:
             known = "is not known" if field.type is None else f"is {field.type}"
             remedy = f"Have the query cast it, as in CAST({field.name} AS DATE). Or: {WRITE_ANEW}"
             raise refuse_folder(folder, f"{by}, and the type of {field.name} {known}", remedy)
     return fields
+
+
+def _type_of(texts: Collection[str]) -> str | None:
+    """Return the type that Spark gives partitions of these values; None where another reader may give another one.
+
+    >>> [_type_of(texts) for texts in ({"7", "-1"}, {"2147483648"}, {"2024-01-31"}, {"eu", "us"}, {"01"}, {"1", "x"})]
+    ['int', 'bigint', 'date', 'string', None, None]
+    """
+    if texts and all(_NUMBER.fullmatch(text) for text in texts):
+        size = max(abs(int(text)) for text in texts)
+        return "int" if size < 2**31 else "bigint" if size < 2**63 else None
+    if texts and all(_DATE.fullmatch(text) for text in texts):
+        return "date"
+    return "string" if all(text[:1].isalpha() for text in texts) else None
 
 
 def _write_with(path: Path, to: Path, constants: Mapping[Field, pa.Scalar]) -> None:
