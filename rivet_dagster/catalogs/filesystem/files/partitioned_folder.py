@@ -80,7 +80,7 @@ class PartitionedFolder:
             if [name for name, _ in others] != names:
                 shown = " and ".join(str(file.relative_to(folder)) for file in (path, other))
                 raise refuse_folder(folder, f"has files in partitions of different columns, {shown}", WRITE_ANEW)
-        texts = [{others[at][1] for _, others in files} - {None} for at in range(len(names))]
+        texts = [{text for _, others in files if (text := others[at][1]) is not None} for at in range(len(names))]
         partitions = _declared(folder, dict(zip(names, texts, strict=True)), columns)
         footer = cache(footer_of)
         require_same_columns(folder, (file for file, _ in files), footer)
