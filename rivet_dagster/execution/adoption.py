@@ -44,11 +44,15 @@ def partition_columns(joint: CompiledJoint, target: Target) -> Schema:
 
 def refuse_other_project(joint: CompiledJoint, published: Published) -> None:
     """Raise RVT-404 for a version that a run of another project has published: of another group than the joint's."""
-    _, *group = published.identity.split("/")
-    if group and group[0] != joint.group:
+    run, *group = published.identity.split("/")
+    is_run = " " not in run  # nor a person's command, or the merge of an environment
+    if is_run and group and group[0] != joint.group:
         by = f"its version {published.version} was published by {published.identity}"
         message = f"{published.uri} is a table of another project: {by}"
-        remedy = "Name another table; or remove the joint that writes it there, and wait for the end of its runs."
+        remedy = (
+            "Name another table. Or, if the joint has been renamed, or the other one is removed: leave `adopt` out, since "
+            "the table is published from here already."
+        )
         raise RivetError("RVT-404", message, remediation=remedy)
 
 
