@@ -50,8 +50,8 @@ def refuse_other_project(joint: CompiledJoint, published: Published) -> None:
         by = f"its version {published.version} was published by {published.identity}"
         message = f"{published.uri} is a table of another project: {by}"
         remedy = (
-            "Name another table. Or, if the joint has been renamed, or the other one is removed: leave `adopt` out, since "
-            "the table is published from here already."
+            "Name another table. Or, if the joint has been renamed, or has taken the place of the other one: leave "
+            "`adopt` out, since the table is published from here already."
         )
         raise RivetError("RVT-404", message, remediation=remedy)
 

@@ -51,6 +51,10 @@ def test_a_kill_leaves_the_old_table_or_the_adopted_one(tmp_path, files, work):
         lake = catalog(root, "lake")
         outcomes.append(lake.current("orders") is not None)
         assert table.is_symlink() is outcomes[-1]
+        if at % 2:  # else what is left is removed by the command
+            assert "fail" not in [finding.status for finding in lake.examine(publishes=True)], at
+            swept = lake.sweep()
+            assert (lake.sweep(), [*swept] == [] or not outcomes[-1]) == ((), True), at
         if work is adopt:
             assert (lake.existing("orders", DAYS) is None) is outcomes[-1]
             assert lake.adopt("orders", DAYS).statistics.rows == 3

@@ -61,7 +61,7 @@ def adopt(table: TableLayout, partitioned_by: Schema) -> Manifest | None:
         return None
     lifecycle.make_durable(table.home)
     with lifecycle.hold_lock(table):
-        _remove_unexchanged(table)
+        remove_unexchanged(table)
         if not _is_of_others(table):
             version = table.published()
             return None if version is None else lifecycle.manifest_of(table, version)
@@ -72,7 +72,7 @@ def adopt(table: TableLayout, partitioned_by: Schema) -> Manifest | None:
         try:
             return _adopt_anew(table, version, partitioned)
         except BaseException:
-            _remove_unexchanged(table)
+            remove_unexchanged(table)
             raise
 
 
@@ -80,9 +80,10 @@ def _adopt_itself(table: TableLayout, version: str) -> Manifest:
     """Have the folder at the table's path be that of the version."""
     folder = ParquetFolder.of(table.link)
     manifest = _manifest(version, folder.statistics)
+    # First, since by this link the next attempt finds what is left of this one.
+    os.symlink(table.link_text(version), table.rows_alone(version))
     folder.footers.write(folder.files, table.files(version))
     write_manifest(manifest, table.manifest(version))
-    os.symlink(table.link_text(version), table.rows_alone(version))
     sync(table.home)
     forget_publishers(table)
     _exchange(table, table.rows_alone(version))
@@ -129,7 +130,7 @@ def give_up(table: TableLayout) -> bool:
                 raise published_since(table.name, version, manifest.identity if manifest is not None else "")
             aside = table.adopted(version)
             _exchange(table, aside if exists(aside, follow=False) else table.rows_alone(version))
-        _remove_unexchanged(table)
+        remove_unexchanged(table)
     return version is not None
 
 
@@ -164,13 +165,25 @@ def _translated(table: TableLayout) -> Iterator[None]:
         raise RivetError("RVT-402", message, remediation=remedy) from error
 
 
-def _remove_unexchanged(table: TableLayout) -> None:
-    """Remove versions whose exchange did not happen, or was undone: there are links where a folder would be."""
+def find_unexchanged(table: TableLayout) -> list[str]:
+    """Return the versions whose exchange did not happen, or was undone: there are links where a folder would be.
+
+    With the lock held these are left over.
+    """
     names = names_in(table.home)
-    for name in names:
-        if is_version_name(name) and is_link(table.home / name):
-            for path in (table.manifest(name), table.files(name), table.watermark(name), table.home / name):
-                path.unlink(missing_ok=True)
-    for version in versions_with(names, ADOPTED_FROM):
-        if is_link(table.adopted(version)):
+    itself = {name for name in names if is_version_name(name) and is_link(table.home / name)}
+    anew = {version for version in versions_with(names, ADOPTED_FROM) if is_link(table.adopted(version))}
+    return sorted(itself | anew)
+
+
+def remove_unexchanged(table: TableLayout) -> list[str]:
+    """Remove those versions, and return them."""
+    versions = find_unexchanged(table)
+    for version in versions:
+        folder = table.rows_alone(version)
+        if not is_link(folder):
             lifecycle.remove(table, version)
+            continue
+        for path in (table.manifest(version), table.files(version), table.watermark(version), folder):
+            path.unlink(missing_ok=True)  # the link last, by which the others are found
+    return versions
