@@ -13,7 +13,7 @@ from rivet_dagster.catalogs.capabilities.transaction import TableTransaction
 from rivet_dagster.cli.environment_command import runtime_of
 from rivet_dagster.compiler.plan import CompiledAssembly, CompiledJoint
 from rivet_dagster.errors import RivetError, nearest
-from rivet_dagster.execution.adoption import find_table, refuse_other_project
+from rivet_dagster.execution.adoption import find_table, partition_columns, refuse_other_project
 from rivet_dagster.model.joint import SOURCE
 from rivet_dagster.model.storage import CURRENT, OLDER, ExistingTable, Published, Version
 
@@ -158,7 +158,7 @@ def adopt(root: Path, profile: str | None, name: str, undo: bool = False) -> int
     existing = find_table(catalog, joint, target)
     if existing is not None:
         _show_existing(name, existing)
-    published = catalog.adopt(joint.table)
+    published = catalog.adopt(joint.table, partition_columns(joint, target))
     if published is None and existing is not None:
         print(f"{name}: {existing.uri} has no version to take over; the joint's first run publishes to it")
         return 0

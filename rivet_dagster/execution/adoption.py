@@ -5,7 +5,7 @@ from __future__ import annotations
 from rivet_dagster.catalogs.capabilities.targets import Adopts, ChecksBatches
 from rivet_dagster.compiler.joints import CompiledJoint
 from rivet_dagster.errors import RivetError
-from rivet_dagster.model.schema import Schema
+from rivet_dagster.model.schema import Field, Schema
 from rivet_dagster.model.storage import ExistingTable, Published
 from rivet_dagster.model.target import Target
 
@@ -13,10 +13,13 @@ from rivet_dagster.model.target import Target
 def adopt_table(catalog: Adopts, joint: CompiledJoint, target: Target) -> Published | None:
     """Take over the table of a joint if it is not published from here; return its current version, None without one.
 
-    Raises what ``find_table`` and ``Adopts.adopt`` do.
+    Raises RVT-404 for one that another project publishes, and what ``find_table`` and ``Adopts.adopt`` do.
     """
     find_table(catalog, joint, target)
-    return catalog.adopt(target.table)
+    published = catalog.adopt(target.table, partition_columns(joint, target))
+    if published is not None:
+        refuse_other_project(joint, published)
+    return published
 
 
 def find_table(catalog: Adopts, joint: CompiledJoint, target: Target) -> ExistingTable | None:
@@ -24,20 +27,32 @@ def find_table(catalog: Adopts, joint: CompiledJoint, target: Target) -> Existin
 
     Raises RVT-514 for one of other columns, and what ``Adopts.existing`` does.
     """
-    existing = catalog.existing(target.table)
+    existing = catalog.existing(target.table, partition_columns(joint, target))
     # A catalog that tells which batches a table takes does so when they are written.
     if existing is not None and joint.schema is not None and not isinstance(catalog, ChecksBatches):
         refuse_other_columns(existing, joint.schema, target)
     return existing
 
 
+def partition_columns(joint: CompiledJoint, target: Target) -> Schema:
+    """Return the columns by which a joint is partitioned, or its write strategy, with their types as far as known."""
+    declared = (target.partitions.column,) if target.partitions is not None else ()
+    types = {field.name.lower(): field.type for field in joint.schema or ()}
+    names = {name.lower(): name for name in (*declared, *target.write.partition_columns)}
+    return tuple(Field(name, types.get(key)) for key, name in names.items())
+
+
 def refuse_other_project(joint: CompiledJoint, published: Published) -> None:
     """Raise RVT-404 for a version that a run of another project has published: of another group than the joint's."""
-    _, *group = published.identity.split("/")
-    if group and group[0] != joint.group:
+    run, *group = published.identity.split("/")
+    is_run = " " not in run  # nor a person's command, or the merge of an environment
+    if is_run and group and group[0] != joint.group:
         by = f"its version {published.version} was published by {published.identity}"
         message = f"{published.uri} is a table of another project: {by}"
-        remedy = "Name another table; or remove the joint that writes it there, and wait for the end of its runs."
+        remedy = (
+            "Name another table. Or, if the joint has been renamed, or has taken the place of the other one: leave "
+            "`adopt` out, since the table is published from here already."
+        )
         raise RivetError("RVT-404", message, remediation=remedy)
 
 

@@ -332,7 +332,8 @@ def test_the_command_line(project, database, capsys):
 
     assert "0 orders: takes over postgresql://" in (first := told("adopt", "orders"))
     assert "with 2 rows" in first
-    assert "2 rows" in told("versions", "list", "orders")
+    assert "2 rows" in (listed := told("versions", "list", "orders"))
+    assert listed.rstrip().endswith("adopted")
     assert "the table stays" in told("adopt", "orders", "--undo")
     assert "nothing is published" in told("versions", "list", "orders")
     told("adopt", "orders")

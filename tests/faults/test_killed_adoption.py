@@ -7,19 +7,37 @@ import shutil
 import signal
 
 import pytest
-from support.adoption import adopt_orders, give_up_orders, killed, make_folder, reading
+from support.adoption import DAYS, adopt_days, adopt_orders, give_up_orders, killed, make_folder, reading
 from support.tables import catalog, ids, publish
 
 FILES = {"a.parquet": [1, 2], "b.parquet": [3], "_SUCCESS": b""}
+IN_DAYS = {"day=2024-01-01/0.parquet": [1, 2], "day=2024-01-02/0.parquet": [3], "_SUCCESS": b""}
 
 
-@pytest.mark.parametrize("work", [adopt_orders, give_up_orders])
-def test_a_kill_leaves_the_old_table_or_the_adopted_one(tmp_path, work):
+def read(table) -> list[int]:
+    """Return the rows; a reader that has listed the files of partitions finds them at another path, and looks again."""
+    try:
+        return ids(table)
+    except FileNotFoundError:
+        return ids(table)
+
+
+@pytest.mark.parametrize(
+    ("files", "work"),
+    [
+        (FILES, adopt_orders),
+        (FILES, give_up_orders),
+        pytest.param(IN_DAYS, adopt_days, marks=pytest.mark.nightly),
+        pytest.param(IN_DAYS, give_up_orders, marks=pytest.mark.nightly),
+    ],
+)
+def test_a_kill_leaves_the_old_table_or_the_adopted_one(tmp_path, files, work):
     """A reader sees the rows all the time, and the same command does what is left to do."""
     before, root = tmp_path / "before", tmp_path / "root"
-    make_folder(before / "lake/orders", FILES)
+    adopt = adopt_orders if files is FILES else adopt_days
+    make_folder(before / "lake/orders", files)
     if work is give_up_orders:
-        adopt_orders(before)
+        adopt(before)
     shutil.copytree(before, root, symlinks=True)
     changes, code = killed(root, work, -1)
     assert code == 0
@@ -27,21 +45,26 @@ def test_a_kill_leaves_the_old_table_or_the_adopted_one(tmp_path, work):
     for at in range(changes):
         shutil.rmtree(root)
         shutil.copytree(before, root, symlinks=True)
-        with reading(lambda: ids(table)) as seen:
+        with reading(lambda: read(table)) as seen:
             assert killed(root, work, at) == (at + 1, -signal.SIGKILL)
         assert all(rows == [1, 2, 3] for rows in seen), (at, seen)
         lake = catalog(root, "lake")
         outcomes.append(lake.current("orders") is not None)
         assert table.is_symlink() is outcomes[-1]
-        if work is adopt_orders:
-            assert (lake.existing("orders") is None) is outcomes[-1]
-            assert lake.adopt("orders").statistics.rows == 3
+        if at % 2:  # else what is left is removed by the command
+            assert "fail" not in [finding.status for finding in lake.examine(publishes=True)], at
+            swept = lake.sweep()
+            assert (lake.sweep(), [*swept] == [] or not outcomes[-1]) == ((), True), at
+        if work is adopt:
+            assert (lake.existing("orders", DAYS) is None) is outcomes[-1]
+            assert lake.adopt("orders", DAYS).statistics.rows == 3
             assert publish(lake, [7]).rows_before == 3
             left = [name for name in os.listdir(root / "lake/.rivet/orders") if name[0] == "0"]
-            assert len(left) == 6, (at, left)  # two versions, with two files beside each
+            # Two versions, with two files beside each, and the folder that was taken over.
+            assert len(left) == (6 if files is FILES else 7), (at, left)
         else:
             lake.give_up("orders")
             assert os.listdir(root / "lake/.rivet/orders") == ["lock"], at
             assert ids(table) == [1, 2, 3]
-    switched = outcomes.index(work is adopt_orders)
-    assert outcomes == [work is not adopt_orders] * switched + [work is adopt_orders] * (changes - switched)
+    switched = outcomes.index(work is adopt)
+    assert outcomes == [work is not adopt] * switched + [work is adopt] * (changes - switched)

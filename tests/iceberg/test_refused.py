@@ -223,6 +223,7 @@ def test_a_view_where_a_table_should_be(iceberg_options, tmp_path, monkeypatch):
     plain.create_view(NAME, OLD.rows.schema, ViewVersion.model_validate(version))
     error = refused(run_in_a_block, place, NEW)
     assert (error.code, "'lake.shop.orders' is a view" in str(error)) == ("RVT-404", True)
+    assert "'lake.shop.orders' is a view" in str(refused(place.catalog.existing, TABLE))
     monkeypatch.setattr(RestCatalog, "view_exists", lambda catalog, name: False)  # a server that does not say
     error = refused(run, place.catalog, NEW, tmp_path)
     assert error.code == "RVT-404"

@@ -303,8 +303,12 @@ def made(hive, catalog, tmp_path):
 
 
 def properties(hive, folder: Path) -> dict[str, str]:
-    found = hive.one_session.spark.sql(f"SHOW TBLPROPERTIES {database_of(folder)}.{TABLE}").collect()
-    return {row.key: row.value for row in found if not row.key.startswith(("transient", "spark.sql.statistics"))}
+    """Return the properties that others gave the table, its owner, and when and by what it was created."""
+    name, spark = f"{database_of(folder)}.{TABLE}", hive.one_session.spark
+    found = spark.sql(f"SHOW TBLPROPERTIES {name}").collect()
+    given = {row.key: row.value for row in found if not row.key.startswith(("transient", "spark.sql.statistics"))}
+    told = {row.col_name: row.data_type for row in spark.sql(f"DESCRIBE EXTENDED {name}").collect()}
+    return given | {title: told[title] for title in ("Owner", "Created Time", "Created By", "Type", "Provider")}
 
 
 @pytest.mark.nightly(but=1)
@@ -386,20 +390,26 @@ def test_what_no_version_can_be_is_not_taken_over(hive, catalog, made, tmp_path)
     made("USING parquet PARTITIONED BY (name)", table="b")
     made("USING parquet CLUSTERED BY (id) INTO 2 BUCKETS", table="c")
     made("USING parquet", table="d")
-    for change in (f"CREATE VIEW {database}.e AS SELECT 1 AS id", f"ALTER TABLE {database}.d ADD COLUMNS (more INT)"):
+    for change in (
+        f"CREATE VIEW {database}.e AS SELECT 1 AS id",
+        f"ALTER TABLE {database}.d ADD COLUMNS (more INT)",
+        f"CREATE TABLE {database}.f (id INT) PARTITIONED BY (name STRING) STORED AS PARQUET",
+    ):
         hive.one_session.spark.sql(change)
     for table, why in {
         "a": "is of the format orc, not Parquet",
-        "b": "is partitioned by name, and a version is a whole table",
-        "c": "has buckets",
+        "b": "is partitioned by name, and no change of the metastore switches several partitions at once",
+        "c": "has buckets, as which no version is written",
         "d": "has other columns than its files: more",
         "e": "is a view",
+        "f": "is partitioned by name, and",
     }.items():
         before = None if table == "e" else location(hive, tmp_path, table)
         for call in (catalog.existing, catalog.adopt):
             with pytest.raises(RivetError, match=f"{table} cannot be taken over: it {why}") as caught:
                 call(table)
             assert caught.value.code == "RVT-404"
+            assert ("(dbt: without `partition_by` and `clustered_by`" in str(caught.value)) is (table in "bcf")
         assert before is None or location(hive, tmp_path, table) == before
     assert (catalog.existing("nothing"), catalog.adopt("nothing")) == (None, None)
 

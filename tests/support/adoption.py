@@ -11,6 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from rivet_dagster.model.schema import Field
 from support.killing import PROCESSES, ended, start, work_killed_before_a_change
 from support.tables import catalog
 
@@ -37,6 +38,14 @@ def adopt_orders(root: Path) -> None:
 def give_up_orders(root: Path) -> None:
     """Give it up again."""
     assert catalog(root, "lake").give_up("orders")
+
+
+DAYS = (Field("day", "date"),)
+
+
+def adopt_days(root: Path) -> None:
+    """Take over the table ``orders`` of the catalog ``lake``, which lies in folders of days."""
+    assert catalog(root, "lake").adopt("orders", DAYS) is not None
 
 
 @contextmanager

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+from pyiceberg.catalog.rest import RestCatalog
 from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.io.pyarrow import PyArrowFileIO
 from sqlalchemy.orm import Session
@@ -119,7 +120,8 @@ def run_killed_before_a_step(
     """Run, send the name of each step before it is taken, and die just before number ``at``.
 
     A step is a commit or another change of the catalog, an object that is written or deleted, and in a catalog of
-    folders a file that is linked, renamed or removed. ``rollback`` in place of a work publishes the oldest version.
+    folders a file that is linked, renamed or removed. ``rollback`` in place of a work publishes the oldest version,
+    ``adopt`` takes over the table, and ``give_up`` gives it up.
     """
     catalog = lake(options, root)
     number = 0
@@ -134,6 +136,8 @@ def run_killed_before_a_step(
     announce(step)
     if isinstance(work, Work):
         run(catalog, work, root)
+    elif work in ("adopt", "give_up"):
+        assert getattr(catalog, work)(TABLE)
     else:
         with catalog.restage(TABLE, catalog.versions(TABLE)[-1].name) as transaction:
             transaction.commit("rollback")
@@ -162,7 +166,7 @@ def announce(step: Callable[[str], None]) -> None:
         return call(server, method, path, *body, **parameters)
 
     NessieServer._call = announced_call  # type: ignore[method-assign]
-    for home in (HadoopCatalog, SqlCatalog):
+    for home in (HadoopCatalog, SqlCatalog, RestCatalog):
         before(home, "commit_table", lambda table, *changes: ".".join(table.name()))
         before(home, "drop_table", str)
         before(home, "purge_table", str)

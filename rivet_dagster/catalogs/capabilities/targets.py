@@ -84,18 +84,19 @@ class Adopts(HasTargets):
     """takes over tables that somebody else has made."""
 
     @abstractmethod
-    def existing(self, table: str) -> ExistingTable | None:
+    def existing(self, table: str, partitioned_by: Schema = ()) -> ExistingTable | None:
         """Return what ``adopt`` would take over; None if there is no table, or it is published from here already.
 
-        Raises RVT-404 for what cannot be taken over, RVT-403, RVT-422.
+        ``partitioned_by`` are the columns by which the table's joint is partitioned, with their types where these are
+        known. Raises RVT-404 for what cannot be taken over, RVT-403, RVT-422.
         """
 
     @abstractmethod
-    def adopt(self, table: str) -> Published | None:
+    def adopt(self, table: str, partitioned_by: Schema = ()) -> Published | None:
         """Return the current version of a table, which is its present state if nothing was published from here.
 
         Readers find the same rows before, meanwhile and after; properties and rights stay. None if there is no such
-        table. Raises RVT-402, RVT-404, RVT-422.
+        table. Raises RVT-402, RVT-404, RVT-405 if others write to it meanwhile, RVT-422.
         """
 
     @abstractmethod

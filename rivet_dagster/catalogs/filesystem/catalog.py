@@ -212,17 +212,17 @@ class FilesystemCatalog(
         self._layout_to_publish(table)
         return super().begin(table, session, options)
 
-    def existing(self, table: str) -> ExistingTable | None:
+    def existing(self, table: str, partitioned_by: Schema = ()) -> ExistingTable | None:
         """Return the folder of Parquet files at the table's path. Raises RVT-402 in a store."""
         layout = self._layout_to_publish(table)
         with translate_read_errors(layout.link):
-            return adoption.existing(layout, self.uri(table))
+            return adoption.existing(layout, self.uri(table), partitioned_by)
 
-    def adopt(self, table: str) -> Published | None:
+    def adopt(self, table: str, partitioned_by: Schema = ()) -> Published | None:
         """Exchange the folder at the table's path for the link to its first version, which the folder becomes."""
         layout = self._layout_to_publish(table)
         with translate_write_errors(layout.home):
-            manifest = adoption.adopt(layout)
+            manifest = adoption.adopt(layout, partitioned_by)
         return self.committed(layout, manifest) if manifest is not None else None
 
     def give_up(self, table: str) -> bool:

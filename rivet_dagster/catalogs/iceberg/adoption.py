@@ -56,10 +56,13 @@ def refuse_of_others(table: Table, name: str) -> None:
 def describe(opened: OpenedTable, declared: str) -> ExistingTable | None:
     """Return a table that somebody else has made; None if there is none, or it is published from here.
 
-    Raises RVT-402 for one of a later format version.
+    Raises RVT-402 for one of a later format version, RVT-404 for a view.
     """
     table = opened.load_if_any()
-    if table is None or ADOPTED_SNAPSHOT in table.metadata.properties or is_published(table):
+    if table is None:
+        opened.refuse_view()
+        return None
+    if ADOPTED_SNAPSHOT in table.metadata.properties or is_published(table):
         return None
     refuse_later_format(table.metadata)
     schema, metadata, snapshot = table.schema(), table.metadata, table.current_snapshot()

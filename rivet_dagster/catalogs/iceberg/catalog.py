@@ -27,6 +27,7 @@ from rivet_dagster.entry_points import refuse_wrong_options
 from rivet_dagster.errors import RivetError
 from rivet_dagster.model.finding import Finding
 from rivet_dagster.model.profile import CatalogSpec
+from rivet_dagster.model.schema import Schema
 from rivet_dagster.model.storage import OLDER, WITHHELD, ExistingTable, Published, Version
 from rivet_dagster.model.watermark import Override
 
@@ -202,14 +203,14 @@ class IcebergCatalog(
                 if last is not None and facts_of(last).get(DATA_SNAPSHOT) in versions:
                     remove_versions(errors, last.snapshot_id)
 
-    def existing(self, table: str) -> ExistingTable | None:
+    def existing(self, table: str, partitioned_by: Schema = ()) -> ExistingTable | None:
         """Return the current snapshot of a table that was not published from here, and its layout."""
         from rivet_dagster.catalogs.iceberg import adoption
 
         with self.access.reaching(table):
             return adoption.describe(self.access.open(table), table)
 
-    def adopt(self, table: str) -> Published | None:
+    def adopt(self, table: str, partitioned_by: Schema = ()) -> Published | None:
         """Set a property of the table by one commit."""
         from rivet_dagster.catalogs.iceberg import adoption
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Hashable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from math import inf
 from time import monotonic
@@ -12,8 +13,9 @@ from weakref import WeakKeyDictionary
 
 from rivet_dagster.catalogs.iceberg.metadata.summary import ENVIRONMENT_OF
 from rivet_dagster.catalogs.iceberg.names import ENVIRONMENTS, TableName, environment_of
-from rivet_dagster.catalogs.iceberg.reaching import translate_errors
+from rivet_dagster.catalogs.iceberg.reaching import OTHER_NAME, translate_errors
 from rivet_dagster.catalogs.versions.heartbeat import DEAD_AFTER
+from rivet_dagster.errors import RivetError
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
@@ -59,6 +61,15 @@ class OpenedTable:
                 raise
             except (NoSuchTableError, NoSuchNamespaceError):
                 return None
+
+    def refuse_view(self) -> None:
+        """Raise RVT-404 if the name is that of a view."""
+        from pyiceberg.exceptions import RESTError
+
+        # Most catalogs, and some servers, know no views; of one that cannot be asked, the commit finds it out.
+        with suppress(NotImplementedError, RESTError):
+            if self.catalog.view_exists(self.name.identifier):
+                raise RivetError("RVT-404", f"'{self.name}' is a view", remediation=OTHER_NAME)
 
     @property
     def published(self) -> OpenedTable:

@@ -261,11 +261,11 @@ class JdbcCatalog(
         """Drop the table."""
         self._published.evict(published)
 
-    def existing(self, table: str) -> ExistingTable | None:
+    def existing(self, table: str, partitioned_by: Schema = ()) -> ExistingTable | None:
         """Return the table as it is now, if it was not published from here."""
         return self._published.existing(table)
 
-    def adopt(self, table: str) -> Published | None:
+    def adopt(self, table: str, partitioned_by: Schema = ()) -> Published | None:
         """Return the current version, which is the table as it is now if it was not published from here."""
         return self._published.adopt(table)
 

@@ -35,6 +35,11 @@ from rivet_dagster.model.relations import CatalogTable, Files
 from rivet_dagster.model.storage import ExistingTable, Provenance, Record, Statistics
 
 _WRITE_ANEW = "Read it as a source, and write its rows to a table of another name."
+_MAKE_ANEW = (
+    "Have its maker write it once without PARTITIONED BY and CLUSTERED BY (dbt: without `partition_by` and "
+    "`clustered_by`, by a full refresh): `partitions` of the joint do without. Or read it as a source, and write its "
+    "rows to a table of another name."
+)
 
 
 def describe(metastore: Metastore, name: SparkTableName, described: Described) -> ExistingTable:
@@ -113,7 +118,8 @@ def _files_of(metastore: Metastore, name: SparkTableName, described: Described) 
     """Return the files of a table; None if it has none. Raises RVT-404 for a table that no version can be."""
     folder, why = described.folder, described.unlike_version
     if folder is None or why is not None:
-        raise _refused(name, str(why))
+        in_parts = described.partitioned_by or described.has_buckets
+        raise _refused(name, str(why), _MAKE_ANEW if in_parts else _WRITE_ANEW)
     if not _data_names(folder):
         return None
     files = ParquetFolder.of(folder)
@@ -125,8 +131,8 @@ def _files_of(metastore: Metastore, name: SparkTableName, described: Described) 
     return files
 
 
-def _refused(name: SparkTableName, why: str) -> RivetError:
-    return RivetError("RVT-404", f"{name} cannot be taken over: it {why}", remediation=_WRITE_ANEW)
+def _refused(name: SparkTableName, why: str, remedy: str = _WRITE_ANEW) -> RivetError:
+    return RivetError("RVT-404", f"{name} cannot be taken over: it {why}", remediation=remedy)
 
 
 def _data_names(folder: Path) -> set[str]:

@@ -158,7 +158,7 @@ class SparkCatalog(VersionFolders, NeedsEngine, HasVersions, Adopts, StagesForRu
             self._folders[name] = self._home(name)
         return HiveLayout(self._folders[name], table, self._metastore, name)
 
-    def existing(self, table: str) -> ExistingTable | None:
+    def existing(self, table: str, partitioned_by: Schema = ()) -> ExistingTable | None:
         """Return a table whose location is no version."""
         name, layout = self._name(table), self.layout(table)
         described = self._metastore.describe(name)
@@ -167,7 +167,7 @@ class SparkCatalog(VersionFolders, NeedsEngine, HasVersions, Adopts, StagesForRu
         with translate_read_errors(layout.home):
             return adoption.describe(self._metastore, name, described)
 
-    def adopt(self, table: str) -> Published | None:
+    def adopt(self, table: str, partitioned_by: Schema = ()) -> Published | None:
         """Link the files of the table into a folder, and make that its location."""
         layout = self.layout(table)
         with translate_write_errors(layout.home):

@@ -54,8 +54,9 @@ class Described:
         if self.format != "parquet":
             return f"is of the format {self.format}, not Parquet"
         if self.partitioned_by:
-            return f"is partitioned by {', '.join(self.partitioned_by)}, and a version is a whole table"
-        return "has buckets" if self.has_buckets else None
+            by = ", ".join(self.partitioned_by)
+            return f"is partitioned by {by}, and no change of the metastore switches several partitions at once"
+        return "has buckets, as which no version is written" if self.has_buckets else None
 
     @property
     def folder(self) -> Path | None:

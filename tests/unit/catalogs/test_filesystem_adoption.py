@@ -115,7 +115,7 @@ def test_there_may_be_no_table(lake, tmp_path):
 
 NANOSECONDS = pa.table({"at": pa.array([1], pa.timestamp("ns"))})
 REFUSED = {
-    "day=1/a.parquet": ({"day=1/a.parquet": [1]}, "has its files in folders, as in day=1"),
+    "a folder": ({"1/a.parquet": [1]}, "has its files in folders, as in 1"),
     "no file": ({"_SUCCESS": b""}, "has no Parquet file"),
     "CSV": ({"a.csv": b"id\n1\n"}, "has a file that is not read: the file"),
     "half a file": ({"a.parquet": [1], "b.parquet": b"PAR1"}, "b.parquet, as the engine wrote it, cannot be read"),

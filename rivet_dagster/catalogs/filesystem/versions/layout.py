@@ -59,7 +59,7 @@ MANIFEST = ".json"
 UNPUBLISHED = ALIVE, MARKED, EXPIRED, _REMOVED = ".alive", ".kept", ".expired", ".removed"
 """The ends of the names of what lies beside a version that is not published yet, or not any more."""
 ADOPTED_FROM = ".adopted"
-"""The end of the name of the file that tells where a version that was taken over was before, if it was elsewhere."""
+"""The end of the name of the folder from which a version was taken over, or of a file that tells where that is."""
 _SUFFIXES = (MANIFEST, *UNPUBLISHED, ".watermark", _WITH_ERRORS)
 
 
@@ -186,7 +186,7 @@ class TableLayout:
         return self._of(version, EXPIRED)
 
     def adopted(self, version: str) -> Path:
-        """Return the file with the location that a table had before this version was taken over from it."""
+        """Return the folder from which this version was taken over, or a file with the location of that."""
         return self._of(version, ADOPTED_FROM)
 
     def folders(self, version: str) -> tuple[Path, Path]:

@@ -16,7 +16,13 @@ from itertools import takewhile
 from pathlib import Path
 
 from rivet_dagster.catalogs.filesystem.files.data_files import Footers, share
-from rivet_dagster.catalogs.filesystem.files.file_status import exists, is_folder, names_in, translate_read_errors
+from rivet_dagster.catalogs.filesystem.files.file_status import (
+    exists,
+    is_folder,
+    is_link,
+    names_in,
+    translate_read_errors,
+)
 from rivet_dagster.catalogs.filesystem.files.footers import is_data, parquet_files, read_statistics
 from rivet_dagster.catalogs.filesystem.versions.layout import (
     ALIVE,
@@ -328,14 +334,15 @@ def remove(table: TableLayout, version: str) -> None:
 
 def _remove_path(path: Path) -> None:
     shutil.rmtree(path, ignore_errors=True)
-    if not is_folder(path):
+    if is_link(path) or not is_folder(path):
         path.unlink(missing_ok=True)
 
 
 def _remove_beside(table: TableLayout, version: str) -> None:
-    beside = (table.manifest, table.files, table.watermark, table.expired, table.adopted)
+    beside = (table.manifest, table.files, table.watermark, table.expired)
     for path in [file(version) for file in beside]:
         path.unlink(missing_ok=True)
+    _remove_path(table.adopted(version))  # last, since the others are not found without it
     FileHeartbeat(table, version).end()
 
 

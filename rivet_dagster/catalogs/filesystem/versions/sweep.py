@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from rivet_dagster.catalogs.filesystem.files.file_status import is_folder, names_in, status
 from rivet_dagster.catalogs.filesystem.versions import lifecycle, links
+from rivet_dagster.catalogs.filesystem.versions.adoption import find_unexchanged, remove_unexchanged
 from rivet_dagster.catalogs.filesystem.versions.layout import (
     ALIVE,
     MANIFEST,
@@ -21,6 +22,7 @@ from rivet_dagster.catalogs.filesystem.versions.links import find_unlinked
 from rivet_dagster.catalogs.filesystem.versions.marked import is_staged
 from rivet_dagster.catalogs.filesystem.versions.records import FileHeartbeat, now, read_manifest
 from rivet_dagster.catalogs.versions.heartbeat import DEAD_AFTER, end_dead, find_dead
+from rivet_dagster.errors import NotWritable
 
 _PROBE = re.compile(r"\.(link|clock|kept|watermark)-[0-9a-f]{8}")
 
@@ -36,10 +38,15 @@ def leftovers_of(table: TableLayout) -> list[str]:
         return []
     with lifecycle.hold_lock(table):
         names = names_in(table.home)
-        if _has_published_alone(table, names):
-            return []
-        suspects = _suspects(table, names, _withheld(table, names))
-        return find_unlinked(table, sorted(suspects - lifecycle.find_published(table, suspects)))
+        try:
+            if _has_published_alone(table, names):
+                return []
+            suspects = _suspects(table, names, _withheld(table, names))
+            return find_unlinked(table, sorted(suspects - lifecycle.find_published(table, suspects)))
+        except NotWritable:
+            if not (unexchanged := find_unexchanged(table)):
+                raise
+            return unexchanged
 
 
 def sweep(table: TableLayout) -> list[str]:
@@ -48,7 +55,11 @@ def sweep(table: TableLayout) -> list[str]:
         return []
     with lifecycle.hold_lock(table):
         names = names_in(table.home)
-        leftovers = [] if _has_published_alone(table, names) else _sweep(table, names)
+        try:
+            leftovers = [] if _has_published_alone(table, names) else _sweep(table, names)
+        except NotWritable:  # a folder of somebody else, of which the process that was to take it over has died
+            if not (leftovers := remove_unexchanged(table)):
+                raise
         _remove_probes(table, names)
     lifecycle.delete(table, leftovers)
     return [version for version in leftovers if lifecycle.is_removed(table, version)]

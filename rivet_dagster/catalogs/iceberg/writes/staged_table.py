@@ -26,7 +26,7 @@ from rivet_dagster.catalogs.iceberg.metadata.summary import STAGED_FOR
 from rivet_dagster.catalogs.iceberg.metadata.types import iceberg_schema
 from rivet_dagster.catalogs.iceberg.names import staging_of
 from rivet_dagster.catalogs.iceberg.opened import OpenedTable
-from rivet_dagster.catalogs.iceberg.reaching import OTHER_NAME, translate_errors
+from rivet_dagster.catalogs.iceberg.reaching import translate_errors
 from rivet_dagster.catalogs.iceberg.writes.staged_branch import (
     StagedBranch,
     refuse_other_writes,
@@ -105,21 +105,11 @@ def locate_version(table: OpenedTable) -> VersionLocation:
     with translate_errors(table.name.catalog, f"the table {'.'.join(table.name.identifier)}", "RVT-404"):
         if not table.catalog.namespace_exists(table.name.namespace):
             table.catalog.create_namespace_if_not_exists(table.name.namespace)
-        _refuse_view(table)
+        table.refuse_view()
         planned = planned_table(table)
     return VersionLocation(
         table.published, None, planned.metadata.location, planned.io, planned.metadata.properties.get(DATA_PATH)
     )
-
-
-def _refuse_view(table: OpenedTable) -> None:
-    """Raise RVT-404 if the name is that of a view."""
-    from pyiceberg.exceptions import RESTError
-
-    # Most catalogs, and some servers, know no views; of one that cannot be asked, the commit finds it out.
-    with suppress(NotImplementedError, RESTError):
-        if table.catalog.view_exists(table.name.identifier):
-            raise RivetError("RVT-404", f"'{table.name}' is a view", remediation=OTHER_NAME)
 
 
 @dataclass

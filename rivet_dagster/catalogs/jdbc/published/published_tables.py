@@ -28,6 +28,7 @@ from rivet_dagster.catalogs.jdbc.published.stored_version import (
     name_of,
 )
 from rivet_dagster.catalogs.jdbc.published.writing import Destination
+from rivet_dagster.catalogs.versions.facts import ADOPTED
 from rivet_dagster.catalogs.versions.manifest import Manifest
 from rivet_dagster.catalogs.versions.marks import find_staged_by, list_versions
 from rivet_dagster.catalogs.versions.refusals import other_table
@@ -372,7 +373,7 @@ class PublishedTables:
             return None
         rows = self._count(connection, name)
         version, now = secrets.token_hex(6), datetime.now(UTC).isoformat(timespec="milliseconds")
-        manifest = Manifest(version, None, "", rows, 0, 0, tuple(existing.spark_columns), now, Record(0))
+        manifest = Manifest(version, None, ADOPTED, rows, 0, 0, tuple(existing.spark_columns), now, Record(0))
         stored = StoredVersion(version, key, BUILDING, manifest=manifest)
         with connection.transaction():
             self.records.begin(connection, stored)
