@@ -20,7 +20,7 @@ def import_dbt(directory: Path, target: Path, as_json: bool, output: str | None 
     """Import a dbt project and print the report. Return 2 where something was left out, else 0. Raises RVT-1xx.
 
     With the name of an ``output`` of dbt's profile the new project is run and compared with the tables of that, and 2
-    is also returned where one of them is not equal.
+    is also returned unless all of them are equal.
     """
     if output is not None:
         return _import_and_verify(directory, target, output, as_json)
@@ -43,11 +43,13 @@ def _import_and_verify(directory: Path, target: Path, output: str, as_json: bool
     if not as_json:
         _show_report(report, target, as_json, {})
     verification = verify_import(verified, report, target)
+    is_whole = report.is_whole and verification.is_whole
     if as_json:
-        _show_report(report, target, as_json, {"verification": verification_json(verification)})
+        more = {"success": is_whole, "verification": verification_json(verification)}
+        _show_report(report, target, as_json, more)
     else:
         show_verification(verification, target)
-    return 0 if report.is_whole and verification.is_whole else PARTIAL
+    return 0 if is_whole else PARTIAL
 
 
 def _show_report(report: Report, target: Path, as_json: bool, more: Mapping[str, Any]) -> None:

@@ -67,8 +67,8 @@ class Verification:
 
     @property
     def is_whole(self) -> bool:
-        """Whether each table that was compared is equal, and none is missing, failed or was left out."""
-        return all(verdict.is_whole for verdict in self.verdicts)
+        """Whether all tables have been compared, and are equal."""
+        return all(verdict.verdict == EQUAL for verdict in self.verdicts)
 
 
 def verified_target(directory: Path, output: str) -> VerifiedTarget:

@@ -39,10 +39,10 @@ class DbtRelation:
 
 
 def relations_of(project: DbtProject, report: Report, root: Path) -> tuple[DbtRelation, ...]:
-    """Return what dbt has made of each model, seed and snapshot, but for ephemeral ones; ``report`` says what these have become.
+    """Return what dbt has made of each model, seed and snapshot, but for ephemeral ones.
 
-    Schemas and names are those that dbt computes by itself. Where macros of the project compute them, they are read
-    from the manifest of the last ``dbt compile`` or ``dbt build``.
+    ``report`` says what these have become. Schemas and names are those that dbt computes by itself. Where macros of the
+    project compute them, they are read from the manifest of the last ``dbt compile`` or ``dbt build``.
     """
     entries = [entry for entry in (*report.models, *report.others) if entry.kind in (None, SEED, SNAPSHOT)]
     joints: dict[tuple[str, str, str], list[str]] = {}

@@ -33,9 +33,6 @@ from rivet_dagster.sql.row_difference.query import current_rows, number_of_rows
 
 EQUAL, DIFFERS, MISSING, FAILED, NOT_COMPARED = "equal", "differs", "missing", "failed", "not_compared"
 
-NOT_EQUAL = frozenset((DIFFERS, MISSING, FAILED))
-"""Verdicts of a project that has not been seen to make what dbt makes."""
-
 CATALOG = "rivet_dbt"
 """The name of the catalog by which the engine reaches dbt's tables, which no catalog of an import has."""
 
@@ -53,12 +50,6 @@ class TableVerdict:
     joint: str | None = None
     reasons: tuple[str, ...] = ()
     difference: TableDifference | None = None
-
-    @property
-    def is_whole(self) -> bool:
-        """Whether nothing speaks against the table; what the import has left out does."""
-        left_out = self.verdict == NOT_COMPARED and not self.relation.joints
-        return self.verdict not in NOT_EQUAL and not left_out
 
 
 def reach_metastore(plan: CompiledAssembly, metastore: DbtMetastore) -> CompiledAssembly:

@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from support.dbt import ONLY_DBTS, compared
 from support.torture import TORTURE, at_length, examples
 
 DBT = Path(__file__).parent.parent / "dbt"
@@ -52,10 +53,6 @@ TIMES = {"shop": examples(1, 2), "history": examples(1, 3), "combinations": exam
 """How often each project is run."""
 BUILDS = [(project, build) for project, times in TIMES.items() for build in range(times)]
 
-ONLY_DBTS = {"dbt_scd_id", "dbt_updated_at"}
-LAST_OF_THE_DATA = "2025"
-"""Later times are those of a run."""
-
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory):
@@ -71,24 +68,6 @@ def runs(tmp_path_factory):
 
 def recorded(project):
     return json.loads((DBT / "recorded" / f"{project}.json").read_text())["builds"]
-
-
-def compared(rows):
-    """Return the rows with the values that can be compared.
-
-    A time of a run is its number among the runs. dbt's session mode writes a NULL of a seed as 'None'.
-    """
-    names = [name for name, _ in rows["columns"]]
-    times = {position for position, (_, kind) in enumerate(rows["columns"]) if kind == "timestamp"}
-    chosen = [position for position in names_at(names) if names[position] not in {*ONLY_DBTS, "dbt_is_current"}]
-    of_runs = {row[n] for row in rows["rows"] for n in times if row[n] is not None and row[n] > LAST_OF_THE_DATA}
-    numbers = {time: f"run {number}" for number, time in enumerate(sorted(of_runs))} | {"None": None}
-    return sorted(([(names[n], numbers.get(row[n], row[n])) for n in chosen] for row in rows["rows"]), key=str)
-
-
-def names_at(names):
-    """Return the positions of columns in the order of their names."""
-    return sorted(range(len(names)), key=names.__getitem__)
 
 
 @pytest.mark.nightly

@@ -147,7 +147,7 @@ def dbt(directory: Path, target: Path, output: str | None, format: str, verbose:
 
     DIR is the directory with dbt_project.yml, which is only read; dbt itself is not needed. NEW is a directory that
     does not exist, or an empty one. The report tells what was changed and what was left out, and why; the exit code is
-    2 where something was left out, and with --verify also where a table is not equal. Only --verify starts Spark.
+    2 where something was left out, and with --verify also unless all tables are equal. Only --verify starts Spark.
     """
     from rivet_dagster.cli.import_command import import_dbt
 
