@@ -90,6 +90,7 @@ class _Comparison:
     def __init__(self, runtime: Runtime, metastore: DbtMetastore, unpublished: Mapping[str, str]) -> None:
         self._runtime, self._metastore, self._unpublished = runtime, metastore, unpublished
         self._plan = runtime.assembly
+        self._joints = frozenset(joint.name for joint in self._plan.joints)
         self._runnable = frozenset(runnable_groups(self._plan))
 
     def verdict(self, relation: DbtRelation) -> TableVerdict:
@@ -110,7 +111,7 @@ class _Comparison:
 
     def _joint_of(self, relation: DbtRelation) -> str | None:
         """Return the joint that has the rows of a relation: of the two of a snapshot, the one that stores them."""
-        known = [joint for joint in relation.joints if any(each.name == joint for each in self._plan.joints)]
+        known = [joint for joint in relation.joints if joint in self._joints]
         stored = [joint for joint in known if self._is_history(joint)]
         return next(iter(stored or known), None)
 
@@ -192,20 +193,23 @@ def _explain(verdict: TableVerdict, plan: CompiledAssembly, differing: Collectio
     """Return the verdict with what it reads that differs, too."""
     if verdict.verdict != DIFFERS or verdict.joint is None:
         return verdict
-    before = [name for name in _upstream(plan, verdict.joint) if name in differing]
+    before = list(_differing_before(plan, verdict.joint, differing))
     if not before:
         return verdict
     return replace(verdict, reasons=(*verdict.reasons, f"what it is computed from differs, too: {', '.join(before)}"))
 
 
-def _upstream(plan: CompiledAssembly, joint: str) -> Iterator[str]:
-    """Yield all joints that a joint is computed from, those that it reads first."""
+def _differing_before(plan: CompiledAssembly, joint: str, differing: Collection[str]) -> Iterator[str]:
+    """Yield the nearest joints before a joint that differ: with none that differs between them and the joint."""
     visited, waiting = set(), [*plan.joint(joint).upstream]
     while waiting:
         name = waiting.pop(0)
-        if name not in visited:
-            visited.add(name)
+        if name in visited:
+            continue
+        visited.add(name)
+        if name in differing:
             yield name
+        else:
             waiting += plan.joint(name).upstream
 
 

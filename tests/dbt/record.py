@@ -18,7 +18,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 HERE = Path(__file__).parent
-PROJECTS = ("shop", "history")
+PROJECTS = ("shop", "history", "cafe", "ledger", "toolkit")
 
 SPARK = """
 import json, sys
