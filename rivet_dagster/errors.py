@@ -53,6 +53,9 @@ REMEDIATIONS: dict[str, str] = {
     "RVT-141": "Name the directory of a dbt project, the one with its dbt_project.yml.",
     "RVT-142": "Correct dbt_project.yml; `dbt parse` says what dbt itself thinks of it.",
     "RVT-144": "Name a directory outside of the dbt project with --to; it is only read.",
+    "RVT-145": "Name an output of the dbt project's profile, which is in the profiles.yml of its directory.",
+    "RVT-146": "Name a target whose tables Spark reads by their metastore: of `type: spark` and `method: session`, "
+    "with `spark.hadoop.hive.metastore.uris` or an Iceberg catalog in `server_side_parameters`.",
     # 2xx: one declaration
     "RVT-201": "Names match ^[a-z][a-z0-9_]*$, have at most 128 characters and are none that Dagster keeps for itself; "
     "without `name` it is the file's.",

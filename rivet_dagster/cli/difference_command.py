@@ -68,10 +68,11 @@ def difference_json(difference: EnvironmentDifference) -> dict[str, Any]:
     >>> difference_json(EnvironmentDifference("try", (table,)))["tables"][0]["rows"]
     {'added': 2, 'removed': 0, 'changed': 1}
     """
-    return {"environment": difference.environment, "tables": [_table(table) for table in difference.tables]}
+    return {"environment": difference.environment, "tables": [table_json(table) for table in difference.tables]}
 
 
-def _table(table: TableDifference) -> dict[str, Any]:
+def table_json(table: TableDifference) -> dict[str, Any]:
+    """Return the difference of one table as ``diff --format json`` prints it."""
     rows = table.rows
     return {
         "joint": table.joint,

@@ -107,9 +107,21 @@ def _lines(table: TableDifference) -> Iterator[str]:
         if rows.columns:
             yield f"  columns  {_columns(table)}"
         return
+    yield from difference_lines(table)
+
+
+def difference_lines(table: TableDifference, old: str = "before", new: str = "now") -> Iterator[str]:
+    """Yield the lines of what differs: counts, columns, schema, checks and samples; ``old`` and ``new`` say of what.
+
+    >>> from rivet_dagster.execution.difference.rows import RowDifference
+    >>> table = TableDifference("orders", "own", (), RowDifference(removed=2), (), rows_before=7, rows_after=5)
+    >>> list(difference_lines(table, "in dbt", "here"))
+    ['  rows     +0 -2 ~0 (7 in dbt, 5 here; without a key, so no row counts as changed)']
+    """
+    rows = table.rows
     before = "nothing" if table.rows_before is None else f"{table.rows_before:,}"
     counts = f"+{rows.added:,} -{rows.removed:,} ~{rows.changed:,}"
-    yield f"  rows     {counts} ({before} before, {table.rows_after:,} now; {matched_by(table)})"
+    yield f"  rows     {counts} ({before} {old}, {table.rows_after:,} {new}; {matched_by(table)})"
     if rows.columns:
         yield f"  columns  {_columns(table)}"
     for change in table.schema:

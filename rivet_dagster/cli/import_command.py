@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -15,15 +16,48 @@ from rivet_dagster.dbt.report import CHANGED, COMPILED, LEFT_OUT, NOT_NEEDED, UN
 PARTIAL = 2
 
 
-def import_dbt(directory: Path, target: Path, as_json: bool) -> int:
-    """Import a dbt project and print the report. Return 2 where something was left out, else 0. Raises RVT-1xx."""
+def import_dbt(directory: Path, target: Path, as_json: bool, output: str | None = None) -> int:
+    """Import a dbt project and print the report. Return 2 where something was left out, else 0. Raises RVT-1xx.
+
+    With the name of an ``output`` of dbt's profile the new project is run and compared with the tables of that, and 2
+    is also returned unless all of them are equal.
+    """
+    if output is not None:
+        return _import_and_verify(directory, target, output, as_json)
     report = import_dbt_project(directory, target)
-    if as_json:
-        print(json.dumps(report.to_dict(), indent=2, ensure_ascii=False))
-    else:
-        for line in report_text(report, target):
-            click.echo(line)
+    _show_report(report, target, as_json, {})
     return 0 if report.is_whole else PARTIAL
+
+
+def _import_and_verify(directory: Path, target: Path, output: str, as_json: bool) -> int:
+    # Imported only here: an import without verification needs no engine.
+    from rivet_dagster.cli.import_verification import (
+        show_verification,
+        verification_json,
+        verified_target,
+        verify_import,
+    )
+
+    verified = verified_target(directory, output)
+    report = import_dbt_project(directory, target, output)
+    if not as_json:
+        _show_report(report, target, as_json, {})
+    verification = verify_import(verified, report, target)
+    is_whole = report.is_whole and verification.is_whole
+    if as_json:
+        more = {"success": is_whole, "verification": verification_json(verification)}
+        _show_report(report, target, as_json, more)
+    else:
+        show_verification(verification, target)
+    return 0 if is_whole else PARTIAL
+
+
+def _show_report(report: Report, target: Path, as_json: bool, more: Mapping[str, Any]) -> None:
+    if as_json:
+        print(json.dumps({**report.to_dict(), **more}, indent=2, ensure_ascii=False))
+        return
+    for line in report_text(report, target):
+        click.echo(line)
 
 
 _TITLES = {

@@ -28,18 +28,20 @@ _TEMPLATE = "RVT-212"
 _VARIABLE = re.compile(r"var\('(\w+)'")
 
 
-def import_dbt_project(directory: Path, target: Path) -> Report:
+def import_dbt_project(directory: Path, target: Path, output: str | None = None) -> Report:
     """Write the project of joints that the dbt project in ``directory`` becomes to ``target``, and return the report.
 
+    It is that of the ``output`` of dbt's profile, as with dbt's option ``--target``, else that of the profile's own.
+
     Raises RVT-130 for a target that is not empty, RVT-144 for one within the project, RVT-141 and RVT-142 without a
-    project. Then, and when it is interrupted, nothing is written.
+    project, RVT-145 without such an output. Then, and when it is interrupted, nothing is written.
     """
     directory = directory.absolute()
     with _made(target):
         target = target.resolve()
         _check_target(directory, target)
     environment = ImportEnvironment(os.environ)
-    project = read_dbt_project(directory, environment)
+    project = read_dbt_project(directory, environment, output)
     with _beside(target) as staged:
         refused = Refused()
         while True:  # each round refuses more than the one before, or is the last one

@@ -67,6 +67,20 @@ def shown_rows(runtime: Runtime, name: str, limit: int, where: str | None = None
             return ShownRows(session.columns(session.query(query)), tuple(rows))
 
 
+def computed_frame(runtime: Runtime, sessions: ExitStack, name: str) -> tuple[EngineSession, Frame]:
+    """Return the rows of a joint as its readers find them after a first run, and the session that computes them.
+
+    ``sessions`` closes it. Raises what ``shown_rows`` does, where the rows are computed, too.
+    """
+    computing = _Computing(runtime, sessions, name)
+    engine = runtime.assembly.joint(name).engine
+    session = computing.session(engine)
+    settings = _settings(runtime.assembly, name)
+    if settings:
+        session.configure(settings)
+    return session, computing.frame(name, engine)
+
+
 def _settings(assembly: CompiledAssembly, name: str) -> Mapping[str, str]:
     """Return the settings with which a run computes the joint: those of its group's exit."""
     return assembly.joint(assembly.group(assembly.joint(name).group).exit).step.config

@@ -14,10 +14,11 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
 HERE = Path(__file__).parent
-PROJECTS = ("shop", "history")
+PROJECTS = ("shop", "history", "cafe", "ledger", "toolkit")
 
 SPARK = """
 import json, sys
@@ -50,32 +51,37 @@ spark.stop()
 """
 
 
-def record(venv: Path, project: str) -> None:
-    """Write what dbt makes of one project."""
+def record(
+    venv: Path, project: str, origin: Path = HERE, after_first: Callable[[Path], None] = lambda _: None
+) -> dict[str, object]:
+    """Return what dbt makes of one project, whose files are below ``origin``.
+
+    ``after_first`` is called with the folder of the copy after the first build.
+    """
     with tempfile.TemporaryDirectory() as folder:
         copy = Path(folder) / project
-        shutil.copytree(HERE / project, copy)
+        shutil.copytree(origin / project, copy)
         settings = json.loads((copy / "spark.json").read_text()) if (copy / "spark.json").exists() else {}
         sources = json.loads((copy / "sources.json").read_text()) if (copy / "sources.json").exists() else {}
         _spark(venv, copy, {"make": sources}, settings)
         builds = []
         for files in (project, f"{project}_later", f"{project}_last"):
-            if not (HERE / files).is_dir():
+            if not (origin / files).is_dir():
                 continue
-            shutil.copytree(HERE / files, copy, dirs_exist_ok=True)
+            shutil.copytree(origin / files, copy, dirs_exist_ok=True)
             command = [venv / "bin" / "dbt", "build", "--profiles-dir", ".", "--no-use-colors"]
             done = subprocess.run(command, cwd=copy, capture_output=True, text=True, check=False)
             results = copy / "target" / "run_results.json"
             if not results.exists():
                 raise SystemExit(done.stdout + done.stderr)
-            print(done.stdout[-1500:])
+            print(done.stdout[-1500:], file=sys.stderr)
             builds.append({"tests": _tests(copy), "tables": _spark(venv, copy, {"read": _relations(copy)}, settings)})
+            if len(builds) == 1:
+                after_first(copy)
         versions = subprocess.run(
             [venv / "bin" / "python", "-c", _VERSIONS], capture_output=True, text=True, check=True
         ).stdout.strip()
-        content = {"versions": json.loads(versions), "builds": builds}
-        path = HERE / "recorded" / f"{project}.json"
-        path.write_text(lines(content) + "\n")
+        return {"versions": json.loads(versions), "builds": builds}
 
 
 def lines(value: object, depth: int = 5) -> str:
@@ -140,4 +146,5 @@ def _spark(venv: Path, folder: Path, todo: dict, settings: dict) -> dict:
 if __name__ == "__main__":
     venv = Path(sys.argv[1]).absolute()
     for name in sys.argv[2:] or PROJECTS:
-        record(venv, name)
+        path = HERE / "recorded" / f"{name}.json"
+        path.write_text(lines(record(venv, name)) + "\n")

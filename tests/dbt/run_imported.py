@@ -108,7 +108,10 @@ def _names(report: dict) -> list[str]:
 
 
 NAMED = {"one_key_each": "unique_customers_customer_key"}
-KINDS = ("accepted_values", "at_least", "at_most", "not_null", "relationships", "tools_rows_at_least", "unique")
+KINDS = (
+    *("accepted_values", "at_least", "at_most", "not_null", "relationships", "tools_rows_at_least", "unique"),
+    *("handy_is_true", "handy_rows_between"),
+)
 
 
 def make_sources(folder: Path, old: Path) -> None:

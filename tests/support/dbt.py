@@ -1,7 +1,8 @@
-"""Small dbt projects, written to a folder for a test."""
+"""Small dbt projects, written to a folder for a test, and the rows of tables as they are compared with those of dbt."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from rivet_dagster.dbt.reading.project import read_dbt_project
 from rivet_dagster.dbt.report import ReportEntry, TranslatedProject
@@ -33,3 +34,26 @@ def model(result: TranslatedProject, name: str) -> ReportEntry:
 def notes(result: TranslatedProject, kind: str) -> list[ReportEntry]:
     """Return what is told of other things of one kind."""
     return [entry for entry in result.report.others if entry.kind == kind]
+
+
+ONLY_DBTS = {"dbt_scd_id", "dbt_updated_at"}
+LAST_OF_THE_DATA = "2025"
+"""Later times are those of a run."""
+
+
+def compared(rows: Mapping[str, Any]) -> list[list[tuple[str, Any]]]:
+    """Return the rows with the values that can be compared.
+
+    A time of a run is its number among the runs. dbt's session mode writes a NULL of a seed as 'None'.
+    """
+    names = [name for name, _ in rows["columns"]]
+    times = {position for position, (_, kind) in enumerate(rows["columns"]) if kind == "timestamp"}
+    chosen = [position for position in names_at(names) if names[position] not in {*ONLY_DBTS, "dbt_is_current"}]
+    of_runs = {row[n] for row in rows["rows"] for n in times if row[n] is not None and row[n] > LAST_OF_THE_DATA}
+    numbers = {time: f"run {number}" for number, time in enumerate(sorted(of_runs))} | {"None": None}
+    return sorted(([(names[n], numbers.get(row[n], row[n])) for n in chosen] for row in rows["rows"]), key=str)
+
+
+def names_at(names: Sequence[str]) -> list[int]:
+    """Return the positions of columns in the order of their names."""
+    return sorted(range(len(names)), key=names.__getitem__)

@@ -122,6 +122,7 @@ def schema(file: str) -> int:
 DBT_EXAMPLE = """
 rivet-dagster import dbt jaffle_shop --to shop
 rivet-dagster import dbt jaffle_shop --to shop --format json > report.json
+rivet-dagster import dbt jaffle_shop --to shop --verify dev
 """
 
 
@@ -133,15 +134,21 @@ def import_() -> None:
 @import_.command("dbt", cls=ExampleCommand, example=DBT_EXAMPLE)
 @click.argument("directory", metavar="DIR", type=click.Path(path_type=Path))
 @click.option("--to", "target", metavar="NEW", required=True, type=click.Path(path_type=Path), help="The new project.")
+@click.option(
+    "--verify",
+    "output",
+    metavar="TARGET",
+    help="Run the new project in an environment, and compare its rows with the tables of this target of dbt's profile.",
+)
 @with_format("text", "json")
 @click.option("--verbose", is_flag=True, help="Show the traceback of an error.")
-def dbt(directory: Path, target: Path, format: str, verbose: bool) -> int:
+def dbt(directory: Path, target: Path, output: str | None, format: str, verbose: bool) -> int:
     """Write the project of joints that a dbt project becomes.
 
     DIR is the directory with dbt_project.yml, which is only read; dbt itself is not needed. NEW is a directory that
     does not exist, or an empty one. The report tells what was changed and what was left out, and why; the exit code is
-    2 where something was left out.
+    2 where something was left out, and with --verify also unless all tables are equal. Only --verify starts Spark.
     """
     from rivet_dagster.cli.import_command import import_dbt
 
-    return import_dbt(directory, target, as_json=format == "json")
+    return import_dbt(directory, target, as_json=format == "json", output=output)

@@ -29,7 +29,7 @@ from rivet_dagster.dbt.values import (
     value_context,
     without_environment,
 )
-from rivet_dagster.errors import nearest
+from rivet_dagster.errors import RivetError, nearest
 from rivet_dagster.project.text_file import TextError
 
 PROFILES_FILE = "profiles.yml"
@@ -51,20 +51,29 @@ class DbtProfile:
 
 
 def read_profile(
-    root: Path, profile: str | None, target_path: str = "target", environment: ImportEnvironment = NOT_READ
+    root: Path,
+    profile: str | None,
+    target_path: str = "target",
+    environment: ImportEnvironment = NOT_READ,
+    output: str | None = None,
 ) -> DbtProfile:
     """Return the profile of a project, of which only what is no secret is read.
 
-    The target and its schema may be variables of the ``environment``.
+    The target is the ``output`` of that name, else the profile's own, which may be a variable of the ``environment``,
+    as its schema may. Raises RVT-145 if there is no such output.
 
     Without a profile in the project, its target is of the type that dbt last compiled it for, if that is known.
     """
     path = root / PROFILES_FILE
     if not path.is_file():
+        if output is not None:
+            raise _no_output(output, f"there is no {PROFILES_FILE} in {root}")
         return _without_file(root, profile, target_path)
     try:
         value = read_yaml_file(path)
     except TextError as error:
+        if output is not None:
+            raise _no_output(output, error.message, error.line or 1) from None
         problem = Other("profile", PROFILES_FILE, DbtLocation(PROFILES_FILE, error.line or 1), error.message)
         return DbtProfile(DbtTarget(), (), (problem,))
     name = profile if profile is not None else "default"
@@ -72,15 +81,25 @@ def read_profile(
     outputs = declared.get("outputs") if isinstance(declared, Mapping) else None
     if not isinstance(declared, Mapping) or not isinstance(outputs, Mapping):
         wrong = f"there is no profile '{name}' with `outputs`"
+        if output is not None:
+            raise _no_output(output, wrong, line_of(value, name))
         problem = Other("profile", name, DbtLocation(PROFILES_FILE, line_of(value, name)), wrong)
         return DbtProfile(DbtTarget(profile=name), (), (problem,))
-    target, problems = _read_target(name, declared, outputs, environment)
+    if output is not None and not isinstance(outputs.get(output), Mapping):
+        wrong = f"it is no output of the profile '{name}'{nearest(output, map(str, outputs))}"
+        raise _no_output(output, wrong, line_of(declared, "outputs"))
+    target, problems = _read_target(name, declared, outputs, environment, output)
     databases = (
-        read_postgres(key, output, DbtLocation(PROFILES_FILE, line_of(outputs, key)), key == target.name)
-        for key, output in outputs.items()
-        if isinstance(output, Mapping) and output.get("type") == POSTGRES
+        read_postgres(key, each, DbtLocation(PROFILES_FILE, line_of(outputs, key)), key == target.name)
+        for key, each in outputs.items()
+        if isinstance(each, Mapping) and each.get("type") == POSTGRES
     )
     return DbtProfile(target, tuple(databases), tuple(problems))
+
+
+def _no_output(output: str, why: str, line: int | None = None) -> RivetError:
+    file = PROFILES_FILE if line is not None else None
+    return RivetError("RVT-145", f"the target '{output}' cannot be used: {why}", file=file, line=line)
 
 
 def _without_file(root: Path, profile: str | None, target_path: str) -> DbtProfile:
@@ -100,7 +119,11 @@ def _without_file(root: Path, profile: str | None, target_path: str) -> DbtProfi
 
 
 def _read_target(
-    name: str, declared: Mapping[str, Any], outputs: Mapping[str, Any], environment: ImportEnvironment
+    name: str,
+    declared: Mapping[str, Any],
+    outputs: Mapping[str, Any],
+    environment: ImportEnvironment,
+    chosen: str | None = None,
 ) -> tuple[DbtTarget, list[Other]]:
     context = value_context(dict[str, Any]().__getitem__, {}, environment)
     wrong_values: list[Other] = []
@@ -116,7 +139,7 @@ def _read_target(
             wrong_values.append(Other("profile", key, location, f"`{key}` is left out: {error}"))
             return default
 
-    target = str(known("target", declared, "default"))
+    target = chosen or str(known("target", declared, "default"))
     if target not in outputs:
         target = next(iter(outputs), target)
     output = outputs.get(target)

@@ -19,13 +19,14 @@ SELECTORS = "selectors.yml"
 _LISTS = ("packages.yml", "dependencies.yml")
 
 
-def read_dbt_project(root: Path, environment: ImportEnvironment = NOT_READ) -> DbtProject:
+def read_dbt_project(root: Path, environment: ImportEnvironment = NOT_READ, output: str | None = None) -> DbtProject:
     """Return all that the project in ``root`` declares. Raise RVT-141 or RVT-142 without a usable dbt_project.yml.
 
-    ``environment`` has the variables that ``env_var`` reads.
+    ``environment`` has the variables that ``env_var`` reads. The target is the ``output`` of the profile with that
+    name, else the profile's own. Raises RVT-145 if there is no such output.
     """
     project_file = read_project_file(root)
-    profile = read_profile(root, project_file.profile, project_file.target_path, environment)
+    profile = read_profile(root, project_file.profile, project_file.target_path, environment, output)
     target = profile.target
     installed, wrong = _installed(root, project_file)
     packages = [_read(root, project_file, None, target, environment)]

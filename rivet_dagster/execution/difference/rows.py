@@ -13,7 +13,7 @@ from itertools import chain, islice, repeat
 from typing import Any
 
 from rivet_dagster.compiler.diff import ColumnChange
-from rivet_dagster.compiler.joints import ComputedJoint
+from rivet_dagster.compiler.joints import CompiledJoint
 from rivet_dagster.engines.contract import EngineSession, Frame
 from rivet_dagster.model.check import ERROR
 from rivet_dagster.model.convert import shorten_text
@@ -275,12 +275,13 @@ class Key:
     unique: bool = False
 
 
-def candidate_keys(joint: ComputedJoint, target: Target) -> Iterator[Key]:
+def candidate_keys(joint: CompiledJoint, target: Target | None) -> Iterator[Key]:
     """Yield the ``key_columns`` of the table's write strategy, then the columns of each unique check, in order.
 
-    A history has several rows of each key, a delete_insert may have, and a check that only warns has let them pass.
+    A joint without a table has no ``target``. A history has several rows of each key, a delete_insert may have, and a
+    check that only warns has let them pass.
     """
-    match target.write:
+    match target.write if target is not None else None:
         case Upsert(keys=keys):
             yield Key(keys, unique=True)
         case History(keys=keys):

@@ -20,7 +20,7 @@ have is repeated in one of them. For that the equal rows are counted, too; they 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from sqlglot import exp
 
@@ -82,6 +82,26 @@ def some_rows(most: int) -> str:
     'SELECT * FROM `rivet_new` LIMIT 10'
     """
     return sql_text(limited(exp.select(exp.Star()).from_(plain_relation(NEW)), most))
+
+
+def number_of_rows() -> str:
+    """Return the query of the number of rows of the newer version, as the column ``total``.
+
+    >>> number_of_rows()
+    'SELECT COUNT(*) AS `total` FROM `rivet_new`'
+    """
+    count = exp.Count(this=exp.Star(), big_int=True)
+    return sql_text(exp.select(named(count, "total")).from_(plain_relation(NEW)))
+
+
+def current_rows(relation: str, columns: Iterable[str], valid_to: str) -> str:
+    """Return the query of some columns of the rows of a history that have not ended.
+
+    >>> current_rows("people", ["id", "city"], "dbt_valid_to")
+    'SELECT `id`, `city` FROM `people` WHERE `dbt_valid_to` IS NULL'
+    """
+    current = exp.Is(this=plain_column(valid_to), expression=exp.Null())
+    return sql_text(exp.select(*columns_of(list(columns))).from_(plain_relation(relation)).where(current))
 
 
 def _names(columns: Sequence[ComparedColumn]) -> list[str]:

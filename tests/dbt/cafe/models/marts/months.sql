@@ -1,0 +1,2 @@
+{{ config(materialized='ephemeral') }}
+select date_trunc('month', order_date) as month, amount from {{ ref('orders') }}

@@ -1,0 +1,1 @@
+{{ handy.union_of([ref('clicks'), ref('orders')], ['id', 'visitor', 'device', 'day', 'seconds']) }}
