@@ -201,7 +201,7 @@ def _wanted_name(check: TranslatedCheck, phase: str) -> str:
     if check.options is None or check.is_named:
         return check.name
     options = check.options
-    columns = options["columns"] if "columns" in options else [options["column"]]
+    columns = options["columns"] if "columns" in options else [options["column"]] if "column" in options else []
     return "_".join((*(["audit"] if phase == "audit" else []), str(options["type"]), *columns))
 
 

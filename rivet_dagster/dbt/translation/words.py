@@ -234,6 +234,10 @@ class DbtWords(VariableWords):
         if macro is None and use.path[-1] in other_macros_of_dbt() and len(use.path) == 1 + (use.path[0] == DBT):
             self.changes.problem(f"uses '{shown}', a macro of dbt's own that has no counterpart", use.node, True)
             return
+        reason = self.scope.reason_without(shown) if macro is None else None
+        if reason is not None:
+            self.changes.problem(f"calls {shown}, which {reason}", use.node)
+            return
         if macro is None:
             hint = nearest(shown, self.scope.known(self.package), listed=False)
             what = f"calls '{shown}'" if use.call is not None else f"uses '{shown}'"
