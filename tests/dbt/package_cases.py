@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import date, timedelta
+from itertools import pairwise
 from random import Random
 from typing import Any
 
@@ -152,13 +153,15 @@ def any_missing(key: list[Any]) -> bool:
     return any(value is None for value in key)
 
 
-def steps(column: str, condition: Callable[[Any, Any], bool], by: str | None = None, order: str | None = None) -> Verdict:
+def steps(
+    column: str, condition: Callable[[Any, Any], bool], by: str | None = None, order: str | None = None
+) -> Verdict:
     """Hold where each value and the one before it meet a condition, in the order of a column that has no NULL."""
 
     def holds(rows: Rows, others: Rows) -> bool:
         for group in [rows] if by is None else groups_of(rows, by):
             ordered = sorted(group, key=lambda row: getattr(row, order or column))
-            for before, after in zip(ordered, ordered[1:], strict=False):
+            for before, after in pairwise(ordered):
                 one, two = getattr(before, column), getattr(after, column)
                 if one is not None and two is not None and not condition(one, two):
                     return False
@@ -172,7 +175,7 @@ def one_step(column: str) -> Verdict:
 
     def holds(rows: Rows, others: Rows) -> bool:
         ordered = sorted(values(rows, column))
-        return all(after - before == 1 for before, after in zip(ordered, ordered[1:], strict=False))
+        return all(after - before == 1 for before, after in pairwise(ordered))
 
     return holds
 
@@ -302,7 +305,9 @@ UTILS = [
     Case("fewer_rows_than", OTHER, joined_counts(lambda a, b: a < b, None)),
     Case("fewer_rows_than", {**OTHER, "group_by_columns": ["grp"]}, joined_counts(lambda a, b: a < b, "grp")),
     Case("equality", {**OTHER, "compare_columns": ["x", "y"]}, equal_columns),
-    Case("expression_is_true", {"expression": "x + 1 > y"}, each(lambda r: None if None in (r.x, r.y) else r.x + 1 > r.y)),
+    Case(
+        "expression_is_true", {"expression": "x + 1 > y"}, each(lambda r: None if None in (r.x, r.y) else r.x + 1 > r.y)
+    ),
     Case("expression_is_true", {"expression": "< 4"}, each(lambda r: known(r.x, lambda x: x < 4)), "x"),
     Case("accepted_range", {"min_value": 1, "max_value": 3}, each(lambda r: known(r.x, lambda x: 1 <= x <= 3)), "x"),
     Case("accepted_range", {"min_value": 0, "inclusive": False}, each(lambda r: known(r.x, lambda x: x > 0)), "x"),
@@ -386,8 +391,14 @@ EXPECTATIONS = [
         {"expression": "sum(x)", "test_condition": "> 2", "group_by_columns": ["grp"]},
         measured(of("x", sum), lambda n: n > 2, "grp"),
     ),
-    Case("expression_between", {"expression": "avg(x)", "max_value": 3}, measured(of("x", statistics.mean), lambda m: m <= 3)),
-    Case("expect_table_row_count_to_be_between", {"min_value": 1, "max_value": 3}, measured(len, lambda n: 1 <= n <= 3)),
+    Case(
+        "expression_between",
+        {"expression": "avg(x)", "max_value": 3},
+        measured(of("x", statistics.mean), lambda m: m <= 3),
+    ),
+    Case(
+        "expect_table_row_count_to_be_between", {"min_value": 1, "max_value": 3}, measured(len, lambda n: 1 <= n <= 3)
+    ),
     Case(
         "expect_table_row_count_to_be_between",
         {"max_value": 3, "group_by": ["grp"], "strictly": True},
@@ -466,23 +477,48 @@ EXPECTATIONS = [
         lambda rows, others: len({*values(rows, "name")}) == len({n.lower() for n in values(rows, "name")}),
         "name",
     ),
-    Case("expect_column_values_to_be_in_set", {"value_set": ["abc", "zz", "a1", "ABC", ""]}, in_set("name", {"abc", "zz", "a1", "ABC", ""}), "name"),
-    Case("expect_column_values_to_be_in_set", {"value_set": [1, 2, 3], "quote_values": False}, in_set("x", {1, 2, 3}), "x"),
+    Case(
+        "expect_column_values_to_be_in_set",
+        {"value_set": ["abc", "zz", "a1", "ABC", ""]},
+        in_set("name", {"abc", "zz", "a1", "ABC", ""}),
+        "name",
+    ),
+    Case(
+        "expect_column_values_to_be_in_set",
+        {"value_set": [1, 2, 3], "quote_values": False},
+        in_set("x", {1, 2, 3}),
+        "x",
+    ),
     Case(
         "expect_column_values_to_be_in_set",
         {"value_set": ["1", "2", "3"], "row_condition": "x is not null"},
         each(lambda r: known(r.x, lambda x: x in (1, 2, 3))),
         "x",
     ),
-    Case("expect_column_values_to_not_be_in_set", {"value_set": ["zz", "a1"]}, each(lambda r: r.name not in ("zz", "a1")), "name"),
-    Case("expect_column_values_to_be_between", {"min_value": 1, "max_value": 3}, each(lambda r: known(r.x, lambda x: 1 <= x <= 3)), "x"),
+    Case(
+        "expect_column_values_to_not_be_in_set",
+        {"value_set": ["zz", "a1"]},
+        each(lambda r: r.name not in ("zz", "a1")),
+        "name",
+    ),
+    Case(
+        "expect_column_values_to_be_between",
+        {"min_value": 1, "max_value": 3},
+        each(lambda r: known(r.x, lambda x: 1 <= x <= 3)),
+        "x",
+    ),
     Case(
         "expect_column_values_to_be_between",
         {"min_value": 1, "strictly": True, "row_condition": _ROWS_OF_A},
         each(lambda r: r.grp != "a" or known(r.x, lambda x: x > 1)),
         "x",
     ),
-    Case("expect_column_values_to_be_between", {"min_value": "date'2024-02-28'"}, each(lambda r: r.day > FIRST_DAY), "day"),
+    Case(
+        "expect_column_values_to_be_between",
+        {"min_value": "date'2024-02-28'"},
+        each(lambda r: r.day > FIRST_DAY),
+        "day",
+    ),
     Case("expect_column_values_to_be_increasing", {}, steps("day", lambda a, b: b > a), "day"),
     Case(
         "expect_column_values_to_be_increasing",
@@ -493,16 +529,36 @@ EXPECTATIONS = [
     Case("expect_column_values_to_be_increasing", {"step": 1}, one_step("id"), "id"),
     Case("expect_column_values_to_be_decreasing", {}, steps("day", lambda a, b: b < a), "day"),
     Case("expect_column_values_to_be_decreasing", {"strictly": False}, steps("day", lambda a, b: b <= a), "day"),
-    Case("expect_column_value_lengths_to_be_between", {"min_value": 1, "max_value": 3}, each(lambda r: known(r.name, lambda n: 1 <= len(n) <= 3)), "name"),
-    Case("expect_column_value_lengths_to_equal", {"value": 3}, each(lambda r: known(r.name, lambda n: len(n) == 3)), "name"),
-    Case("expect_column_values_to_match_regex", {"regex": "[a-z]"}, each(lambda r: known(r.name, lambda n: bool(re.search("[a-z]", n)))), "name"),
+    Case(
+        "expect_column_value_lengths_to_be_between",
+        {"min_value": 1, "max_value": 3},
+        each(lambda r: known(r.name, lambda n: 1 <= len(n) <= 3)),
+        "name",
+    ),
+    Case(
+        "expect_column_value_lengths_to_equal",
+        {"value": 3},
+        each(lambda r: known(r.name, lambda n: len(n) == 3)),
+        "name",
+    ),
+    Case(
+        "expect_column_values_to_match_regex",
+        {"regex": "[a-z]"},
+        each(lambda r: known(r.name, lambda n: bool(re.search("[a-z]", n)))),
+        "name",
+    ),
     Case(
         "expect_column_values_to_match_regex",
         {"regex": "^[a-z]{2,}$", "row_condition": "length(name) > 2"},
         each(lambda r: known(r.name, lambda n: len(n) <= 2 or bool(re.search("^[a-z]{2,}$", n)))),
         "name",
     ),
-    Case("expect_column_values_to_not_match_regex", {"regex": "[0-9]"}, each(lambda r: known(r.name, lambda n: not re.search("[0-9]", n))), "name"),
+    Case(
+        "expect_column_values_to_not_match_regex",
+        {"regex": "[0-9]"},
+        each(lambda r: known(r.name, lambda n: not re.search("[0-9]", n))),
+        "name",
+    ),
     Case(
         "expect_column_values_to_match_regex_list",
         {"regex_list": ["[a-z]", "[A-Z]"]},
@@ -515,8 +571,18 @@ EXPECTATIONS = [
         each(lambda r: known(r.name, lambda n: not re.search("[0-9@]", n))),
         "name",
     ),
-    Case("expect_column_values_to_match_like_pattern", {"like_pattern": "%a%"}, each(lambda r: known(r.name, lambda n: "a" in n)), "name"),
-    Case("expect_column_values_to_not_match_like_pattern", {"like_pattern": "%@%"}, each(lambda r: known(r.name, lambda n: "@" not in n)), "name"),
+    Case(
+        "expect_column_values_to_match_like_pattern",
+        {"like_pattern": "%a%"},
+        each(lambda r: known(r.name, lambda n: "a" in n)),
+        "name",
+    ),
+    Case(
+        "expect_column_values_to_not_match_like_pattern",
+        {"like_pattern": "%@%"},
+        each(lambda r: known(r.name, lambda n: "@" not in n)),
+        "name",
+    ),
     Case(
         "expect_column_values_to_match_like_pattern_list",
         {"like_pattern_list": ["a%", "z%"]},
@@ -530,7 +596,9 @@ EXPECTATIONS = [
         "name",
     ),
     Case("expect_column_distinct_count_to_equal", {"value": 2}, measured(distinct("x"), lambda n: n == 2), "x"),
-    Case("expect_column_distinct_count_to_be_greater_than", {"value": 1}, measured(distinct("x"), lambda n: n > 1), "x"),
+    Case(
+        "expect_column_distinct_count_to_be_greater_than", {"value": 1}, measured(distinct("x"), lambda n: n > 1), "x"
+    ),
     Case(
         "expect_column_distinct_count_to_be_less_than",
         {"value": 3, "group_by": ["grp"]},
@@ -544,7 +612,12 @@ EXPECTATIONS = [
         "x",
     ),
     Case("expect_column_distinct_values_to_be_in_set", {"value_set": ["a"]}, in_set("grp", {"a"}), "grp"),
-    Case("expect_column_distinct_values_to_contain_set", {"value_set": ["abc", "zz"]}, contains("name", {"abc", "zz"}), "name"),
+    Case(
+        "expect_column_distinct_values_to_contain_set",
+        {"value_set": ["abc", "zz"]},
+        contains("name", {"abc", "zz"}),
+        "name",
+    ),
     Case(
         "expect_column_distinct_values_to_equal_set",
         {"value_set": ["a", "b"]},
@@ -559,18 +632,45 @@ EXPECTATIONS = [
     ),
     Case("expect_column_most_common_value_to_be_in_set", {"value_set": ["c"], "top_n": 1}, most_common({"c"}), "grp"),
     Case("expect_column_max_to_be_between", {"max_value": 3}, measured(of("x", max), lambda m: m <= 3), "x"),
-    Case("expect_column_min_to_be_between", {"min_value": 1, "group_by": ["grp"]}, measured(of("x", min), lambda m: m >= 1, "grp"), "x"),
-    Case("expect_column_mean_to_be_between", {"min_value": 1, "max_value": 2}, measured(of("x", statistics.mean), lambda m: 1 <= m <= 2), "x"),
-    Case("expect_column_sum_to_be_between", {"min_value": 2, "strictly": True}, measured(of("x", sum), lambda s: s > 2), "x"),
-    Case("expect_column_median_to_be_between", {"min_value": 1, "max_value": 2}, measured(of("x", statistics.median), lambda m: 1 <= m <= 2), "x"),
+    Case(
+        "expect_column_min_to_be_between",
+        {"min_value": 1, "group_by": ["grp"]},
+        measured(of("x", min), lambda m: m >= 1, "grp"),
+        "x",
+    ),
+    Case(
+        "expect_column_mean_to_be_between",
+        {"min_value": 1, "max_value": 2},
+        measured(of("x", statistics.mean), lambda m: 1 <= m <= 2),
+        "x",
+    ),
+    Case(
+        "expect_column_sum_to_be_between",
+        {"min_value": 2, "strictly": True},
+        measured(of("x", sum), lambda s: s > 2),
+        "x",
+    ),
+    Case(
+        "expect_column_median_to_be_between",
+        {"min_value": 1, "max_value": 2},
+        measured(of("x", statistics.median), lambda m: 1 <= m <= 2),
+        "x",
+    ),
     Case(
         "expect_column_quantile_values_to_be_between",
         {"quantile": 0.9, "max_value": 3.5, "group_by": ["grp"]},
         measured(of("x", lambda v: quantile(v, 0.9)), lambda q: q <= 3.5, "grp"),
         "x",
     ),
-    Case("expect_column_stdev_to_be_between", {"max_value": 1.3}, measured(of("x", deviation), lambda d: d <= 1.3), "x"),
-    Case("expect_column_unique_value_count_to_be_between", {"min_value": 2}, measured(distinct("y"), lambda n: n >= 2), "y"),
+    Case(
+        "expect_column_stdev_to_be_between", {"max_value": 1.3}, measured(of("x", deviation), lambda d: d <= 1.3), "x"
+    ),
+    Case(
+        "expect_column_unique_value_count_to_be_between",
+        {"min_value": 2},
+        measured(distinct("y"), lambda n: n >= 2),
+        "y",
+    ),
     Case(
         "expect_column_proportion_of_unique_values_to_be_between",
         {"min_value": 0.6},
@@ -590,11 +690,7 @@ EXPECTATIONS = [
     Case(
         "expect_column_pair_values_to_be_in_set",
         {"column_A": "x", "column_B": "grp", "value_pairs_set": [[0, "'a'"], [1, "'a'"], [2, "'b'"], [3, "'b'"]]},
-        each(
-            lambda r: (r.x, r.grp) in ((0, "a"), (1, "a"), (2, "b"), (3, "b"))
-            if r.x is not None
-            else None
-        ),
+        each(lambda r: (r.x, r.grp) in ((0, "a"), (1, "a"), (2, "b"), (3, "b")) if r.x is not None else None),
     ),
     Case("expect_compound_columns_to_be_unique", {"column_list": ["x", "y"]}, unique("x", "y", ignored=all_missing)),
     Case(
@@ -636,10 +732,12 @@ EXPECTATIONS = [
             "test_end_date": "2024-03-04",
             "exclusion_condition": "not(date_day > date'2024-02-28')",
         },
-        lambda rows, others: not rows
-        or {FIRST_DAY, FIRST_DAY + timedelta(days=1)} <= {*(r.day for r in rows)} | {
-            FIRST_DAY + timedelta(days=n) for n in range((min(r.day for r in rows) - FIRST_DAY).days)
-        },
+        lambda rows, others: (
+            not rows
+            or {FIRST_DAY, FIRST_DAY + timedelta(days=1)}
+            <= {*(r.day for r in rows)}
+            | {FIRST_DAY + timedelta(days=n) for n in range((min(r.day for r in rows) - FIRST_DAY).days)}
+        ),
     ),
 ]
 

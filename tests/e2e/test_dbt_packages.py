@@ -1,10 +1,14 @@
 """Macros and generic tests of packages, as they are built in: imported, run on Spark, and compared with Python."""
 
+import hashlib
 import json
-import subprocess
 import sys
+from calendar import monthrange
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
 from pathlib import Path
 
+import duckdb
 import pytest
 import yaml
 
@@ -32,7 +36,8 @@ def imported(folder, capsys, models, properties=None):
         (folder / "old" / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / "old" / name).write_text(text)
     code, report = run(capsys, "import", "dbt", folder / "old", "--to", folder / "new")
-    assert [entry for kind in report for entry in report[kind] or () if entry["status"] == "left_out"] == []
+    entries = (*report["models"], *report["tests"], *report["others"])
+    assert [entry for entry in entries if entry["status"] == "left_out"] == []
     assert code == 0
     profiles = folder / "new" / "profiles.yaml"
     settings = "".join(f"        {key}: '{value}'\n" for key, value in SMALL.items())
@@ -126,7 +131,9 @@ OF_DAYS = {
     "round_timestamp('cast(d as timestamp) + interval 11 hours')": midnight,
     "from_unixtimestamp('86400 * 3')": lambda d: datetime(1970, 1, 4),
     "convert_timezone(\"timestamp'2024-07-01 12:00:00'\", 'Asia/Tokyo')": lambda d: datetime(2024, 7, 1, 21),
-    "convert_timezone(\"timestamp'2024-07-01 12:00:00'\", 'UTC', 'America/New_York')": lambda d: datetime(2024, 7, 1, 16),
+    "convert_timezone(\"timestamp'2024-07-01 12:00:00'\", 'UTC', 'America/New_York')": lambda d: datetime(
+        2024, 7, 1, 16
+    ),
 }
 OF_TODAY = {
     "today()": lambda d: d,
@@ -150,6 +157,7 @@ OF_TODAY = {
     "periods_since(\"date'2024-02-29'\")": lambda d: (d - date(2024, 2, 29)).days,
     "periods_since(\"date'2020-02-29'\", period_name='year')": lambda d: d.year - 2020,
 }
+IN_TOKYO = "now('Asia/Tokyo')"
 OF_DIMENSION = {
     "date_day": lambda d: d,
     "prior_date_day": lambda d: d - DAY,
@@ -218,6 +226,19 @@ STATUSES = [
 ]
 
 
+def table(folder, name):
+    """Return the columns and the rows of a table."""
+    stored = duckdb.sql(f"select * from read_parquet('{(folder / 'warehouse' / name).resolve()}/*.parquet')")
+    return stored.columns, [tuple(map(plain, row)) for row in stored.fetchall()]
+
+
+def plain(value):
+    """Return a time in UTC without its zone, and a decimal as the nearest double."""
+    if isinstance(value, datetime) and value.tzinfo is not None:
+        return value.astimezone(UTC).replace(tzinfo=None)
+    return float(value) if isinstance(value, Decimal) else value
+
+
 def values_of(rows):
     return ", ".join("(" + ", ".join("null" if v is None else repr(v) for v in row) + ")" for row in rows)
 
@@ -237,7 +258,7 @@ def test_macros(tmp_path, capsys):
         "days": f"select d, {shown(OF_DAYS)} from (select explode(array("
         + ", ".join(f"date'{day}'" for day in DAYS)
         + ")) as d) t",
-        "of_today": f"select {shown(OF_TODAY)}, {{{{ dbt_date.now('Asia/Tokyo') }}}} as there, current_timestamp() as at",
+        "of_today": f"select {shown([*OF_TODAY, IN_TOKYO])}, current_timestamp() as at",
         "dimension": "{{ dbt_date.get_date_dimension('2023-12-20', '2024-03-05') }}",
         "base": "{{ dbt_date.get_base_dates('2024-01-31', '2024-06-01', datepart='month') }}",
         "lately": "{{ dbt_date.get_base_dates(n_dateparts=3) }}",
@@ -249,8 +270,8 @@ def test_macros(tmp_path, capsys):
         "(1, 'a'), (2, 'b') as t(id, grp) {{ dbt_utils.group_by(1) }}",
         "visits": "select * from values (1, 1, 'x'), (1, 2, 'y'), (2, 5, 'z'), (2, 5, 'z') as t(id, at, v)",
         "first_visits": "{{ dbt_utils.deduplicate(ref('visits'), partition_by='id', order_by='at desc') }}",
-        "summary": f"{{{{ audit_helper.compare_queries(\"{a}\", \"{b}\") }}}}",
-        "differences": f"{{{{ audit_helper.compare_queries(\"{a}\", \"{b}\", primary_key='k', summarize=false) }}}}",
+        "summary": f'{{{{ audit_helper.compare_queries("{a}", "{b}") }}}}',
+        "differences": f'{{{{ audit_helper.compare_queries("{a}", "{b}", primary_key=\'k\', summarize=false) }}}}',
         "statuses": f"{{{{ audit_helper.compare_column_values(\"{a}\", \"{b}\", 'k', 'v') }}}}",
         "verbose": f"{{{{ audit_helper.compare_column_values_verbose(\"{a}\", \"{b}\", 'k', 'v') }}}}",
         "counts": "{{ audit_helper.compare_row_counts(ref('visits'), ref('first_visits')) }}",
@@ -259,47 +280,24 @@ def test_macros(tmp_path, capsys):
     new, _ = imported(tmp_path, capsys, models)
     code, result = run(capsys, "-p", new, "run")
     assert code == 0, result
-    table = lambda name: duckdb.sql(f"select * from read_parquet('{(new / 'warehouse' / name).resolve()}/*.parquet')")
-
-    assert {row[0]: row[1:] for row in table("days").fetchall()} == {
-        day: tuple(of_day(day) for of_day in OF_DAYS.values()) for day in DAYS
-    }
-    ((*of_today, there, at),) = table("of_today").fetchall()
-    days = {before, datetime.now(UTC).date()}  # the run may have passed midnight
-    assert any(of_today == [of_day(day) for of_day in OF_TODAY.values()] for day in days)
-    assert abs(there - at.replace(tzinfo=None)) in (timedelta(hours=9),)
-    dimension = table("dimension").order("date_day")
-    assert dimension.columns == [*OF_DIMENSION]
-    assert dimension.fetchall() == [
-        tuple(of_day(day) for of_day in OF_DIMENSION.values())
-        for day in (date(2023, 12, 20) + number * DAY for number in range(76))
-    ]
-    month_starts = [datetime(2024, 1, 31), datetime(2024, 2, 29), datetime(2024, 3, 31), datetime(2024, 4, 30)]
-    assert sorted(table("base").fetchall()) == [(month,) for month in month_starts]
-    assert any(sorted(table("lately").fetchall()) == [(midnight(d + n * DAY),) for n in range(-3, 1)] for d in days)
-    assert sorted(table("weeks").fetchall()) == [(datetime(2024, 1, 1) + 7 * number * DAY,) for number in range(4)]
-    utils = table("values_of_utils")
-    assert utils.columns[-1] == "a_b"
-    assert [float(v) if isinstance(v, Decimal) else v for v in utils.fetchone()] == [*OF_VALUES.values()]
-    assert 340 < table("far").fetchone()[0] < 346
-    assert sorted(table("series").fetchall()) == [(number,) for number in range(1, 6)]
-    assert table("pivoted").columns == ["id", "as", "bs"]
-    assert sorted(table("pivoted").fetchall()) == [(1, 2, 1), (2, 0, 1)]
-    assert sorted(table("first_visits").fetchall()) == [(1, 2, "y"), (2, 5, "z")]
+    rows = {name: table(new, name)[1] for name in models}
+    columns = {name: table(new, name)[0] for name in models}
+    check_dates(rows, columns, {before, datetime.now(UTC).date()})  # the run may have passed midnight
+    utils = [*OF_VALUES.values()]
+    assert (columns["values_of_utils"][-1], rows["values_of_utils"]) == ("a_b", [(*utils,)])
+    assert 340 < rows["far"][0][0] < 346
+    assert sorted(rows["series"]) == [(number,) for number in range(1, 6)]
+    assert (columns["pivoted"], sorted(rows["pivoted"])) == (["id", "as", "bs"], [(1, 2, 1), (2, 0, 1)])
+    assert sorted(rows["first_visits"]) == [(1, 2, "y"), (2, 5, "z")]
+    assert sorted(rows["counts"]) == [("first_visits", 2), ("visits", 4)]
     pairs = {name: {*PAIRS[name].items()} for name in "ab"}
     both, only_a, only_b = pairs["a"] & pairs["b"], pairs["a"] - pairs["b"], pairs["b"] - pairs["a"]
     counted = [(True, True, len(both)), (True, False, len(only_a)), (False, True, len(only_b))]
     total = sum(count for _, _, count in counted)
-    assert {(*row[:3], float(row[3])) for row in table("summary").fetchall()} == {
-        (*row, round(100 * row[2] / total, 2)) for row in counted
-    }
-    assert {*table("differences").fetchall()} == {(*row, True, False) for row in only_a} | {
-        (*row, False, True) for row in only_b
-    }
-    assert {(*row[:3], float(row[3])) for row in table("statuses").fetchall()} == {
-        ("v", status, len(keys), round(100 * len(keys) / 6, 2)) for status, keys in STATUSES
-    }
-    assert {row[0]: tuple(map(bool, row[2:])) for row in table("verbose").fetchall()} == {
+    assert {*rows["summary"]} == {(*row, round(100 * row[2] / total, 2)) for row in counted}
+    assert {*rows["differences"]} == {(*r, True, False) for r in only_a} | {(*r, False, True) for r in only_b}
+    assert {*rows["statuses"]} == {("v", s, len(keys), round(100 * len(keys) / 6, 2)) for s, keys in STATUSES}
+    assert {row[0]: tuple(map(bool, row[2:])) for row in rows["verbose"]} == {
         1: (True, False, False, False, False, False),
         2: (False, False, False, False, False, True),
         3: (True, True, True, False, False, False),
@@ -307,4 +305,20 @@ def test_macros(tmp_path, capsys):
         5: (False, False, False, False, True, False),
         6: (False, False, False, True, False, False),
     }
-    assert sorted(table("counts").fetchall()) == [("first_visits", 2), ("visits", 4)]
+
+
+def check_dates(rows, columns, days):
+    assert {row[0]: row[1:] for row in rows["days"]} == {
+        day: tuple(of_day(day) for of_day in OF_DAYS.values()) for day in DAYS
+    }
+    ((*of_today, there, at),) = rows["of_today"]
+    assert any(of_today == [of_day(day) for of_day in OF_TODAY.values()] for day in days)
+    assert there - at == timedelta(hours=9)
+    assert columns["dimension"] == [*OF_DIMENSION]
+    assert sorted(rows["dimension"]) == [
+        tuple(of_day(day) for of_day in OF_DIMENSION.values())
+        for day in (date(2023, 12, 20) + number * DAY for number in range(76))
+    ]
+    assert sorted(rows["base"]) == [(midnight(months_later(date(2024, 1, 31), number)),) for number in range(5)]
+    assert any(sorted(rows["lately"]) == [(midnight(day + n * DAY),) for n in range(-3, 1)] for day in days)
+    assert sorted(rows["weeks"]) == [(datetime(2024, 1, 1) + 7 * number * DAY,) for number in range(4)]

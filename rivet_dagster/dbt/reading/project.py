@@ -131,4 +131,5 @@ def _name(entry: Any) -> str | None:
     address = (entry.get("package") or entry.get("git")) if isinstance(entry, Mapping) else None
     if not isinstance(address, str):
         return None
-    return address.rstrip("/").rpartition("/")[2].removesuffix(".git").replace("-", "_")
+    name = address.rstrip("/").rpartition("/")[2].removesuffix(".git").replace("-", "_")
+    return name if name in NEEDED_WITH else name.removeprefix("dbt_")

@@ -7,8 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from sqlglot import exp
-
+from rivet_dagster.checks.expression import judges_rows_alone
 from rivet_dagster.dbt.declared import Config, DataTest, DbtLocation, DbtNode, Macro
 from rivet_dagster.dbt.template import apply_edits
 from rivet_dagster.dbt.translation.annotations import scalar
@@ -19,8 +18,6 @@ from rivet_dagster.dbt.translation.translator import Translator
 from rivet_dagster.dbt.translation.variables import DbtVariables, plain, unescape_value
 from rivet_dagster.dbt.values import UnknownValueError, render_value
 from rivet_dagster.errors import nearest
-from rivet_dagster.sql.error import SqlError
-from rivet_dagster.sql.parsing.dialect import parse_expression
 
 _COLUMN = re.compile(r"[A-Za-z_]\w*")
 _SHORTHAND = re.compile(r"\s*(?:env_var|ref|var|source|doc)\s*\(.+\)\s*", re.DOTALL)
@@ -134,7 +131,7 @@ class CheckTranslator:
         given = ", ".join(f"{key}={literal(value)}" for key, value in {"model": model, **arguments}.items())
         self._refuse_silent(macros)
         sql = self._rendered(f"{{{{ {self._scope.name_of(macro)}({given}) }}}}", macros, findings.problems)
-        condition = row_condition(sql) if is_row_check else None
+        condition = read_row_condition(sql) if is_row_check else None
         if condition is not None:
             return replace(check, options={"type": "expression", "sql": condition}, is_named=True)
         refs = [ref for each in macros for ref in self._translator.of_macro(each).refs]
@@ -190,6 +187,9 @@ class CheckTranslator:
         try:
             return CheckRenderer(texts, self._variables.literal() | self._variables.imported_in(named)).render(text)
         except UnknownValueError as error:
+            raised = [message for macro in macros for message in self._translator.of_macro(macro).raised]
+            if raised and "'exceptions'" in str(error):
+                raise LeftOutError(f"it raises an error: {'; or '.join(dict.fromkeys(raised))}") from None
             wrong = [*problems, *(p for macro in macros for p in self._translator.of_macro(macro).problems)]
             wrong += self._variables.bound_in(named)
             raise LeftOutError(str(wrong[0]) if wrong else f"its template cannot be rendered: {error}") from None
@@ -316,21 +316,15 @@ def _row_count(kind: str, arguments: Mapping[str, Any]) -> dict[str, Any] | None
 _ROWS = re.compile(r"\s*select \* from \{\{ this }} where not\((.*)\)\s*", re.DOTALL)
 
 
-def row_condition(sql: str) -> str | None:
-    """Return the condition that a query of violations has for each row alone; None where it is another query.
+def read_row_condition(sql: str) -> str | None:
+    """Return the condition of each row alone that a query of violations has; None of any other query.
 
-    >>> row_condition("select * from {{ this }} where not(net >= 0)")
+    >>> read_row_condition("select * from {{ this }} where not(net >= 0)")
     'net >= 0'
-    >>> row_condition("select * from {{ this }} where not(net > (select avg(net) from other))")
+    >>> read_row_condition("select * from {{ this }} where not(net > (select avg(net) from other))")
     """
     match = _ROWS.fullmatch(sql)
-    if match is None:
-        return None
-    try:
-        tree = parse_expression(match[1])
-    except SqlError:
-        return None
-    return None if any(tree.find_all(exp.Query, exp.Window, exp.AggFunc)) else match[1]
+    return match[1] if match is not None and judges_rows_alone(match[1]) else None
 
 
 def _condition(value: Any) -> str | None:

@@ -35,7 +35,8 @@ class TemplateProblem:
 class TemplateFindings:
     """Findings of a template: the parts to replace, what that changes, what cannot be, and what it uses.
 
-    ``dropped`` are the spans of calls that are gone with all that they name.
+    ``dropped`` are the spans of calls that are gone with all that they name, ``raised`` the messages of errors that the
+    template raises itself.
     """
 
     edits: list[TemplateEdit] = field(default_factory=list)
@@ -47,6 +48,7 @@ class TemplateFindings:
     uses_this: bool = False
     dropped: list[tuple[int, int]] = field(default_factory=list)
     test_config: dict[str, Any] = field(default_factory=dict)
+    raised: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True)

@@ -376,7 +376,8 @@ class DbtWords(VariableWords):
     def _exceptions(self, use: Use) -> None:
         if use.path[1:] == ("warn",):
             self.changes.drop(use)
-        # An error is one, too, where our templates reach it.
+        elif use.call is not None:  # an error is one, too, where our templates reach it
+            self.changes.findings.raised.extend(arg.value for arg in use.call.args if isinstance(arg, nodes.Const))
 
     def _adapter(self, use: Use) -> None:
         if use.path[1:] == ("dispatch",) and use.call is not None:
