@@ -72,12 +72,16 @@ def _literal(value: Any) -> str:
 
 @dataclass(frozen=True)
 class Case:
-    """A generic test with its arguments, and of which rows it holds; ``column`` is that of the rows it is one of."""
+    """A generic test with its arguments, and of which rows it holds; ``column`` is that of the rows it is one of.
+
+    ``where`` is the condition of the rows that it judges.
+    """
 
     test: str
     arguments: dict[str, Any]
     holds: Verdict
     column: str | None = None
+    where: str | None = None
 
 
 def each(condition: Callable[[Row], bool | None]) -> Verdict:
@@ -253,6 +257,22 @@ def within(column: str, sigma: float) -> Verdict:
         numbers = values(rows, column)
         spread = deviation(numbers)
         return not spread or all(abs((n - statistics.mean(numbers)) / spread) <= sigma for n in numbers)
+
+    return holds
+
+
+def follows_trend(periods: int, sigma: float) -> Verdict:
+    """Hold where the sum of x of each day is not far from the mean of the days before it; the last day is left out."""
+
+    def holds(rows: Rows, others: Rows) -> bool:
+        days = sorted({row.days_old for row in rows if row.days_old > 0}, reverse=True)
+        totals = [sum(values([row for row in rows if row.days_old == day], "x")) for day in days]
+        for index, total in enumerate(totals):
+            before = totals[max(index - periods, 0) : index]
+            spread = deviation(before)
+            if spread and abs(total - statistics.mean(before)) / spread > sigma:
+                return False
+        return True
 
     return holds
 
@@ -714,6 +734,20 @@ EXPECTATIONS = [
         lambda r, o: not (values(r, "x") and values(r, "y")) or sum(values(r, "x")) + sum(values(r, "y")) == 8,
     ),
     Case("expect_column_values_to_be_within_n_stdevs", {"sigma_threshold": 1.1}, within("x", 1.1), "x"),
+    Case(
+        "expect_column_values_to_be_within_n_moving_stdevs",
+        {
+            "date_column_name": "at",
+            "trend_periods": 3,
+            "test_periods": 20,
+            "sigma_threshold": 1,
+            "take_logs": False,
+            "take_diffs": False,
+        },
+        follows_trend(3, 1),
+        "x",
+        where="at < current_timestamp() - interval 1 day",
+    ),
     Case("expect_row_values_to_have_data_for_every_n_datepart", {"date_col": "day"}, every_day(None)),
     Case(
         "expect_row_values_to_have_data_for_every_n_datepart",

@@ -25,6 +25,7 @@ PACKAGES = (
 )
 PROJECT = "name: shop\nprofile: shop\nvars: {'dbt_date:time_zone': UTC}\n"
 SMALL = {"spark.sql.ansi.enabled": "false", "spark.sql.shuffle.partitions": "1", "spark.ui.enabled": "false"}
+SMALL["spark.sql.session.timeZone"] = "UTC"
 
 
 def imported(folder, capsys, models, properties=None):
@@ -60,7 +61,8 @@ def test_generic_tests(tmp_path, capsys):
     for number in TABLES:
         of_table, of_columns = [], {}
         for index, (name, case) in enumerate(CASES):
-            config = {"name": f"case_{index}_of_{number}", "config": {"severity": "warn"}}
+            where = {"where": case.where} if case.where else {}
+            config = {"name": f"case_{index}_of_{number}", "config": {"severity": "warn", **where}}
             test = {name: {**config, **({"arguments": case.arguments} if case.arguments else {})}}
             (of_table if case.column is None else of_columns.setdefault(case.column, [])).append(test)
         columns = [{"name": column, "data_tests": tests} for column, tests in of_columns.items()]
