@@ -85,8 +85,16 @@ class DataTests:
         self._name_checks()
 
     def of(self, joint: str) -> list[MovedTest]:
-        """Return the tests that are checks of a joint."""
-        return [test for test in self.tests if test.joint == joint and test.check is not None]
+        """Return the tests that are checks of a joint, once all are translated."""
+        return self._by_joint.get(joint, [])
+
+    @cached_property
+    def _by_joint(self) -> dict[str, list[MovedTest]]:
+        by_joint: dict[str, list[MovedTest]] = {}
+        for test in self.tests:
+            if test.check is not None and test.joint is not None:
+                by_joint.setdefault(test.joint, []).append(test)
+        return by_joint
 
     def _checks(self, package: str) -> CheckTranslator:
         folders = {p.name: f"{p.folder}/" for p in self.project.packages if p.folder}

@@ -235,15 +235,11 @@ def _path(node: nodes.Node) -> tuple[str, ...]:
 def bound_names(body: Sequence[nodes.Node]) -> Iterator[str]:
     """Yield the names that a template assigns, its macros and their arguments among them."""
     for part in body:
-        for name in part.find_all(nodes.Name):
-            if name.ctx in ("store", "param"):
-                yield name.name
-        for reference in part.find_all(nodes.NSRef):
-            yield reference.name
-        for macro in [part] if isinstance(part, nodes.Macro) else part.find_all(nodes.Macro):
-            yield macro.name
-        if isinstance(part, nodes.Name) and part.ctx == "store":
-            yield part.name
+        for node in (part, *part.find_all((nodes.Name, nodes.NSRef, nodes.Macro))):
+            if isinstance(node, nodes.NSRef | nodes.Macro) or (
+                isinstance(node, nodes.Name) and node.ctx in ("store", "param")
+            ):
+                yield node.name
 
 
 def unset_names(body: Sequence[nodes.Node], given: Iterable[str] = ()) -> list[str]:
