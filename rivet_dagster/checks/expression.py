@@ -68,6 +68,19 @@ class Expression(RowCheck):
         return None
 
 
+def judges_rows_alone(sql: str) -> bool:
+    """Return whether a condition is about one row: without a query, an aggregate or a window.
+
+    >>> judges_rows_alone("net > 0"), judges_rows_alone("net > avg(net) OVER ()"), judges_rows_alone("net >")
+    (True, False, False)
+    """
+    try:
+        tree = parse_expression(sql)
+    except SqlError:
+        return False
+    return not any(tree.find_all(exp.Query, exp.Window, exp.AggFunc))
+
+
 _NUMBER = re.compile(r"\d{1,18}|(?=[\d.]{2,19}\Z)\d*\.\d+|(?=[\d.]{2,19}\Z)\d+\.")
 """Literals that engines compare exactly with integers and decimals: no exponent, at most 18 digits."""
 

@@ -297,13 +297,17 @@ class DbtDatabase:
 
 @dataclass(frozen=True)
 class DbtProject:
-    """A whole project: its packages, the root first, and the databases of its profile."""
+    """A whole project: its packages, the root first, and the databases of its profile.
+
+    ``built_in`` are the packages that are not installed, and of which the macros that are built in take the place.
+    """
 
     packages: tuple[Package, ...]
     target: DbtTarget
     dispatch: Mapping[str, tuple[str, ...]]
     target_path: str
     databases: tuple[DbtDatabase, ...] = ()
+    built_in: tuple[str, ...] = ()
 
     @property
     def root(self) -> Package:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
 
 from jinja2 import Environment, TemplateSyntaxError, nodes
@@ -102,7 +102,11 @@ class DbtTemplate:
 
     def blocks(self) -> tuple[TemplateBlock, ...]:
         """Return the macros, tests, snapshots, materializations and docs at the top of the template."""
-        return tuple(self._block(node) for node in self.tree.find_all(nodes.Macro))
+        return self._blocks
+
+    @cached_property
+    def _blocks(self) -> tuple[TemplateBlock, ...]:
+        return tuple(self._block(node) for node in self.tree.find_all(nodes.Macro)) if "{%" in self.text else ()
 
     def bodies(self, inner: tuple[int, int]) -> Iterator[nodes.Node]:
         """Yield the nodes within a span: those of one of the blocks, else all."""

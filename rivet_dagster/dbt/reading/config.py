@@ -150,6 +150,9 @@ def file_config(template: DbtTemplate, inner: tuple[int, int], file: str, contex
     if not calls:
         return FileConfig()
     reader = _Reader(template, file, body, {**context, "execute": False, "is_incremental": lambda: False})
+    literal = reader.literal_configs(calls)
+    if literal is not None:
+        return FileConfig(tuple(literal))
     try:
         return FileConfig(tuple(reader.configs(None)))
     except UnknownValueError as error:
@@ -192,6 +195,20 @@ class _Reader:
     body: list[nodes.Node]
     context: Mapping[str, Any]
     calls: list[nodes.Call] = field(default_factory=list)
+
+    def literal_configs(self, calls: list[nodes.Call]) -> list[Config] | None:
+        """Return the configurations of calls in tags of their own, with literals alone; None where one is another.
+
+        Most are such calls, which nothing has to be evaluated for.
+        """
+        tags = [item for node in self.body if isinstance(node, nodes.Output) for item in node.nodes]
+        in_tags = [tag for tag in tags if isinstance(tag, nodes.Call) and _is_config(tag)]
+        if len(in_tags) < len(calls) or any(call.args or call.dyn_args or call.dyn_kwargs for call in calls):
+            return None
+        try:
+            return [self._located(call, {p.key: _literal(p.value) for p in call.kwargs}) for call in in_tags]
+        except ValueError:
+            return None
 
     def configs(self, key: str | None) -> list[Config]:
         """Return the configurations that are reached: all of each, or only the argument ``key``."""
@@ -264,6 +281,15 @@ class _Reader:
         index = nodes.Const(len(self.calls) - 1, lineno=1)
         name = nodes.Name(_CAPTURE, "load", lineno=1)
         return nodes.ExprStmt(nodes.Call(name, [index, *args], given, *dynamic, lineno=1), lineno=1)
+
+
+def _literal(node: nodes.Expr) -> Any:
+    """Return the value of a text, a number, a truth value, or a list of these. Raise ValueError for any other."""
+    if isinstance(node, nodes.Const):
+        return node.value
+    if isinstance(node, nodes.List):
+        return [_literal(item) for item in node.items]
+    raise ValueError("is computed")
 
 
 def _is_config(node: nodes.Node) -> bool:

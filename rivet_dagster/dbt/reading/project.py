@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,9 @@ from rivet_dagster.project.text_file import TextError
 SELECTORS = "selectors.yml"
 _LISTS = ("packages.yml", "dependencies.yml")
 
+NEEDED_WITH = {"dbt_utils": (), "dbt_date": (), "dbt_expectations": ("dbt_date",), "audit_helper": ("dbt_utils",)}
+"""The packages of which macros are built in, with those that come with them."""
+
 
 def read_dbt_project(root: Path, environment: ImportEnvironment = NOT_READ, output: str | None = None) -> DbtProject:
     """Return all that the project in ``root`` declares. Raise RVT-141 or RVT-142 without a usable dbt_project.yml.
@@ -29,6 +33,7 @@ def read_dbt_project(root: Path, environment: ImportEnvironment = NOT_READ, outp
     profile = read_profile(root, project_file.profile, project_file.target_path, environment, output)
     target = profile.target
     installed, wrong = _installed(root, project_file)
+    built_in, told = _missing(root, project_file, {package.name for package in installed})
     packages = [_read(root, project_file, None, target, environment)]
     packages += [_read(root, package, project_file, target, environment) for package in installed]
     others = [
@@ -36,10 +41,17 @@ def read_dbt_project(root: Path, environment: ImportEnvironment = NOT_READ, outp
     ]
     packages[0] = replace(
         packages[0],
-        problems=(*packages[0].problems, *profile.problems, *wrong),
+        problems=(*packages[0].problems, *profile.problems, *wrong, *told),
         others=(*packages[0].others, *(others if (root / SELECTORS).is_file() else ())),
     )
-    return DbtProject(tuple(packages), target, project_file.dispatch, project_file.target_path, profile.databases)
+    return DbtProject(
+        tuple(packages),
+        target,
+        project_file.dispatch,
+        project_file.target_path,
+        profile.databases,
+        tuple(built_in),
+    )
 
 
 def _read(
@@ -70,7 +82,7 @@ def target_values(target: DbtTarget) -> dict[str, Any]:
 
 
 def _installed(root: Path, project_file: ProjectFile) -> tuple[list[ProjectFile], list[Other]]:
-    """Return the packages that are installed, in order, and those that are asked for but are not."""
+    """Return the packages that are installed, in order, and what is wrong with others there."""
     folder = root / project_file.packages_path
     installed: list[ProjectFile] = []
     problems: list[Other] = []
@@ -83,18 +95,42 @@ def _installed(root: Path, project_file: ProjectFile) -> tuple[list[ProjectFile]
             first = error.diagnostics[0]
             location = DbtLocation(first.file or path.name, first.line or 1)
             problems.append(Other("package", path.name, location, first.message))
-    if installed:
-        return installed, problems
+    return installed, problems
+
+
+def _missing(root: Path, project_file: ProjectFile, installed: set[str]) -> tuple[list[str], list[Other]]:
+    """Return the packages of which macros are built in, since they are asked for but not installed, and what is told.
+
+    If nothing is installed, that is told of each file which asks for others.
+    """
+    built_in: list[str] = []
+    told: list[Other] = []
     for file in _LISTS:
         if not (root / file).is_file():
             continue
         try:
             value = read_yaml_file(root / file)
         except TextError as error:
-            problems.append(Other("package", file, DbtLocation(file, error.line or 1), error.message))
+            if not installed:
+                told.append(Other("package", file, DbtLocation(file, error.line or 1), error.message))
             continue
-        if value.get("packages"):
-            location = DbtLocation(file, line_of(value, "packages"))
+        location = DbtLocation(file, line_of(value, "packages"))
+        entries = value.get("packages")
+        names = [_name(entry) for entry in entries] if isinstance(entries, list) else []
+        for name in [name for name in names if name in NEEDED_WITH and name not in installed]:
+            built_in += [each for each in (name, *NEEDED_WITH[name]) if each not in {*installed, *built_in}]
+            reason = f"is not installed in {project_file.packages_path}: the macros that are built in take its place"
+            told.append(Other("package", name, location, reason, is_needed=False))
+        if entries and not installed and not {*names} <= NEEDED_WITH.keys():
             reason = f"its packages are not installed in {project_file.packages_path}: run `dbt deps` first"
-            problems.append(Other("package", file, location, reason))
-    return installed, problems
+            told.append(Other("package", file, location, reason))
+    return built_in, told
+
+
+def _name(entry: Any) -> str | None:
+    """Return the name of a package as one asks for it: that of the registry, or of the repository."""
+    address = (entry.get("package") or entry.get("git")) if isinstance(entry, Mapping) else None
+    if not isinstance(address, str):
+        return None
+    name = address.rstrip("/").rpartition("/")[2].removesuffix(".git").replace("-", "_")
+    return name if name in NEEDED_WITH else name.removeprefix("dbt_")

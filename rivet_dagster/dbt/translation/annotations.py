@@ -90,3 +90,8 @@ class JointDraft:
     freshness: dict[str, Any] | None = None
     macros: tuple[Macro, ...] = ()
     code: str | None = None
+
+    @property
+    def is_source(self) -> bool:
+        """Whether the joint is a source, or a seed, whose file has no query."""
+        return self.body is None and self.code is None

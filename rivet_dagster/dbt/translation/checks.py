@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from rivet_dagster.checks.expression import judges_rows_alone
 from rivet_dagster.dbt.declared import Config, DataTest, DbtLocation, DbtNode, Macro
 from rivet_dagster.dbt.template import apply_edits
 from rivet_dagster.dbt.translation.annotations import scalar
@@ -106,6 +107,8 @@ class CheckTranslator:
         It is one of the tested joint itself, or of another joint, which reads the tested one, ``of``.
         """
         macro = self._scope.test(test.macro, package)
+        if macro is None and (reason := self._scope.reason_without(test.macro)) is not None:
+            raise LeftOutError(f"{test.macro} {reason}")
         if macro is None:
             raise LeftOutError(f"there is no generic test '{test.macro}'{nearest(test.macro, _BUILT_IN, listed=False)}")
         name = test.name or self._default_name(test)
@@ -118,8 +121,9 @@ class CheckTranslator:
         check = TranslatedCheck(
             clean_check(name), rules, reads=tuple(reads), description=test.description, is_named=bool(test.name)
         )
-        if macro.package == DBT and rules.is_plain and of is None:
-            options = _options(test.macro.removeprefix("dbt."), arguments, test)
+        is_row_check = self._scope.is_built_in(macro) and rules.is_plain and of is None
+        if is_row_check:
+            options = _options(f"{macro.package}.{macro.name}", arguments, test)
             if options is not None:
                 return replace(check, options=options)
         model = of or _THIS
@@ -127,6 +131,9 @@ class CheckTranslator:
         given = ", ".join(f"{key}={literal(value)}" for key, value in {"model": model, **arguments}.items())
         self._refuse_silent(macros)
         sql = self._rendered(f"{{{{ {self._scope.name_of(macro)}({given}) }}}}", macros, findings.problems)
+        condition = read_row_condition(sql) if is_row_check else None
+        if condition is not None:
+            return replace(check, options={"type": "expression", "sql": condition}, is_named=True)
         refs = [ref for each in macros for ref in self._translator.of_macro(each).refs]
         return replace(check, sql=_with_condition(sql, rules), reads=tuple(dict.fromkeys([*reads, *refs])))
 
@@ -180,6 +187,9 @@ class CheckTranslator:
         try:
             return CheckRenderer(texts, self._variables.literal() | self._variables.imported_in(named)).render(text)
         except UnknownValueError as error:
+            raised = [message for macro in macros for message in self._translator.of_macro(macro).raised]
+            if raised and "'exceptions'" in str(error):
+                raise LeftOutError(f"it raises an error: {'; or '.join(dict.fromkeys(raised))}") from None
             wrong = [*problems, *(p for macro in macros for p in self._translator.of_macro(macro).problems)]
             wrong += self._variables.bound_in(named)
             raise LeftOutError(str(wrong[0]) if wrong else f"its template cannot be rendered: {error}") from None
@@ -255,8 +265,18 @@ _TEXTS = ("severity", "where", "fail_calc", "error_if", "warn_if", "limit")
 _BUILT_IN = ("unique", "not_null", "accepted_values", "relationships")
 
 
-def _options(kind: str, arguments: Mapping[str, Any], test: DataTest) -> dict[str, Any] | None:
-    """Return the check of ours with the meaning of a built-in test; None where only its SQL has it."""
+_SAME = {
+    "dbt_expectations.expect_column_values_to_be_unique": "dbt.unique",
+    "dbt_expectations.expect_column_values_to_not_be_null": "dbt.not_null",
+}
+"""Tests of packages with the verdict of one of dbt's own."""
+
+
+def _options(name: str, arguments: Mapping[str, Any], test: DataTest) -> dict[str, Any] | None:
+    """Return the check of ours with the meaning of a test that is built in; None where only its SQL has it."""
+    package, _, kind = _SAME.get(name, name).rpartition(".")
+    if package != DBT:
+        return _row_count(kind, arguments)
     column = test.column if test.quote else arguments.get("column_name")
     if not isinstance(column, str) or not _COLUMN.fullmatch(column):
         return None
@@ -277,6 +297,34 @@ def _options(kind: str, arguments: Mapping[str, Any], test: DataTest) -> dict[st
             return None
         return {"type": "relationship", "column": column, "to": f"{to}.{field}"}
     return None
+
+
+def _row_count(kind: str, arguments: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Return the check of the number of rows that a test of dbt_expectations is."""
+    bounds = {"min_value": "min", "max_value": "max"}
+    if kind == "expect_table_row_count_to_equal" and set(arguments) == {"value"}:
+        given = dict.fromkeys(("min", "max"), arguments["value"])
+    elif kind == "expect_table_row_count_to_be_between" and arguments and set(arguments) <= bounds.keys():
+        given = {bounds[key]: value for key, value in arguments.items()}
+    else:
+        return None
+    is_whole = all(isinstance(value, int) and not isinstance(value, bool) and value >= 0 for value in given.values())
+    is_ordered = is_whole and given.get("min", 0) <= given.get("max", given.get("min", 0))
+    return {"type": "row_count", **given} if is_ordered else None
+
+
+_ROWS = re.compile(r"\s*select \* from \{\{ this }} where not\((.*)\)\s*", re.DOTALL)
+
+
+def read_row_condition(sql: str) -> str | None:
+    """Return the condition of each row alone that a query of violations has; None of any other query.
+
+    >>> read_row_condition("select * from {{ this }} where not(net >= 0)")
+    'net >= 0'
+    >>> read_row_condition("select * from {{ this }} where not(net > (select avg(net) from other))")
+    """
+    match = _ROWS.fullmatch(sql)
+    return match[1] if match is not None and judges_rows_alone(match[1]) else None
 
 
 def _condition(value: Any) -> str | None:

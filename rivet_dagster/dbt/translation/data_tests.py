@@ -1,6 +1,7 @@
 """Data tests as checks of joints: generic ones of their node, singular ones of the last joint that they read.
 
-For that joints are put in an order in which what each one reads comes before it.
+Those that read no joint, or are of a source that no joint reads, get a joint. For all that joints are put in an order
+in which what each one reads comes before it.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from rivet_dagster.dbt.reading.project import target_values
 from rivet_dagster.dbt.report import CHANGED, LEFT_OUT, ReportEntry, disabled_entry
 from rivet_dagster.dbt.translation.annotations import JointDraft
 from rivet_dagster.dbt.translation.checks import CheckTranslator, TranslatedCheck, clean_check
+from rivet_dagster.dbt.translation.joints_of_tests import joint_of_test, reader_of
 from rivet_dagster.dbt.translation.macros import MacroScope
 from rivet_dagster.dbt.translation.names import Names
 from rivet_dagster.dbt.translation.postgres import refuse_other_sql
@@ -45,8 +47,8 @@ class MovedTest:
 class DataTests:
     """The data tests of a project whose joints are ``drafts``, to be read in their ``order``.
 
-    ``refused`` are the checks that did not compile, by joint and name. ``tests`` are the others, ``disabled`` is what
-    the report has of those that are disabled.
+    ``refused`` are the checks that did not compile, by joint and name, ``refused_joints`` the joints. ``tests`` are the
+    others, ``disabled`` is what the report has of those that are disabled, ``joints`` are those that only tests need.
     """
 
     project: DbtProject
@@ -57,9 +59,11 @@ class DataTests:
     drafts: Mapping[str, JointDraft]
     order: Mapping[str, int]
     refused: Mapping[tuple[str, str], str]
+    refused_joints: Mapping[str, list[str]]
     environment: ImportEnvironment = NOT_READ
     tests: list[MovedTest] = field(default_factory=list)
     disabled: list[ReportEntry] = field(default_factory=list)
+    joints: list[JointDraft] = field(default_factory=list)
 
     def translate(self) -> None:
         """Find the tests, and what each one becomes."""
@@ -77,11 +81,20 @@ class DataTests:
                     tests = [*table.tests, *(test for column in table.columns for test in column.tests)]
                     joint = self.names.sources[table.source, table.name][1]
                     self._generic(tests, joint, package.name, translator, False)
+        self._read_sources()
         self._name_checks()
 
     def of(self, joint: str) -> list[MovedTest]:
-        """Return the tests that are checks of a joint."""
-        return [test for test in self.tests if test.joint == joint and test.check is not None]
+        """Return the tests that are checks of a joint, once all are translated."""
+        return self._by_joint.get(joint, [])
+
+    @cached_property
+    def _by_joint(self) -> dict[str, list[MovedTest]]:
+        by_joint: dict[str, list[MovedTest]] = {}
+        for test in self.tests:
+            if test.check is not None and test.joint is not None:
+                by_joint.setdefault(test.joint, []).append(test)
+        return by_joint
 
     def _checks(self, package: str) -> CheckTranslator:
         folders = {p.name: f"{p.folder}/" for p in self.project.packages if p.folder}
@@ -152,10 +165,39 @@ class DataTests:
         if missing:
             test.left_out = (f"reads {', '.join(missing)}, which is left out",)
         elif not check.reads:
-            test.left_out = ("reads no model, so there is no joint that it could belong to",)
+            draft = joint_of_test(node, check, self._taken)
+            test.left_out = tuple(self.refused_joints.get(draft.joint, ()))
+            if not test.left_out:
+                self.joints.append(draft)
+                test.joint = draft.joint
+                test.check = replace(check, options={"type": "row_count", "max": 0}, sql=None)
+                test.notes = ("it is a joint of its own, whose rows are the violations",)
         else:
             test.joint = max(check.reads, key=lambda joint: self.order[joint])
             test.check = check
+
+    @property
+    def _taken(self) -> set[str]:
+        names = {*self.names.joints.values(), *(joint for _, joint in self.names.sources.values())}
+        return names | self.drafts.keys() | {draft.joint for draft in self.joints}
+
+    def _read_sources(self) -> None:
+        """Add the joint that reads the sources of which there are checks, and that no other joint reads."""
+        read = {ref for draft in self.drafts.values() for ref in draft.refs}
+        judged = {test.joint for test in self.tests if test.check is not None}
+        sources = [draft for draft in self.drafts.values() if draft.is_source and draft.joint in judged - read]
+        if not sources:
+            return
+        reader = reader_of(sources, self._taken)
+        refused = self.refused_joints.get(reader.joint)
+        if refused is None:
+            self.joints.append(reader)
+        unread = {source.joint for source in sources}
+        for test in self.tests:
+            if test.joint in unread and test.check is not None and refused is None:
+                test.notes = (*test.notes, f"no model reads {test.joint}, so that the joint '{reader.joint}' does")
+            elif test.joint in unread and test.check is not None:
+                test.check, test.left_out = None, tuple(refused or ())
 
     def _refuse_other_sql(self, check: TranslatedCheck) -> None:
         if self.project.target.is_postgres and check.sql is not None:
@@ -183,7 +225,7 @@ class DataTests:
                 by_joint.setdefault(test.joint, []).append(test)
         for joint, tests in by_joint.items():
             assert tests[0].check is not None
-            phase = self.drafts[joint].phase
+            phase = self.drafts[joint].phase if joint in self.drafts else "assertion"
             tests.sort(key=lambda test: test.check is not None and test.check.sql is not None)
             names = [_wanted_name(test.check, phase) for test in tests if test.check is not None]
             for test, name in zip(tests, distinct_names(names), strict=True):
@@ -201,7 +243,7 @@ def _wanted_name(check: TranslatedCheck, phase: str) -> str:
     if check.options is None or check.is_named:
         return check.name
     options = check.options
-    columns = options["columns"] if "columns" in options else [options["column"]]
+    columns = options["columns"] if "columns" in options else [options["column"]] if "column" in options else []
     return "_".join((*(["audit"] if phase == "audit" else []), str(options["type"]), *columns))
 
 

@@ -24,8 +24,34 @@ OWN_WORDS = frozenset(
 )
 """The words of our templates; no macro can have such a name."""
 
-_INSTEAD = frozenset({("dbt_utils", "date_spine"), ("dbt_utils", "slugify")})
-"""Macros of packages that ask the warehouse or Python: ours of that name, of `DBT`, write the same without."""
+_INSTEAD = {
+    ("dbt_utils", "date_spine"): "date_spine",
+    ("dbt_utils", "slugify"): "slugify",
+    ("dbt_date", "date_spine"): "dbt_date_spine",
+}
+"""Macros of packages that ask the warehouse or Python: those of `DBT` write the same without."""
+
+_ASKS = "asks the warehouse while dbt compiles"
+_NOT_BUILT_IN = "is not built in: install the package by `dbt deps`"
+_LEFT_OUT: dict[str, dict[str, str]] = {
+    "dbt_utils": {
+        _ASKS: "get_column_values get_filtered_columns_in_relation get_query_results_as_dict get_relations_by_pattern "
+        "get_relations_by_prefix get_single_value get_tables_by_pattern_sql get_tables_by_prefix_sql nullcheck "
+        "nullcheck_table star union_relations unpivot",
+        "is Python's time while dbt compiles": "pretty_log_format pretty_time",
+    },
+    "dbt_date": {
+        "is a date of Python": "date datetime",
+        _NOT_BUILT_IN: "get_fiscal_periods get_fiscal_year_dates",
+    },
+    "audit_helper": {
+        _ASKS: "compare_all_columns compare_and_classify_relation_rows compare_relation_columns compare_relations "
+        "compare_which_relation_columns_differ quick_are_relations_identical",
+        "is not there for Spark in dbt either": "quick_are_queries_identical",
+        _NOT_BUILT_IN: "compare_and_classify_query_results compare_which_query_columns_differ",
+    },
+}
+"""Macros of packages that are not built in, by reasons."""
 
 _PREFIXES = ("spark__", "default__")
 
@@ -36,11 +62,13 @@ class MacroScope:
     def __init__(self, project: DbtProject) -> None:
         self._root = project.root.name
         self._dispatch = project.dispatch
-        self.packages = (*(package.name for package in project.packages), DBT)
+        self.packages = (*(package.name for package in project.packages), DBT, *project.built_in)
+        self._built_in = frozenset(project.built_in)
         self._macros: dict[tuple[str, str], Macro] = {}
         self._tests: dict[tuple[str, str], Macro] = {}
         self.repeated: list[tuple[Macro, Macro]] = []
-        for macro in (*(macro for package in project.packages for macro in package.macros), *builtin_macros()):
+        built_in = (macro for package in (DBT, *project.built_in) for macro in builtin_macros(package))
+        for macro in (*(macro for package in project.packages for macro in package.macros), *built_in):
             kind = self._tests if macro.block.kind == TEST else self._macros
             first = kind.setdefault((macro.package, macro.name), macro)
             if first is not macro:
@@ -71,14 +99,18 @@ class MacroScope:
         return None
 
     def find_in(self, package: str, name: str) -> Macro | None:
-        """Return the macro ``package.name``; the project may have a variant of its own of dbt's."""
+        """Return the macro ``package.name``; the project may have a variant of its own of one that is built in."""
         if (package, name) in _INSTEAD:
-            package = DBT
-        if package == DBT:
-            for prefix in _PREFIXES:
-                if (self._root, f"{prefix}{name}") in self._macros:
-                    return self._macros[self._root, f"{prefix}{name}"]
-        return self._macros.get((package, name))
+            package, name = DBT, _INSTEAD[package, name]
+        return self._variant(package, name) or self._macros.get((package, name))
+
+    def _variant(self, package: str, name: str) -> Macro | None:
+        """Return what dbt finds in place of a macro that is built in; it dispatches all of them."""
+        if package != DBT and package not in self._built_in:
+            return None
+        order = (self._root,) if package == DBT else self._dispatch.get(package) or (self._root,)
+        names = ((candidate, f"{prefix}{name}") for candidate in order for prefix in _PREFIXES)
+        return next((self._macros[key] for key in names if key in self._macros), None)
 
     def dispatched(self, name: str, namespace: str | None, package: str) -> Macro | None:
         """Return the variant for Spark that ``adapter.dispatch`` finds."""
@@ -98,10 +130,21 @@ class MacroScope:
         namespace, _, bare = name.rpartition(".")
         candidates = (namespace,) if namespace else (package, self._root, DBT)
         for candidate in dict.fromkeys(candidates):
-            macro = self._tests.get((candidate, bare)) or self._macros.get((candidate, f"test_{bare}"))
+            macro = self._variant(candidate, f"test_{bare}") if candidate in self._built_in else None
+            macro = macro or self._tests.get((candidate, bare)) or self._macros.get((candidate, f"test_{bare}"))
             if macro is not None:
                 return macro
         return None
+
+    def is_built_in(self, macro: Macro) -> bool:
+        """Return whether a macro is one of dbt's own, or of a package, as it is built in."""
+        return macro.package == DBT or macro.package in self._built_in
+
+    def reason_without(self, name: str) -> str | None:
+        """Return why there is no ``package.macro``; None where that is not known."""
+        package, _, bare = name.rpartition(".")
+        reasons = _LEFT_OUT.get(package, {}) if package in self._built_in else {}
+        return next((reason for reason, names in reasons.items() if bare in names.split()), None)
 
     def known(self, package: str) -> list[str]:
         """Return the names that a file of ``package`` can call."""
@@ -111,12 +154,12 @@ class MacroScope:
         )
 
 
-@lru_cache(maxsize=1)
-def builtin_macros() -> tuple[Macro, ...]:
-    """Return the macros and generic tests that every dbt project has."""
-    text = (resources.files("rivet_dagster.dbt.macros") / "builtin.sql").read_text(encoding="utf-8")
+@lru_cache(maxsize=8)
+def builtin_macros(package: str = DBT) -> tuple[Macro, ...]:
+    """Return the macros and generic tests that every dbt project has, or those of a package that are built in."""
+    text = (resources.files("rivet_dagster.dbt.macros") / f"{package}.sql").read_text(encoding="utf-8")
     template = read_template(text)
-    return tuple(Macro(DBT, block.name, template, block, "dbt") for block in template.blocks())
+    return tuple(Macro(package, block.name, template, block, package) for block in template.blocks())
 
 
 @lru_cache(maxsize=1)

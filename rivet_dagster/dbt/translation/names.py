@@ -97,7 +97,8 @@ def name_joints(project: DbtProject) -> Names:
                 refused[id(node)] = f"'{name}' is the name of several nodes: also at {others}"
     nodes = {key: same[0] for key, same in by_key.items() if len(same) == 1}
     # A source of a name that anything has is named with its source, whatever the order of the files.
-    wanted = {key: _wanted(key, project.root.name, by_key) for key in nodes}
+    times = Counter(name for _, name in by_key)
+    wanted = {key: _wanted(key, project.root.name, times[key[1]]) for key in nodes}
     taken: set[str] = set()
     # A node whose name need not change has it before one whose name becomes the same.
     order = sorted(wanted, key=lambda key: (wanted[key] != key[1], key[0] != project.root.name))
@@ -116,10 +117,9 @@ def name_joints(project: DbtProject) -> Names:
     return Names(project.root.name, nodes, joints, sources, latest, refused)
 
 
-def _wanted(key: tuple[str, str], root: str, by_key: dict[tuple[str, str], list[DbtNode]]) -> str:
+def _wanted(key: tuple[str, str], root: str, times: int) -> str:
     package, name = key
-    shared = [package for package, other in by_key if other == name]
-    return clean_name(name if len(shared) == 1 or package == root else f"{package}_{name}")
+    return clean_name(name if times == 1 or package == root else f"{package}_{name}")
 
 
 def _distinct(name: str, taken: set[str]) -> str:

@@ -79,7 +79,8 @@ class _Assembly:
         tests = self._tests()
         files: dict[str, str] = {}
         lines: dict[tuple[str, int], tuple[str, str]] = {}
-        for draft in self._drafts.values():
+        written = [*self._drafts.values(), *tests.joints]
+        for draft in written:
             write_joint(draft, tests.of(draft.joint), files, lines)
         macros, entries = macro_files(
             self._project,
@@ -120,7 +121,7 @@ class _Assembly:
             files=files,
             copies=copies,
             report=self._report(tests),
-            joint_files={draft.path: draft.joint for draft in self._drafts.values()},
+            joint_files={draft.path: draft.joint for draft in written},
             check_lines=lines,
             macro_lines={path: macro_lines(text) for path, text in macros.items()},
             origins={draft.path: origin(draft, files[draft.path]) for draft in self._drafts.values()},
@@ -155,6 +156,7 @@ class _Assembly:
             drafts=self._drafts,
             order=self._order,
             refused=self._refused.checks,
+            refused_joints=self._refused.joints,
             environment=self._environment,
         )
         tests.translate()

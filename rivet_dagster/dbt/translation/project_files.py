@@ -229,8 +229,8 @@ def _key(macro: Macro) -> tuple[str, str]:
 
 
 def _path(project: DbtProject, macro: Macro) -> str:
-    if macro.package == DBT:
-        return f"{FOLDER}/dbt.sql"
+    if macro.package == DBT or macro.package in project.built_in:
+        return f"{FOLDER}/{macro.package}.sql"
     package = next(package for package in project.packages if package.name == macro.package)
     path = PurePosixPath(macro.file.removeprefix(f"{package.folder}/") if package.folder else macro.file)
     below = path.parts[1:] if len(path.parts) > 1 else path.parts

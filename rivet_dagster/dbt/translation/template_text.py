@@ -35,7 +35,8 @@ class TemplateProblem:
 class TemplateFindings:
     """Findings of a template: the parts to replace, what that changes, what cannot be, and what it uses.
 
-    ``dropped`` are the spans of calls that are gone with all that they name.
+    ``dropped`` are the spans of calls that are gone with all that they name, ``raised`` the messages of errors that the
+    template raises itself.
     """
 
     edits: list[TemplateEdit] = field(default_factory=list)
@@ -47,6 +48,7 @@ class TemplateFindings:
     uses_this: bool = False
     dropped: list[tuple[int, int]] = field(default_factory=list)
     test_config: dict[str, Any] = field(default_factory=dict)
+    raised: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -233,15 +235,11 @@ def _path(node: nodes.Node) -> tuple[str, ...]:
 def bound_names(body: Sequence[nodes.Node]) -> Iterator[str]:
     """Yield the names that a template assigns, its macros and their arguments among them."""
     for part in body:
-        for name in part.find_all(nodes.Name):
-            if name.ctx in ("store", "param"):
-                yield name.name
-        for reference in part.find_all(nodes.NSRef):
-            yield reference.name
-        for macro in [part] if isinstance(part, nodes.Macro) else part.find_all(nodes.Macro):
-            yield macro.name
-        if isinstance(part, nodes.Name) and part.ctx == "store":
-            yield part.name
+        for node in (part, *part.find_all((nodes.Name, nodes.NSRef, nodes.Macro))):
+            if isinstance(node, nodes.NSRef | nodes.Macro) or (
+                isinstance(node, nodes.Name) and node.ctx in ("store", "param")
+            ):
+                yield node.name
 
 
 def unset_names(body: Sequence[nodes.Node], given: Iterable[str] = ()) -> list[str]:

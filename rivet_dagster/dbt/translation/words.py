@@ -234,6 +234,10 @@ class DbtWords(VariableWords):
         if macro is None and use.path[-1] in other_macros_of_dbt() and len(use.path) == 1 + (use.path[0] == DBT):
             self.changes.problem(f"uses '{shown}', a macro of dbt's own that has no counterpart", use.node, True)
             return
+        reason = self.scope.reason_without(shown) if macro is None else None
+        if reason is not None:
+            self.changes.problem(f"calls {shown}, which {reason}", use.node)
+            return
         if macro is None:
             hint = nearest(shown, self.scope.known(self.package), listed=False)
             what = f"calls '{shown}'" if use.call is not None else f"uses '{shown}'"
@@ -372,7 +376,8 @@ class DbtWords(VariableWords):
     def _exceptions(self, use: Use) -> None:
         if use.path[1:] == ("warn",):
             self.changes.drop(use)
-        # An error is one, too, where our templates reach it.
+        elif use.call is not None:  # an error is one, too, where our templates reach it
+            self.changes.findings.raised.extend(arg.value for arg in use.call.args if isinstance(arg, nodes.Const))
 
     def _adapter(self, use: Use) -> None:
         if use.path[1:] == ("dispatch",) and use.call is not None:

@@ -86,7 +86,7 @@ def lines_of(text: str, check_time: Callable[[], None] = lambda: None, depth: in
                 locations.append(None)
                 visible = False
             if line and location is not None and not visible and (line.strip() or locations[-1] is None):
-                locations[-1] = replace(location, line=location.line + number) if advances else location
+                locations[-1] = replace(location, line=location.line + number) if advances and number else location
                 visible = bool(line.strip())
     return tuple(_stretches(locations))
 
@@ -114,7 +114,7 @@ def _parts(text: str, check_time: Callable[[], None], depth: int) -> Iterator[tu
 
 
 def _within(location: TextLocation, calls: tuple[MacroCall, ...]) -> TextLocation:
-    return replace(location, calls=(*location.calls, *calls))
+    return replace(location, calls=(*location.calls, *calls)) if calls else location
 
 
 def _stretches(locations: Iterable[TextLocation | None]) -> Iterator[Stretch]:

@@ -2,7 +2,11 @@
 
 import duckdb
 import pytest
-from support.dbt import translated
+from support.dbt import translated, write_dbt
+
+from rivet_dagster.dbt.reading.project import read_dbt_project
+from rivet_dagster.dbt.report import Refused
+from rivet_dagster.dbt.translation.project import translate
 
 MODELS = {
     "models/m.sql": "select 1 as id, 'a' as kind",
@@ -122,8 +126,61 @@ def test_singular_tests_belong_to_the_last_joint_that_they_read(tmp_path):
     tests = {entry.name: entry for entry in result.report.tests}
     assert (tests["a"].joint, tests["a"].check) == ("after", "a")
     assert result.files["quality/after/a.sql"] == "-- @severity: warn\nselect * from m join after using (id)\n"
-    assert tests["b"].reasons == ("reads no model, so there is no joint that it could belong to",)
+    assert (tests["b"].joint, tests["b"].check) == ("b", "b")
     assert tests["c"].reasons == ("reads gone, which is left out",)
+
+
+def test_a_singular_test_that_reads_no_model_is_a_joint(tmp_path):
+    """Its rows are the violations, whatever the names of its columns."""
+    files = {
+        "tests/after.sql": "{{ config(severity='warn', error_if='> 9') }}select 1, 1 as a, 2 as a, '{{ '{{' }}' as b;",
+        "tests/few.sql": "{{ config(error_if='> 1') }}select 1 as a",
+        "tests/two.sql": "select 1 as a -- one\nunion all select 2 -- two",
+    }
+    result = translated(tmp_path, {**MODELS, **files})
+    assert {(e.name, e.joint, e.check) for e in result.report.tests} == {
+        ("after", "after_2", "after"),
+        ("few", "few", "few"),
+        ("two", "two", "two"),
+    }
+    with duckdb.connect() as database:
+        for joint, check, rows in (
+            ("after_2", "{type: row_count, max: 0, name: after, severity: warn}", 1),
+            ("few", "{type: row_count, max: 0, name: few}", 0),
+            ("two", "{type: row_count, max: 0, name: two}", 2),
+        ):
+            text = result.files[f"joints/tests/{joint}.sql"]
+            assert text.startswith(f"-- rivet:assert: {check}\n")
+            query = text.replace("{% raw %}", "").replace("{% endraw %}", "")
+            assert len(database.execute(query).fetchall()) == rows
+
+
+def test_a_singular_test_whose_joint_does_not_compile_is_left_out(tmp_path):
+    root = write_dbt(tmp_path, {**MODELS, "tests/odd.sql": "select from where"})
+    result = translate(read_dbt_project(root), root, Refused(joints={"odd": ["it is no SQL"]}))
+    assert [(entry.name, entry.reasons) for entry in result.report.tests] == [("odd", ("it is no SQL",))]
+    assert "joints/tests/odd.sql" not in result.files
+
+
+def test_sources_that_no_model_reads_are_judged(tmp_path):
+    files = {
+        "seeds/read.csv": "id\n1\n",
+        "seeds/unread.csv": "id\n1\n",
+        "seeds/untested.csv": "id\n1\n",
+        "seeds/s.yml": "seeds: [{name: read, columns: [{name: id, tests: [unique]}]}, "
+        "{name: unread, columns: [{name: id, tests: [unique, {relationships: {to: ref('untested'), field: id}}]}]}]",
+        "models/src.yml": "sources: [{name: crm, tables: [{name: v, tests: [{at: {}}]}]}]",
+        "macros/t.sql": "{% test at(model) %}select * from {{ model }} where id > 1{% endtest %}",
+        "models/reader.sql": "select * from {{ ref('read') }}",
+    }
+    result = translated(tmp_path, {**MODELS, **files})
+    text = result.files["joints/tests/unread_sources.sql"]
+    assert "{{ ref('unread') }}" in text
+    assert "{{ ref('v') }}" in text
+    assert "'read'" not in text
+    assert "untested" not in text
+    noted = {entry.joint for entry in result.report.tests if "the joint 'unread_sources' does" in str(entry.reasons)}
+    assert noted == {"unread", "v"}
 
 
 def test_tests_of_incremental_tables_judge_the_whole_table(tmp_path):

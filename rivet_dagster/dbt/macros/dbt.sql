@@ -44,7 +44,7 @@ current_timestamp()
 to_date('{{ "%04d-%02d-%02d" | format(year, month, day) }}', 'yyyy-MM-dd')
 {%- endmacro %}
 
-{% macro date_spine(datepart, start_date, end_date) -%}
+{% macro date_spine(datepart, start_date, end_date, period='period - 1') -%}
 {#- dbt asks the warehouse how many periods there are; here the query itself counts them. The rows are dbt's: for weeks,
     quarters and what is shorter than a day these are not the periods, as its `period - 1` is multiplied unbracketed. -#}
 with counted as (
@@ -52,9 +52,14 @@ with counted as (
 ), numbered as (
     select explode(sequence(1, periods)) as period from counted where periods > 0
 ), dated as (
-    select {{ dateadd(datepart, 'period - 1', start_date) }} as date_{{ datepart }} from numbered
+    select {{ dateadd(datepart, period, start_date) }} as date_{{ datepart }} from numbered
 )
 select * from dated where date_{{ datepart }} <= {{ end_date }}
+{%- endmacro %}
+
+{% macro dbt_date_spine(datepart, start_date, end_date) -%}
+{#- The package dbt_date has brackets there. -#}
+{{ date_spine(datepart, start_date, end_date, '(period - 1)') }}
 {%- endmacro %}
 
 {% macro date_trunc(datepart, date) -%}
