@@ -186,10 +186,13 @@ def _values(columns: tuple[str, ...], incoming: Statistics, distinct: Distinct) 
     rows = distinct(columns, MOST_VALUES + 1)
     if len(rows) > MOST_VALUES:
         return _range(columns, incoming)
-    return Affected(columns, tuple(tuple(_point(row[column]) for column in columns) for row in rows), wholly=True)
+    return Affected(
+        columns, tuple(tuple(point_interval(row[column]) for column in columns) for row in rows), wholly=True
+    )
 
 
-def _point(value: Any) -> Interval:
+def point_interval(value: Any) -> Interval:
+    """Return the interval that contains one value alone, which may be NULL."""
     return NULL if value is None else Interval(value, value)
 
 
