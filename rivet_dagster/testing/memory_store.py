@@ -133,7 +133,7 @@ class MemoryVersion(RewritableVersion):
         """Return the rows that have been added so far."""
         return self.audit()
 
-    def share(self, affected: Affected, joins_small: bool = False) -> Remaining:
+    def share(self, affected: Affected) -> Remaining:
         """Share nothing: there are no statistics, so each row may change."""
         if self._before is None:
             return Remaining(0, None)

@@ -8,6 +8,7 @@ late keys, which have a row from before their open version, or no open version.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -73,11 +74,16 @@ def _late_keys(
 
 
 def affected_versions(plan: History, affected: Affected, late: LateKeys) -> Affected:
-    """Return the versions among those ``affected``, a range of keys, that are open or of late keys."""
-    if late is None or not affected.ranges:
+    """Return the versions among those ``affected``, a range of keys, that are open or of late keys.
+
+    Each run leaves a file of the versions that it has closed: so small files are joined.
+    """
+    if not affected.ranges:
         return affected
-    (range_,) = affected.ranges
-    return _versions(plan, range_ or (None,) * len(plan.keys), late)
+    if late is not None:
+        (range_,) = affected.ranges
+        affected = _versions(plan, range_ or (None,) * len(plan.keys), late)
+    return replace(affected, joins_small=True)
 
 
 def _versions(plan: History, range_: Range, late: tuple[Range, ...]) -> Affected:

@@ -85,12 +85,14 @@ class Affected:
     """The rows of a table that a write may change: those whose ``columns`` lie in one of ``ranges``.
 
     If ``wholly`` is true the write removes every row in the ranges. Without ``columns``, one range means all rows, and
-    no range means none.
+    no range means none. With ``joins_small`` other rows in small files are to be written again, too, where these are
+    many and storage knows their size.
     """
 
     columns: tuple[str, ...] = ()
     ranges: tuple[Range, ...] = ((),)
     wholly: bool = False
+    joins_small: bool = False
 
     def may_change(self, statistics: Statistics) -> bool:
         """Return whether any row of a file with these statistics may be changed."""

@@ -214,7 +214,7 @@ def _with_the_base(
     if base is None:
         record = None if write.refresh else Record(inserted=rows, bytes=added.statistics.bytes)
         return Rewritten(batch, _whole(write, batch), record)
-    remaining = write.version.share(_affected(write, added, base, late), joins_small=isinstance(write.plan, History))
+    remaining = write.version.share(_affected(write, added, base, late))
     none_remain = write.replaces and write.context.window is None
     if remaining.relation is not None and not none_remain:
         for frame in _survivors(write, remaining, remaining.relation, added):

@@ -67,10 +67,9 @@ class RewritableVersion(ABC):
         return base
 
     @abstractmethod
-    def share(self, affected: Affected, joins_small: bool = False) -> Remaining:
+    def share(self, affected: Affected) -> Remaining:
         """Make the data of the base that is not ``affected`` part of this version, without reading it.
 
-        With ``joins_small`` small files are not shared where there are many, so that they are written again as few.
         Storage without statistics shares nothing. Called once, after the first rows have been added. Raises RVT-404.
         """
 

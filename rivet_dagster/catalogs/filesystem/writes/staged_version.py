@@ -135,7 +135,7 @@ class StagedVersion(RewritableVersion):
             unchanged, mixed, _ = prune_files(files, affected, self.footers)
             return Base(self._relation(mixed or files[:1], files), base.columns) if unchanged else base
 
-    def share(self, affected: Affected, joins_small: bool = False) -> Remaining:
+    def share(self, affected: Affected) -> Remaining:
         """Share the base's files whose statistics prove that they hold no affected row."""
         with translate_write_errors(self.folder), FileHeartbeat(self.table, self.name).required():
             base = self.base_folder
@@ -144,7 +144,7 @@ class StagedVersion(RewritableVersion):
             files, folder = parquet_files(base), self.folder
             self.footers.settle(files)
             unchanged, mixed, rows = prune_files(files, affected, self.footers)
-            if joins_small and mixed:
+            if affected.joins_small and mixed:
                 unchanged, small = self._without_small(unchanged)
                 mixed += small
             for path in unchanged:

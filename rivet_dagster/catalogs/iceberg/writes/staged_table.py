@@ -193,7 +193,7 @@ class StagingTable(RewritableVersion):
         """Return the rows so far, as the last snapshot holds them."""
         return self.audit()
 
-    def share(self, affected: Affected, joins_small: bool = False) -> Remaining:
+    def share(self, affected: Affected) -> Remaining:
         """Share nothing: a staging table holds all rows of its version."""
         return Remaining(self.rows_before, self.upon.relation if self.upon is not None else None)
 
