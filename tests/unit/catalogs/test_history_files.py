@@ -116,6 +116,18 @@ def loaded(session, monkeypatch):
     return paths
 
 
+def test_a_batch_without_repeated_keys_is_queried_twice(tmp_path, session, monkeypatch):
+    table = HistoryTable(tmp_path, session)
+    table.change_ends(1)
+    queries = []
+    rows = session.rows
+    monkeypatch.setattr(session, "rows", lambda sql, *values: queries.append(sql) or rows(sql, *values))
+    table.change_ends(2)
+    assert len(queries) == 2, "whether keys are repeated, and which are late"
+    table.write([*ends(3), *ends(3)])
+    assert len(queries) == 5, "which of the repeated keys are ambiguous, too"
+
+
 def test_closed_versions_are_in_files_of_their_own(tmp_path, session):
     table = HistoryTable(tmp_path, session)
     table.change(1, 1)
