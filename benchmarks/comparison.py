@@ -23,11 +23,16 @@ Runs = Mapping[str, Sequence[Measured[Any]]]
 
 def arguments(description: str, rounds: int) -> argparse.Namespace:
     """The options of the command line; ``rounds`` is the default of the timed ones."""
+    return parser_of(description, rounds).parse_args()
+
+
+def parser_of(description: str, rounds: int, rows: int = 5_000_000) -> argparse.ArgumentParser:
+    """The parser of these options, ``rows`` being the default of the rows."""
     parser = argparse.ArgumentParser(description=description.partition("\n")[0])
-    parser.add_argument("--rows", type=int, default=5_000_000, help="rows of each table (default 5,000,000)")
+    parser.add_argument("--rows", type=int, default=rows, help=f"rows of each table (default {rows:,})")
     parser.add_argument("--rounds", type=int, default=rounds, help=f"timed rounds (default {rounds})")
     parser.add_argument("--warm-ups", type=int, default=2, help="rounds before them that are not timed (default 2)")
-    return parser.parse_args()
+    return parser
 
 
 def heading(spark: Any, options: argparse.Namespace) -> str:

@@ -23,7 +23,10 @@ COLUMNS = ("id", "customer", "quantity", "price", "ordered", "status", "email")
 
 
 class Orders:
-    """So many ``rows`` of orders as files of Parquet in ``folder``; ``further`` columns are SQL, by name."""
+    """So many ``rows`` of orders as files of Parquet in ``folder``.
+
+    ``further`` columns are SQL, by name, in which ``{change}`` stands for the number of the change.
+    """
 
     def __init__(self, spark: Any, folder: Path, rows: int, **further: str) -> None:
         self.spark = spark
@@ -33,7 +36,8 @@ class Orders:
 
     def write(self, path: Path, where: str = "TRUE", change: int = 0) -> None:
         """Write the orders for which ``where`` holds; ``change`` is a number of which their prices depend."""
-        sql = _ROWS.format(rows=self.rows, where=where, change=change, further=self.further)
+        further = self.further.format(change=change)
+        sql = _ROWS.format(rows=self.rows, where=where, change=change, further=further)
         self.spark.sql(sql).write.mode("overwrite").parquet(str(path))
 
     def batch(self, number: int) -> Path:

@@ -11,8 +11,7 @@ from rivet_dagster.catalogs.rewriting.version import table_columns
 from rivet_dagster.engines.contract import EngineSession, Frame
 from rivet_dagster.errors import RivetError
 from rivet_dagster.model.convert import show
-from rivet_dagster.model.relations import Relation
-from rivet_dagster.model.storage import Base
+from rivet_dagster.model.storage import Base, ColumnStatistics, Statistics, StoredRows
 from rivet_dagster.model.write_plan import AppendNewer, History, Upsert
 from rivet_dagster.sql.write_strategies import scd2
 from rivet_dagster.sql.write_strategies.alignment import plain_columns, projection, without_rows
@@ -39,16 +38,21 @@ def own_columns(plan: History, batch: Columns) -> Columns:
     return added
 
 
-def versions(plan: History, session: EngineSession, columns: Columns, started: datetime, shows_values: bool) -> Frame:
+def versions(
+    plan: History, session: EngineSession, batch: Statistics, columns: Columns, started: datetime, shows_values: bool
+) -> Frame:
     """Return the versions that the batch adds or changes; rows without a time take effect when the run ``started``.
 
     Raises RVT-515, RVT-516.
     """
     names = [name for name, _ in columns]
-    if plan.effective_at is not None:
-        refuse_unplaced(session, scd2.count_without_time(plan.effective_at), plan.effective_at)
-    refuse_ambiguous(session.rows(scd2.conflicts(names, plan)), plan.order_by, shows_values)
-    session.register(_CHANGES, session.query(scd2.changes(names, plan), {"run_started_at": started}))
+    at = plan.effective_at
+    if at is not None and batch.values.get(at.lower(), ColumnStatistics()).nulls != 0:
+        refuse_unplaced(session, scd2.count_without_time(at), at)
+    distinct = not session.rows(scd2.repeats(names, plan))
+    if not distinct:
+        refuse_ambiguous(session.rows(scd2.conflicts(names, plan)), plan.order_by, shows_values)
+    session.register(_CHANGES, session.query(scd2.changes(names, plan, distinct), {"run_started_at": started}))
     return session.query(projection(columns, columns, _CHANGES))
 
 
@@ -78,7 +82,7 @@ Transforming = Upsert | History | AppendNewer
 def incoming_rows(
     plan: Transforming,
     session: EngineSession,
-    batch: Relation,
+    batch: StoredRows,
     base: Base | None,
     context: WriteContext,
     within: Callable[[EngineSession, Frame], Frame],
@@ -87,7 +91,30 @@ def incoming_rows(
 
     Raises RVT-513 to RVT-516.
     """
-    frame = session.load(batch)
+    columns = register_relations(plan, session, batch, base, within)
+    if isinstance(plan, Upsert):
+        return session.query(
+            changed_rows(columns, plan.keys, distinct_by_key(plan, session, columns, context.shows_values))
+        )
+    if isinstance(plan, History):
+        started = context.started or datetime.now(UTC)
+        return versions(plan, session, batch.statistics, columns, started, context.shows_values)
+    refuse_unplaced(session, without_value(plan.column), plan.column)
+    return session.query(newer(columns, plan.column))
+
+
+def register_relations(
+    plan: Transforming,
+    session: EngineSession,
+    batch: StoredRows,
+    base: Base | None,
+    within: Callable[[EngineSession, Frame], Frame],
+) -> Columns:
+    """Register the rows of the table as TARGET and those of the batch as BATCH; return the columns of the table.
+
+    Raises RVT-513, RVT-514.
+    """
+    frame = session.load(batch.relation)
     given = session.columns(frame)
     added = own_columns(plan, given) if isinstance(plan, History) else ()
     if base is None:
@@ -99,17 +126,8 @@ def incoming_rows(
         session.register(_BASE, before)
         session.register(TARGET, within(session, session.query(projection(columns, session.columns(before), _BASE))))
     names = {name.lower() for name, _ in added}
-    values = [(name, kind) for name, kind in columns if name.lower() not in names]
-    register_batch(session, frame, values)
-    if isinstance(plan, Upsert):
-        return session.query(
-            changed_rows(columns, plan.keys, distinct_by_key(plan, session, columns, context.shows_values))
-        )
-    if isinstance(plan, History):
-        started = context.started or datetime.now(UTC)
-        return versions(plan, session, columns, started, context.shows_values)
-    refuse_unplaced(session, without_value(plan.column), plan.column)
-    return session.query(newer(columns, plan.column))
+    register_batch(session, frame, [(name, kind) for name, kind in columns if name.lower() not in names])
+    return columns
 
 
 def no_rows(session: EngineSession, frame: Frame) -> Frame:

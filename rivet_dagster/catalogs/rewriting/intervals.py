@@ -85,12 +85,14 @@ class Affected:
     """The rows of a table that a write may change: those whose ``columns`` lie in one of ``ranges``.
 
     If ``wholly`` is true the write removes every row in the ranges. Without ``columns``, one range means all rows, and
-    no range means none.
+    no range means none. With ``joins_small`` other rows in small files are to be written again, too, where these are
+    many and storage knows their size.
     """
 
     columns: tuple[str, ...] = ()
     ranges: tuple[Range, ...] = ((),)
     wholly: bool = False
+    joins_small: bool = False
 
     def may_change(self, statistics: Statistics) -> bool:
         """Return whether any row of a file with these statistics may be changed."""
@@ -186,10 +188,13 @@ def _values(columns: tuple[str, ...], incoming: Statistics, distinct: Distinct) 
     rows = distinct(columns, MOST_VALUES + 1)
     if len(rows) > MOST_VALUES:
         return _range(columns, incoming)
-    return Affected(columns, tuple(tuple(_point(row[column]) for column in columns) for row in rows), wholly=True)
+    return Affected(
+        columns, tuple(tuple(point_interval(row[column]) for column in columns) for row in rows), wholly=True
+    )
 
 
-def _point(value: Any) -> Interval:
+def point_interval(value: Any) -> Interval:
+    """Return the interval that contains one value alone, which may be NULL."""
     return NULL if value is None else Interval(value, value)
 
 

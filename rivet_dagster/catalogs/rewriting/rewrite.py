@@ -8,9 +8,16 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from rivet_dagster.catalogs.capabilities.transaction import WriteContext
+from rivet_dagster.catalogs.rewriting.histories import (
+    LateKeys,
+    add_versions,
+    affected_versions,
+    narrow_history,
+    separate_versions,
+)
 from rivet_dagster.catalogs.rewriting.incoming import Transforming, incoming_rows, no_rows
 from rivet_dagster.catalogs.rewriting.intervals import EVERYTHING, NOTHING, REPLACED, Affected, affected_rows
-from rivet_dagster.catalogs.rewriting.version import RewritableVersion, fit_columns
+from rivet_dagster.catalogs.rewriting.version import Remaining, RewritableVersion, fit_columns
 from rivet_dagster.catalogs.rewriting.window import WindowOfTable
 from rivet_dagster.engines.contract import EngineSession, Frame, QueryPlan
 from rivet_dagster.errors import RivetError
@@ -180,8 +187,14 @@ def _transformed(write: _Write, plan: Transforming, batch: StoredRows) -> Rewrit
         base = write.base
         window = write.window(batch.statistics.columns)
         within = no_rows if write.refresh else window.within if window is not None else _all_rows
-        write.add(incoming_rows(plan, write.session, batch.relation, base, write.context, within))
-        return _with_the_base(write, batch, write.version.added(), base)
+        late: LateKeys = None
+        if isinstance(plan, History) and base is not None and not write.replaces and window is None:
+            base, late = narrow_history(plan, write.version, base, batch, write.context)
+            incoming = incoming_rows(plan, write.session, batch, base, write.context, within)
+            add_versions(plan, write.version, incoming, write.context)
+        else:
+            write.add(incoming_rows(plan, write.session, batch, base, write.context, within))
+        return _with_the_base(write, batch, write.version.added(), base, late)
 
 
 def count_by_partition(session: EngineSession, batch: StoredRows, context: WriteContext) -> StoredRows:
@@ -193,16 +206,19 @@ def count_by_partition(session: EngineSession, batch: StoredRows, context: Write
     return replace(batch, partition_rows=window.counted(session, frame, batch.statistics, context.shows_values))
 
 
-def _with_the_base(write: _Write, batch: StoredRows, added: StoredRows, base: Base | None) -> Rewritten:
+def _with_the_base(
+    write: _Write, batch: StoredRows, added: StoredRows, base: Base | None, late: LateKeys = None
+) -> Rewritten:
     """Share or write again the remaining rows of the base, and return all with the counts of changed rows."""
     rows = added.statistics.rows
     if base is None:
         record = None if write.refresh else Record(inserted=rows, bytes=added.statistics.bytes)
         return Rewritten(batch, _whole(write, batch), record)
-    remaining = write.version.share(_affected(write, added, base))
+    remaining = write.version.share(_affected(write, added, base, late))
     none_remain = write.replaces and write.context.window is None
     if remaining.relation is not None and not none_remain:
-        write.add(_survivors(write, remaining.relation, added, base))
+        for frame in _survivors(write, remaining, remaining.relation, added):
+            write.add(frame)
     whole = _whole(write, batch)
     removed = remaining.rows + rows - whole.statistics.rows
     return Rewritten(batch, whole, _record(write, rows, removed, whole.statistics.bytes - remaining.bytes))
@@ -215,7 +231,7 @@ def _whole(write: _Write, batch: StoredRows) -> StoredRows:
     return replace(whole, partition_rows=batch.partition_rows) if replaces else whole
 
 
-def _affected(write: _Write, added: StoredRows, base: Base) -> Affected:
+def _affected(write: _Write, added: StoredRows, base: Base, late: LateKeys) -> Affected:
     """Return the rows of the base that the added rows may change; all of them if the columns change."""
 
     def distinct(names: Sequence[str], most: int) -> list[dict[str, Any]]:
@@ -223,26 +239,33 @@ def _affected(write: _Write, added: StoredRows, base: Base) -> Affected:
         return write.session.rows(distinct_values(names, INCOMING, most))
 
     part = REPLACED if write.replaces else affected_rows(write.plan, added.statistics, distinct)
+    if isinstance(write.plan, History) and not write.replaces:
+        part = affected_versions(write.plan, part, late)
     window = write.window(added.statistics.columns)
     if window is not None and part != NOTHING:
         part = window.affected(wholly=part == REPLACED)
     return part if part == REPLACED or added.statistics.columns == base.columns else EVERYTHING
 
 
-def _survivors(write: _Write, remaining: Relation, added: StoredRows, base: Base) -> Frame:
-    """Return the ``remaining`` rows that stay: those outside of the run's window, and those that no row replaces."""
+def _survivors(write: _Write, remaining: Remaining, relation: Relation, added: StoredRows) -> list[Frame]:
+    """Return the ``remaining`` rows, of ``relation``, that stay: outside of the run's window, or replaced by no row.
+
+    The rows of each frame are to be written to files of their own.
+    """
     session, columns = write.session, added.statistics.columns
     window = write.window(columns)
     session.register(INCOMING, session.load(added.relation))
-    before = session.load(remaining)
+    before = session.load(relation)
     session.register(_BASE, before)
     frame = session.query(projection(columns, session.columns(before), _BASE))
     session.register(REST, frame if window is None else window.within(session, frame))
     inside = session.query(survivors(columns, write.plan.identity, equal_stay=isinstance(write.plan, Upsert)))
+    if isinstance(write.plan, History) and window is None:
+        return separate_versions(write.plan, session, inside, remaining)
     if window is None:
-        return inside
+        return [inside]
     outside = window.outside(session, frame)
-    return outside if write.replaces else session.union_by_name([inside, outside])
+    return [outside if write.replaces else session.union_by_name([inside, outside])]
 
 
 def _record(write: _Write, added: int, removed: int, written: int) -> Record:

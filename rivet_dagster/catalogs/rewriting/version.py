@@ -11,7 +11,7 @@ from rivet_dagster.catalogs.rewriting.intervals import Affected
 from rivet_dagster.engines.contract import EngineSession, Frame
 from rivet_dagster.errors import RivetError
 from rivet_dagster.model.relations import Relation
-from rivet_dagster.model.storage import Base, StoredRows
+from rivet_dagster.model.storage import Base, Statistics, StoredRows
 from rivet_dagster.model.write_plan import ReplaceAll, WritePlan
 from rivet_dagster.sql.write_strategies.alignment import SchemaChange, align_columns, plain_columns, projection
 from rivet_dagster.sql.write_strategies.trees import Columns
@@ -22,12 +22,14 @@ class Remaining:
     """The rows of the base that are not shared, since the write may change some of them.
 
     ``rows`` counts all rows of the base; ``relation`` reads those that are not shared, None if there are none.
-    ``bytes`` is the size of what the new version shares with the base.
+    ``bytes`` is the size of what the new version shares with the base. ``statistics`` are those of the rows that are
+    not shared, None where they are not known.
     """
 
     rows: int
     relation: Relation | None
     bytes: int = 0
+    statistics: Statistics | None = None
 
 
 class RewritableVersion(ABC):
@@ -54,6 +56,15 @@ class RewritableVersion(ABC):
     @abstractmethod
     def added(self) -> StoredRows:
         """Return the rows that have been added so far; they stay readable. Raises RVT-402, RVT-407."""
+
+    def narrow_base(self, affected: Affected) -> Base:
+        """Return the base, which exists, without data that is certainly not ``affected``.
+
+        Storage without statistics returns ``base`` itself, as does any where all data may be affected. Raises RVT-405.
+        """
+        base = self.base
+        assert base is not None
+        return base
 
     @abstractmethod
     def share(self, affected: Affected) -> Remaining:

@@ -108,13 +108,14 @@ def repeats(name: str, keys: Sequence[str]) -> str:
     >>> repeats("batch", ["id"])
     'SELECT COUNT(*) AS `rows` FROM `batch` GROUP BY `id` HAVING COUNT(*) > 1 LIMIT 1'
     """
+    return sql_text(repeated(name, [plain_column(key) for key in keys]))
+
+
+def repeated(source: str, keys: Sequence[exp.Expr]) -> exp.Select:
+    """Return the query of one row if some value of ``keys``, expressions over ``source``, occurs more than once."""
     several = exp.GT(this=number_of_rows(), expression=exp.Literal.number(1))
-    grouped = (
-        exp.select(named(number_of_rows(), "rows"))
-        .from_(plain_relation(name))
-        .group_by(*[plain_column(key) for key in keys])
-    )
-    return sql_text(limited(grouped.having(several), 1))
+    grouped = exp.select(named(number_of_rows(), "rows")).from_(plain_relation(source)).group_by(*_plain(keys))
+    return limited(grouped.having(several), 1)
 
 
 def ambiguous_rows(name: str, columns: Columns, keys: Sequence[str], order_by: Sequence[str]) -> str:

@@ -9,6 +9,9 @@ Untracked columns are overwritten only in the current version, even by a row wit
 version begins. Otherwise writing the same batch again could undo, in an earlier version, what its own later rows had
 overwritten.
 
+Of a key whose open version begins by the time of all its new rows, no other version counts: neither can those change,
+nor do they change what becomes of the rows. ``late_keys`` are the other keys of a batch.
+
 Spark cannot compare maps: a batch with a map column is refused when the query is analyzed.
 
 The columns of a table with a history, by role.
@@ -22,12 +25,13 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from rivet_dagster.model.write_plan import History
-from rivet_dagster.sql.trees import named
+from rivet_dagster.sql.trees import limited, named
 from rivet_dagster.sql.write_strategies.merge import conflicts as ambiguous_keys
-from rivet_dagster.sql.write_strategies.merge import latest
+from rivet_dagster.sql.write_strategies.merge import latest, repeated
 from rivet_dagster.sql.write_strategies.trees import (
     BATCH,
     TARGET,
+    join_relation,
     over,
     plain_column,
     plain_relation,
@@ -115,6 +119,56 @@ def conflicts(columns: Sequence[str], plan: History) -> str:
     return sql_text(ambiguous_keys(BATCH, _identity(names), names.order_by, names.values))
 
 
+def repeats(columns: Sequence[str], plan: History) -> str:
+    """Return the query of one row if the batch has some key, with its effective time, more than once, else of none."""
+    return sql_text(repeated(BATCH, _identity(history_of(columns, plan))))
+
+
+_MATCHED, _BEGIN = "matched", "rivet_begin"
+
+
+def late_keys(columns: Sequence[str], plan: History, most: int) -> str:
+    """Return the query of up to ``most`` keys of the batch without an open version that begins by the time of each row.
+
+    The target is read once, for its open versions, and need have no others.
+
+    >>> print(late_keys(["id", "at", "f", "t", "c"], History(keys=("id",), effective_at="at", valid_from="f",
+    ...     valid_to="t", is_current="c"), 3))
+    WITH `matched` AS (SELECT `target`.`id` AS `id`, `target`.`f` AS `rivet_begin` FROM `target`
+      LEFT SEMI JOIN `batch` ON `target`.`id` IS NOT DISTINCT FROM `batch`.`id` WHERE `target`.`t` IS NULL)
+    SELECT DISTINCT `batch`.`id` AS `id` FROM `batch` LEFT ANTI JOIN `matched`
+      ON `batch`.`id` IS NOT DISTINCT FROM `matched`.`id`
+        AND `matched`.`rivet_begin` <= CAST(`batch`.`at` AS TIMESTAMP)
+      LIMIT 3
+    """
+    names = history_of(columns, plan)
+    begins = named(plain_column(names.valid_from, TARGET), _BEGIN)
+    own_keys = [named(plain_column(key, TARGET), key) for key in names.keys]
+    matched = exp.select(*own_keys, begins).from_(plain_relation(TARGET))
+    matched = join_relation(matched, BATCH, "SEMI", same(names.keys, [TARGET], [BATCH])).where(_is_open(names))
+    at = exp.cast(plain_column(names.effective_at, BATCH), _TIMESTAMP) if names.effective_at else _run_started_at()
+    covers = exp.LTE(this=plain_column(_BEGIN, _MATCHED), expression=at)
+    keys = [named(plain_column(key, BATCH), key) for key in names.keys]
+    query = exp.select(*keys).distinct().from_(plain_relation(BATCH))
+    query = join_relation(query, _MATCHED, "ANTI", exp.and_(same(names.keys, [BATCH], [_MATCHED]), covers))
+    return sql_text(limited(query, most).with_(plain_relation(_MATCHED).this, as_=matched))
+
+
+def select_versions(columns: Sequence[str], valid_to: str, source: str, are_open: bool) -> str:
+    """Return the query of the versions of the relation ``source`` that have no end, or else of those that have one.
+
+    >>> select_versions(["id", "until"], "until", "history", are_open=True)
+    'SELECT `id`, `until` FROM `history` WHERE `until` IS NULL'
+    """
+    condition = is_open(valid_to) if are_open else exp.not_(is_open(valid_to))
+    return sql_text(exp.select(*map(plain_column, columns)).from_(plain_relation(source)).where(condition))
+
+
+def is_open(valid_to: str) -> exp.Expr:
+    """Return the condition that a version has no end, by the column of its end, without a table's name."""
+    return exp.Is(this=plain_column(valid_to), expression=exp.Null())
+
+
 def count_without_time(effective_at: str) -> str:
     """Return the query that counts, as ``rows``, the rows of the batch whose effective time is NULL.
 
@@ -124,22 +178,24 @@ def count_without_time(effective_at: str) -> str:
     return without_value(effective_at)
 
 
-def changes(columns: Sequence[str], plan: History) -> str:
+def changes(columns: Sequence[str], plan: History, distinct: bool = False) -> str:
     """Return the query of the versions that the batch adds to the target (INSERT) or changes in it (UPDATE).
 
     Its rows have the target's ``columns`` and CHANGE. ``:run_started_at``, a TIMESTAMP, is the effective time of rows
     without one, and the end of keys that are closed because the batch lacks them. A version is identified by its keys
-    and its ``valid_from``. The result is correct if ``conflicts`` and ``count_without_time`` find nothing.
+    and its ``valid_from``. The result is correct if ``conflicts`` and ``count_without_time`` find nothing; with
+    ``distinct``, which means less work, if ``repeats`` does not either. The target may lack closed versions of keys
+    that are not ``late_keys``.
     """
     names = history_of(columns, plan)
-    moments = _moments(names)
+    moments = _moments(names, distinct)
     if names.close_missing:
         moments = _with_reopened(moments, names)
     versions = _versions(_numbered(_in_order(moments, names), names), names)
     return sql_text(_changed(_settled(_placed(versions, names), names), names))
 
 
-def _moments(names: HistoryColumns) -> exp.Query:
+def _moments(names: HistoryColumns, distinct: bool) -> exp.Query:
     """Return the versions and new rows of the affected keys: ``key_<n>``, the time ``at``, ``is_new``, and the ``row``.
 
     A version also has its end, ``until``, and ``bound``, its end unless a new row cuts it earlier; a bound before its
@@ -161,8 +217,10 @@ def _moments(names: HistoryColumns) -> exp.Query:
     side = {"side": "LEFT"} if names.close_missing else {"kind": "INNER"}
     known = known.from_(plain_relation(TARGET)).join(exp.Join(this=present.subquery("present"), on=same_key, **side))
     if names.close_missing:
-        is_open = exp.Is(this=plain_column(names.valid_to, TARGET), expression=exp.Null())
-        known = known.where(exp.or_(plain_column("found", "present"), is_open))
+        known = known.where(exp.or_(plain_column("found", "present"), _is_open(names)))
+    batch: exp.Expr = plain_relation(BATCH)
+    if not distinct:
+        batch = latest(BATCH, _identity(names), names.order_by, names.values).subquery("incoming")
     incoming = exp.select(
         *_as_keys(map(plain_column, names.keys)),
         named(_effective(names), "at"),
@@ -170,8 +228,12 @@ def _moments(names: HistoryColumns) -> exp.Query:
         named(exp.cast(exp.Null(), _TIMESTAMP), "until"),
         named(exp.cast(exp.Null(), _TIMESTAMP), "bound"),
         named(row_of(names.values), "row"),
-    ).from_(latest(BATCH, _identity(names), names.order_by, names.values).subquery("incoming"))
+    ).from_(batch)
     return exp.union(known, incoming, distinct=False)
+
+
+def _is_open(names: HistoryColumns) -> exp.Expr:
+    return exp.Is(this=plain_column(names.valid_to, TARGET), expression=exp.Null())
 
 
 def _bound(names: HistoryColumns) -> exp.Expr:

@@ -125,6 +125,16 @@ class StagedVersion(RewritableVersion):
         with translate_write_errors(self.folder), FileHeartbeat(self.table, self.name).required():
             return StoredRows(self._relation(files, files), self.footers.statistics(files))
 
+    def narrow_base(self, affected: Affected) -> Base:
+        """Leave out the base's files whose statistics prove that they hold no affected row, but for at least one."""
+        base, folder = super().narrow_base(affected), self.base_folder
+        assert folder is not None
+        with translate_read_errors(self.table.home), FileHeartbeat(self.table, self.name).required():
+            files = parquet_files(folder)
+            self.footers.settle(files)
+            unchanged, mixed, _ = prune_files(files, affected, self.footers)
+            return Base(self._relation(mixed or files[:1], files), base.columns) if unchanged else base
+
     def share(self, affected: Affected) -> Remaining:
         """Share the base's files whose statistics prove that they hold no affected row."""
         with translate_write_errors(self.folder), FileHeartbeat(self.table, self.name).required():
@@ -134,10 +144,22 @@ class StagedVersion(RewritableVersion):
             files, folder = parquet_files(base), self.folder
             self.footers.settle(files)
             unchanged, mixed, rows = prune_files(files, affected, self.footers)
+            if affected.joins_small and mixed:
+                unchanged, small = self._without_small(unchanged)
+                mixed += small
             for path in unchanged:
                 self.footers.share(path, folder)
             shared = sum(self.footers.stamp(path)[1] for path in unchanged)
-            return Remaining(rows, self._relation(mixed, mixed) if mixed else None, shared)
+            if not mixed:
+                return Remaining(rows, None, shared)
+            return Remaining(rows, self._relation(mixed, mixed), shared, self.footers.statistics(mixed))
+
+    def _without_small(self, files: list[Path]) -> tuple[list[Path], list[Path]]:
+        """Return ``files`` without the small ones, and these, if there are many."""
+        small = [path for path in files if self.footers.stamp(path)[1] < SMALL]
+        if len(small) <= MANY:
+            return files, []
+        return [path for path in files if path not in set(small)], small
 
     def audit(self) -> StoredRows:
         """Return the whole folder, after it was given the permissions of the base."""

@@ -14,6 +14,7 @@ from rivet_dagster.catalogs.iceberg.metadata.types import same_columns
 from rivet_dagster.catalogs.iceberg.writes.errors import BegunWrite
 from rivet_dagster.catalogs.iceberg.writes.staged_branch import StagedBranch, StoredSnapshot
 from rivet_dagster.catalogs.iceberg.writes.staged_table import StagingTable, VersionLocation
+from rivet_dagster.catalogs.rewriting.histories import has_late_keys
 from rivet_dagster.catalogs.rewriting.incoming import (
     Transforming,
     distinct_by_key,
@@ -40,6 +41,7 @@ from rivet_dagster.model.write_plan import (
 )
 from rivet_dagster.sql.write_strategies.alignment import projection
 from rivet_dagster.sql.write_strategies.merge import changed_rows
+from rivet_dagster.sql.write_strategies.scd2 import is_open, select_versions
 from rivet_dagster.sql.write_strategies.statements import count_query, delete, delete_and_insert, update_or_insert
 from rivet_dagster.sql.write_strategies.trees import BATCH, INCOMING, TARGET
 
@@ -82,12 +84,24 @@ def overwritable_by(location: VersionLocation, upon: int | None) -> tuple[str, .
     return tuple(existing.schema().find_field(field.source_id).name for field in fields)
 
 
+def separates_closed(location: VersionLocation, plan: WritePlan) -> bool:
+    """Return whether the table is partitioned by the column that tells current versions from closed ones."""
+    from pyiceberg.transforms import IdentityTransform
+
+    if not isinstance(plan, History) or location.existing is None:
+        return False
+    columns = location.existing.schema()
+    fields = [field for field in location.existing.spec().fields if isinstance(field.transform, IdentityTransform)]
+    return plan.is_current.lower() in {columns.find_field(field.source_id).name.lower() for field in fields}
+
+
 @dataclass(frozen=True)
 class NativeWrite:
     """The write of ``plan`` to ``branch``, which builds upon ``base``, a version of ``rows_before`` rows.
 
     ``batch_table`` is where a batch is stored that the statement reads several times. ``overwritable_by`` are the
-    columns by whose values a dynamic overwrite replaces rows, none where it would not replace them all.
+    columns by whose values a dynamic overwrite replaces rows, none where it would not replace them all. With
+    ``separates_closed`` files of closed versions of a history hold no others, so that they can be skipped.
     """
 
     branch: StagedBranch
@@ -96,6 +110,7 @@ class NativeWrite:
     rows_before: int
     batch_table: StagingTable
     overwritable_by: tuple[str, ...]
+    separates_closed: bool
     plan: WritePlan
     context: WriteContext
 
@@ -174,12 +189,26 @@ class NativeWrite:
         return are_distinct(self.batch_table.table.load(), snapshot, batch.statistics.rows, keys)
 
     def _history(self, plan: History, batch: StoredRows, query_plan: QueryPlan) -> Rewritten:
-        frame = incoming_rows(plan, self.session, batch.relation, self.base, self.context, self._within)
+        """Store the versions that are new or change, and merge them, into the open versions alone if that suffices."""
+        columns = [name for name, _ in self.base.columns]
+
+        def find_open(session: EngineSession, frame: Frame) -> Frame:
+            session.register(_HISTORY, frame)
+            return session.query(select_versions(columns, plan.valid_to, _HISTORY, are_open=True))
+
+        inside, within = None, self._within
+        if self.separates_closed and not has_late_keys(plan, self.session, self.base, batch, self.context, find_open):
+            inside, within = is_open(plan.valid_to), find_open
+        frame = incoming_rows(plan, self.session, batch, self.base, self.context, within)
         with self.batch_table.scratch() as changes:
             changes.add(frame, self.context)
             stored = changes.audit()
             self.session.register(INCOMING, self.session.load(stored.relation))
-            sql = update_or_insert(self.branch.written_to, self.base.columns, plan.identity, INCOMING)
+            known = stored.statistics.values
+            filled = [key for key in plan.identity if known.get(key.lower(), ColumnStatistics()).nulls == 0]
+            sql = update_or_insert(
+                self.branch.written_to, self.base.columns, plan.identity, INCOMING, inside, never_null=filled
+            )
             self._execute(sql)
             return self._merged(batch, query_plan, lambda: stored.statistics.rows)
 
@@ -204,7 +233,7 @@ class NativeWrite:
         return int(counted_rows["rows"])
 
     def _newer(self, plan: AppendNewer, batch: StoredRows) -> None:
-        frame = incoming_rows(plan, self.session, batch.relation, self.base, self.context, self._within)
+        frame = incoming_rows(plan, self.session, batch, self.base, self.context, self._within)
         self._write(frame)
 
     def _replaced(self, plan: DeleteInsert | ReplacePartitions, batch: StoredRows) -> None:
@@ -222,7 +251,7 @@ class NativeWrite:
         """Empty the partitions of the run, and append what the plan makes of empty ones."""
         columns = self.base.columns
         if isinstance(plan.plan, Transforming):
-            frame = incoming_rows(plan.plan, self.session, batch.relation, self.base, self.context, no_rows)
+            frame = incoming_rows(plan.plan, self.session, batch, self.base, self.context, no_rows)
         else:
             register_batch(self.session, self.session.load(batch.relation), columns)
             frame = self.session.query(projection(columns, columns, BATCH))
@@ -269,6 +298,8 @@ class NativeWrite:
             return frame
         return WindowOfTable(self.context.window, self.base.columns).within(session, frame)
 
+
+_HISTORY = "rivet_history"
 
 MOST_ROWS = 200_000
 """The rows of a batch whose keys are read into the memory of this process."""

@@ -17,7 +17,7 @@ from rivet_dagster.catalogs.iceberg.names import attempt_key
 from rivet_dagster.catalogs.iceberg.opened import OpenedTable
 from rivet_dagster.catalogs.iceberg.reaching import translate_errors, unknown_outcome
 from rivet_dagster.catalogs.iceberg.writes.errors import BegunWrite, ExistingVersion
-from rivet_dagster.catalogs.iceberg.writes.native import NativeWrite, fits, overwritable_by
+from rivet_dagster.catalogs.iceberg.writes.native import NativeWrite, fits, overwritable_by, separates_closed
 from rivet_dagster.catalogs.iceberg.writes.publishing import Release
 from rivet_dagster.catalogs.iceberg.writes.staged_branch import StagedBranch, begin_branch
 from rivet_dagster.catalogs.iceberg.writes.staged_table import StagingTable
@@ -94,6 +94,7 @@ class IcebergTransaction(StagedTransaction, VersionTransaction, ErrorTransaction
                     begin.rows_before,
                     staged.batch_table("_batch"),
                     overwritable_by(begin.location, begin.upon),
+                    separates_closed(begin.location, plan),
                     plan,
                     context,
                 )

@@ -229,7 +229,7 @@ class DatabaseWrite:
             upon = None if self._replaces else base
             started = self.context.started or datetime.now(UTC)
             context = replace(self.context, started=started, progress=None)
-            changes = incoming_rows(plan, self.session, batch.relation, upon, context, within)
+            changes = incoming_rows(plan, self.session, batch, upon, context, within)
             self.session.register(_BATCH, changes)
             fitted = self.session.query(projection(layout.spark, self.session.columns(changes), _BATCH))
             rows = self.staging.copy("changes", self.session, fitted, layout.spark, layout.columns, context)
