@@ -105,6 +105,9 @@ class EngineSession(ABC):
     own_catalog: str = "spark_catalog"
     """The name by which its queries address the session's own catalog, in which a catalog ``spark`` has its tables."""
 
+    queries_at_once: int = 1
+    """How many queries of a few rows it computes soonest as one, more than 1 where each query has costs of its own."""
+
     def __enter__(self) -> Self:
         return self
 

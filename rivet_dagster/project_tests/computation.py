@@ -24,12 +24,8 @@ from rivet_dagster.sql.fusion import NUMBER, columns_of, fuse, locate, together
 from rivet_dagster.sql.literal_rows import rows_query
 from rivet_dagster.sql.parsing.embedding import in_parentheses
 
-MOST_QUERIES = 25
-"""How many queries are computed as one."""
-
 MOST_SHAPES = 20
-"""How many different shapes may be among them: each is a column that the rows of the others leave empty."""
-
+"""How many different shapes may be among queries computed as one: each is a column that the others leave empty."""
 
 _AT_ONCE = 2
 """How many batches are computed at once: most of the time goes into planning, which uses one core."""
@@ -54,7 +50,7 @@ def compute_batches(session: EngineSession, queries: Sequence[SmallQuery]) -> li
     given_up = threading.Event()
     pool = ThreadPoolExecutor(_AT_ONCE, initializer=_begin, initargs=(given_up,))
     try:
-        computed = pool.map(lambda batch: _computed(session, batch), batches(queries))
+        computed = pool.map(lambda batch: _computed(session, batch), batches(queries, session.queries_at_once))
         return [rows for results in computed for rows in results]
     except BaseException:
         given_up.set()
@@ -74,12 +70,12 @@ def _begin(given_up: threading.Event) -> None:
     _thread.given_up = given_up
 
 
-def batches(queries: Sequence[SmallQuery]) -> Iterator[list[SmallQuery]]:
-    """Yield the queries, in their order, in batches of few shapes."""
+def batches(queries: Sequence[SmallQuery], most: int) -> Iterator[list[SmallQuery]]:
+    """Yield the queries, in their order, in batches of at most so many and of few shapes."""
     batch: list[SmallQuery] = []
     shapes: set[Hashable] = set()
     for query in queries:
-        if len(batch) == MOST_QUERIES or len(shapes | {query.shape}) > MOST_SHAPES:
+        if len(batch) == most or len(shapes | {query.shape}) > MOST_SHAPES:
             yield batch
             batch, shapes = [], set()
         batch.append(query)

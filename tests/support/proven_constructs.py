@@ -13,7 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from rivet_dagster.sql.translation.proven import AGGREGATE, SCALAR, WINDOW, Entry, Support
+from rivet_dagster.sql.translation.proven import AGGREGATE, SCALAR, WINDOW, Argument, Entry, Support
 from rivet_dagster.sql.translation.spark_types import CLASSES
 
 _UTC = dt.UTC
@@ -202,6 +202,8 @@ def _written(name: str, arguments: Sequence[str]) -> Iterator[str]:
 def aggregates(support: Support) -> Iterator[tuple[tuple[str, ...], str]]:
     """Yield the aggregates of a list, as calls over a column ``c1``, and its type."""
     for construct in constructs(support, AGGREGATE):
+        if construct.entry.apply([Argument(kind) for kind in construct.types]) is None:  # for some decimals alone
+            continue
         name, _, distinct = construct.entry.name.partition(" ")
         name = "count" if name == "count_rows" else name
         argument = "c1" if construct.types else "*"

@@ -69,6 +69,8 @@ class WarehouseSession(EngineSession):
     made, and computed when its rows are read.
     """
 
+    queries_at_once = 25
+
     def __init__(
         self, connect: Callable[[], Any], catalog: str, check_interrupt: Callable[[], None] | None = None
     ) -> None:

@@ -17,8 +17,12 @@ _SETTINGS = "Correct the engine's options and its `config`; docs/duckdb.md lists
 
 NO_SETTINGS: Mapping[str, str] = {}
 
-_OF_CONNECTIONS = {"enable_progress_bar": "true", "enable_progress_bar_print": "false"}
-"""Settings by which a connection tells the progress of its queries, and prints nothing."""
+_OF_CONNECTIONS = {
+    "enable_progress_bar": "true",
+    "enable_progress_bar_print": "false",
+    "enable_profiling": "no_output",
+}
+"""Settings by which a connection tells the progress and the profile of its queries, and prints nothing."""
 
 
 class MemoryDatabase:
@@ -52,20 +56,17 @@ class MemoryDatabase:
             connection.execute(_set(name, value))
         return connection
 
-    def new_schemas(self) -> tuple[str, str]:
-        """Make two schemas for a session, one of its frames and one of the names of its views, and return them."""
+    def new_schema(self) -> str:
+        """Make a schema for a session, and return its name."""
         with self._lock:
-            number = next(self._numbers)
-            schemas = f"rivet_frames_{number}", f"rivet_names_{number}"
-            for schema in schemas:
-                self._connection.execute(f"CREATE SCHEMA {quoted(schema)}")
-        return schemas
+            schema = f"rivet_session_{next(self._numbers)}"
+            self._connection.execute(f"CREATE SCHEMA {quoted(schema)}")
+        return schema
 
-    def drop(self, *schemas: str) -> None:
-        """Drop schemas with all that is in them."""
+    def drop(self, schema: str) -> None:
+        """Drop a schema with all that is in it."""
         with self._lock:
-            for schema in schemas:
-                self._connection.execute(f"DROP SCHEMA IF EXISTS {quoted(schema)} CASCADE")
+            self._connection.execute(f"DROP SCHEMA IF EXISTS {quoted(schema)} CASCADE")
 
 
 def _is_global(connection: Any, name: str, value: str) -> bool:

@@ -73,13 +73,14 @@ class DuckDBEngine(Engine):
 
     def session(self) -> DuckDBSession:
         """Begin a session; the database starts with the first one."""
-        self.import_packages()
-        from rivet_dagster.engines.duckdb.database import MemoryDatabase
-        from rivet_dagster.engines.duckdb.session import DuckDBSession
-
         with self._lock:
             if self._database is None:
+                self.import_packages()
+                from rivet_dagster.engines.duckdb.database import MemoryDatabase
+
                 self._database = MemoryDatabase(self.database_config(), further_settings(self._spec))
+        from rivet_dagster.engines.duckdb.session import DuckDBSession
+
         return DuckDBSession(self._database, self._readers, self._check_interrupt)
 
     def database_config(self) -> dict[str, str]:

@@ -1,7 +1,8 @@
-"""Frames: views of the database, each with the columns that Spark would say it has."""
+"""Frames: queries of the database, each with the columns that Spark would say it has."""
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,22 +10,31 @@ from rivet_dagster.engines.duckdb.types import duckdb_type, is_the_same, quoted,
 from rivet_dagster.errors import RivetError
 from rivet_dagster.model.schema import SparkType
 
+_NUMBERED = re.compile(r"(.*)[_:][0-9]+", re.DOTALL)
+
 
 @dataclass(frozen=True)
 class DuckDBFrame:
-    """A lazy result: the ``view`` of a session that computes it, as SQL names it, and its columns in order.
+    """A lazy result: ``rows``, the query that computes it wherever it stands, and its columns in order.
 
-    ``names`` are those of the query, where DuckDB gives columns with the same name other ones in a view.
+    ``names`` are those of the query, where DuckDB gives columns with the same name other ones in a subquery. It is
+    ``short`` if it reads files, a table or a view, and contains no query of other frames.
     """
 
-    view: str
+    rows: str
     columns: tuple[tuple[str, SparkType], ...]
     names: tuple[str, ...]
+    short: bool = False
 
-    @property
-    def rows(self) -> str:
-        """The query of all rows."""
-        return f"SELECT * FROM {self.view}"
+
+def may_be_repeated(names: list[str]) -> bool:
+    """Return whether names of a subquery's columns may be those by which DuckDB tells repeated ones apart.
+
+    >>> may_be_repeated(["a", "A_1"]), may_be_repeated(["a_1", "b"])
+    (True, False)
+    """
+    lower = {name.lower() for name in names}
+    return any(found is not None and found[1] in lower for found in map(_NUMBERED.fullmatch, lower))
 
 
 def meant_types(names: list[str], types: list[Any]) -> list[SparkType]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
+from dataclasses import replace
+from threading import Lock
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import duckdb
@@ -13,10 +15,11 @@ from rivet_dagster.engines.arrow_types import arrow_schema, plain_rows
 from rivet_dagster.engines.arrow_values import arrow_rows, nullable, refuse_repeated, untyped_columns
 from rivet_dagster.engines.contract import EngineSession, Progress, QueryPlan, WriteMode, cannot_read, cannot_write
 from rivet_dagster.engines.duckdb.database import MemoryDatabase
-from rivet_dagster.engines.duckdb.frames import DuckDBFrame, meant_types, with_meant_types
+from rivet_dagster.engines.duckdb.frames import DuckDBFrame, may_be_repeated, meant_types, with_meant_types
 from rivet_dagster.engines.duckdb.messages import duckdb_error
 from rivet_dagster.engines.duckdb.parameters import bound_value
 from rivet_dagster.engines.duckdb.progress import PercentReport
+from rivet_dagster.engines.duckdb.query_plan import plan_text
 from rivet_dagster.engines.duckdb.relations.files import files_query
 from rivet_dagster.engines.duckdb.types import duckdb_type, has_void, quoted, schema_json, with_zone
 from rivet_dagster.engines.duckdb.unions import union_query
@@ -45,9 +48,9 @@ _MISSING = ("does not exist", "not found")
 
 
 class DuckDBSession(EngineSession):
-    """A connection with schemas of its own: one of the views that are frames, one of the names that queries use.
+    """A connection with a schema of its own, in which frames are that are tables or views.
 
-    A query's names are resolved when it is made: its view has the registered frames as common table expressions.
+    A query's names are resolved when it is made: it has the registered frames as common table expressions.
     """
 
     def __init__(
@@ -60,10 +63,13 @@ class DuckDBSession(EngineSession):
         self._readers = readers
         self._check_interrupt = check_interrupt or _nothing
         self._numbers = itertools.count(1)
-        self._frames, self._names = database.new_schemas()
+        self._schema = database.new_schema()
         self._variables: dict[str, tuple[Any, str | None]] = {}
         self._named: dict[str, DuckDBFrame] = {}
         self._views = ScopedViews(self._bind, self._unbind)
+        self._lock = Lock()
+        """Held by a query of one thread: a connection refuses those of others meanwhile."""
+        self._profile: str | None = None
         self._open: list[Any] = []
         self._closed = False
         self._connection = self._connect()
@@ -72,7 +78,7 @@ class DuckDBSession(EngineSession):
         """Return a frame that reads files in place; Arrow rows of this process are read now."""
         match relation:
             case Files():
-                frame = self._made(self._run(lambda: files_query(relation, projection)))
+                frame = self._of_files(relation, projection)
             case CatalogTable() if relation.identifier[0] in self._readers:
                 return self.load(self._run(lambda: self._readers[relation.identifier[0]](relation)), projection)
             case ArrowRows():
@@ -110,9 +116,15 @@ class DuckDBSession(EngineSession):
         return schema_json(frame.columns)
 
     def explain(self, frame: DuckDBFrame) -> Callable[[], QueryPlan]:
-        """Return a function that returns DuckDB's plan."""
+        """Return a function that returns the operators of the next write with their rows and times.
+
+        Without a write, it returns DuckDB's plan.
+        """
+        self._profile = None
 
         def plan() -> QueryPlan:
+            if self._profile is not None:
+                return QueryPlan(plan_text(self._profile))
             rows = self._run(lambda: self._connection.execute(f"EXPLAIN {frame.rows}").fetchall())
             return QueryPlan("\n".join(text for _, text in rows).strip())
 
@@ -134,7 +146,7 @@ class DuckDBSession(EngineSession):
         if void:
             raise untyped_columns(void)
         report = PercentReport(progress, self._connection.query_progress) if progress else None
-        self._run(
+        self._profile = self._run(
             lambda: write_parquet(self._connection, frame, target, split_by), tick=report.tick if report else _nothing
         )
         if report:
@@ -145,8 +157,12 @@ class DuckDBSession(EngineSession):
     ) -> list[dict[str, Any]]:
         """Return rows as dictionaries; timestamps have a time zone."""
         frame = self.query(sql, parameters)
-        table = self._run(lambda: self._connection.sql(frame.rows).to_arrow_table(), timeout)
-        self._connection.execute(f"DROP VIEW {frame.view}")
+
+        def compute() -> pa.Table:
+            with self._lock:
+                return self._connection.sql(frame.rows).to_arrow_table()
+
+        table = self._run(compute, timeout)
         return plain_rows(table.cast(arrow_schema(frame.columns)), frame.names)
 
     def batches(self, frame: DuckDBFrame) -> pa.RecordBatchReader:
@@ -175,29 +191,41 @@ class DuckDBSession(EngineSession):
                 connection.interrupt()
                 connection.close()
         with suppress(duckdb.Error):
-            self._database.drop(self._names, self._frames)
+            self._database.drop(self._schema)
 
     def _connect(self) -> Any:
         """Return a new connection with the variables of all frames."""
         connection = self._database.cursor()
-        connection.execute(f"SET search_path = '{self._names},main'")
+        connection.execute(f"SET search_path = '{self._schema},main'")
         for name, (value, kind) in self._variables.items():
             _set_variable(connection, name, value, kind)
         return connection
 
     def _bind(self, name: str, frame: DuckDBFrame) -> None:
-        self._connection.execute(f"CREATE OR REPLACE VIEW {self._name(name)} AS {frame.rows}")
+        if not frame.short:  # else a query upon a query upon a query would hold the texts of all
+            view = self._new_name()
+            with self._lock:
+                self._connection.execute(f"CREATE VIEW {view} AS {frame.rows}")
+            frame = replace(frame, rows=f"SELECT * FROM {view}", short=True)
         self._named[name.lower()] = frame
 
     def _unbind(self, name: str) -> None:
         del self._named[name.lower()]
-        self._connection.execute(f"DROP VIEW {self._name(name)}")
 
-    def _name(self, name: str) -> str:
-        return f"{quoted(self._names)}.{quoted(name.lower())}"
+    @contextmanager
+    def _visible(self, text: str) -> Iterator[None]:
+        """Make views of the registered frames that a text uses, for a query that cannot have them as expressions."""
+        names = [f"{quoted(self._schema)}.{quoted(name)}" for name, _ in self._used(text)]
+        for view, (_, frame) in zip(names, self._used(text), strict=True):
+            self._connection.execute(f"CREATE VIEW {view} AS {frame.rows}")
+        try:
+            yield
+        finally:
+            for view in names:
+                self._connection.execute(f"DROP VIEW {view}")
 
-    def _new_view(self) -> str:
-        return f"{quoted(self._frames)}.f{next(self._numbers)}"
+    def _new_name(self) -> str:
+        return f"{quoted(self._schema)}.{quoted(f'rivet frame {next(self._numbers)}')}"
 
     def _translated(self, sql: str, parameters: Mapping[str, Any]) -> str:
         """Return a query of Spark's SQL as DuckDB's. Raises RVT-329 for what it may compute otherwise."""
@@ -212,8 +240,13 @@ class DuckDBSession(EngineSession):
 
     def _refuse_mistakes(self, sql: str) -> None:
         """Raise RVT-503 where a text that is refused is no query, or names what does not exist."""
+
+        def look() -> None:
+            with self._lock, self._visible(sql):
+                self._connection.sql(f"({statement_in_duckdb(sql)})")
+
         try:
-            self._run(lambda: self._connection.sql(f"({statement_in_duckdb(sql)})"), sql=sql, skipped=None)
+            self._run(look, sql=sql, skipped=None)
         except SqlError as error:
             raise RivetError("RVT-503", f"the query {error}", line=error.line) from error
         except RivetError as error:
@@ -227,34 +260,49 @@ class DuckDBSession(EngineSession):
         parameters: Mapping[str, Any] | None = None,
         sql: str | None = None,
         skipped: int | None = 0,
+        short: bool = False,
     ) -> DuckDBFrame:
-        """Make a view of a query of DuckDB's SQL; errors are about ``sql``, as ``duckdb_error`` takes it."""
-        view = self._new_view()
+        """Return the frame of a query of DuckDB's SQL; errors are about ``sql``, as ``duckdb_error`` takes it."""
 
         def make() -> DuckDBFrame:
-            bound = replace_parameters(text, lambda name: self._variable(name, parameters or {}))
-            relation = self._connection.sql(f"(\n{bound}\n)")
-            names, types = list(relation.columns), list(relation.types)
+            with self._lock:
+                bound = replace_parameters(text, lambda name: self._variable(name, parameters or {}))
+                query = f"{self._given(bound)}SELECT * FROM (\n{bound}\n)"
+                relation = self._connection.sql(query)
+                names, types = list(relation.columns), list(relation.types)
+                given = self._names_of(bound) if may_be_repeated(names) else names
             meant = meant_types(names, types)
-            query = f"{self._given(bound)}SELECT * FROM (\n{bound}\n)"
-            if len({name.lower() for name in names}) == len(names):
+            if len({name.lower() for name in given}) == len(given):
                 query = with_meant_types(query, names, types, meant)
-            self._connection.execute(f"CREATE VIEW {view} AS {query}")
-            return DuckDBFrame(view, tuple(zip(names, meant, strict=True)), tuple(names))
+            return DuckDBFrame(query, tuple(zip(given, meant, strict=True)), tuple(given), short)
 
         return self._run(make, sql=sql, skipped=skipped)
 
+    def _of_files(self, files: Files, projection: Projection | None) -> DuckDBFrame:
+        """Return the frame of files. DuckDB need not open those whose columns have been read from their footers."""
+        query, columns = self._run(lambda: files_query(files, projection))
+        if columns is None:
+            return self._made(query, short=True)
+        return DuckDBFrame(query, tuple(columns), tuple(name for name, _ in columns), short=True)
+
+    def _names_of(self, text: str) -> list[str]:
+        """Return the names of a query's columns, also repeated ones, which DuckDB numbers in a subquery."""
+        with self._visible(text):
+            return list(self._connection.sql(f"(\n{text}\n)").columns)
+
     def _given(self, text: str) -> str:
         """Return the clause that gives the registered names in a query the meaning that they have now."""
-        lower = text.lower()
-        used = [(name, frame) for name, frame in self._named.items() if name in lower]
-        ctes = [f"{quoted(name)} AS NOT MATERIALIZED ({frame.rows})" for name, frame in used]
+        ctes = [f"{quoted(name)} AS NOT MATERIALIZED ({frame.rows})" for name, frame in self._used(text)]
         return f"WITH {', '.join(ctes)} " if ctes else ""
+
+    def _used(self, text: str) -> list[tuple[str, DuckDBFrame]]:
+        lower = text.lower()
+        return [(name, frame) for name, frame in self._named.items() if name.replace('"', '""') in lower]
 
     def _variable(self, name: str, parameters: Mapping[str, Any]) -> str:
         if name not in parameters:
             raise RivetError("RVT-503", f"the query has a parameter :{name}, which has no value")
-        variable = f"{self._frames}_{next(self._numbers)}"
+        variable = f"{self._schema}_{next(self._numbers)}"
         value, kind = bound_value(parameters[name])
         _set_variable(self._connection, variable, value, kind)
         self._variables[variable] = value, kind
@@ -265,7 +313,7 @@ class DuckDBSession(EngineSession):
         """Read all rows into a table of the session."""
         import pyarrow as pa
 
-        table = self._new_view()
+        table = self._new_name()
         errors: list[BaseException] = []
         refuse_repeated(reader.schema.names)
 
@@ -291,7 +339,7 @@ class DuckDBSession(EngineSession):
         self._run(read)
         void = [field.name for field in reader.schema if pa.types.is_null(field.type)]
         nothing = ", ".join(f"NULL AS {quoted(name)}" for name in void)
-        return self._made(f"SELECT *{f' REPLACE ({nothing})' if nothing else ''} FROM {table}")
+        return self._made(f"SELECT *{f' REPLACE ({nothing})' if nothing else ''} FROM {table}", short=True)
 
     def _in_its_zone(self, frame: DuckDBFrame) -> DuckDBFrame:
         """Return a frame whose naive timestamps are in the session's time zone, as everywhere in Spark."""
@@ -299,7 +347,7 @@ class DuckDBSession(EngineSession):
         if meant == list(frame.columns):
             return frame
         items = [f"CAST({quoted(name)} AS {duckdb_type(kind)}) AS {quoted(name)}" for name, kind in meant]
-        return self._made(f"SELECT {', '.join(items)} FROM {frame.view}")
+        return self._made(f"SELECT {', '.join(items)} FROM ({frame.rows})", short=frame.short)
 
     def _projected(self, frame: DuckDBFrame, projection: Projection) -> DuckDBFrame:
         with self.views():

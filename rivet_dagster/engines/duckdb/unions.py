@@ -22,7 +22,7 @@ def union_query(frames: Sequence[DuckDBFrame]) -> str:
         items = [
             f"CAST({quoted(names[name.lower()])} AS {duckdb_type(kind)}) AS {quoted(name)}" for name, kind in wanted
         ]
-        parts.append(f"SELECT {', '.join(items)} FROM {frame.view}")
+        parts.append(f"SELECT {', '.join(items)} FROM ({frame.rows})")
     return "\nUNION ALL\n".join(parts)
 
 

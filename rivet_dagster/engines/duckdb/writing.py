@@ -32,10 +32,11 @@ CODECS = {
 """DuckDB's names of the codecs, by Spark's."""
 
 
-def write_parquet(connection: Any, frame: DuckDBFrame, target: Files, split_by: str | None) -> None:
+def write_parquet(connection: Any, frame: DuckDBFrame, target: Files, split_by: str | None) -> str:
     """Add the rows to the one folder of ``target``: in one file, or in several of about FILE_BYTES.
 
-    The rows of each value of ``split_by`` go into a subfolder, whose name alone holds that column.
+    The rows of each value of ``split_by`` go into a subfolder, whose name alone holds that column. Return the profile
+    of the query, as JSON.
     """
     folder = local_path(target.paths[0])
     if folder is None:
@@ -48,13 +49,13 @@ def write_parquet(connection: Any, frame: DuckDBFrame, target: Files, split_by: 
     if split_by is not None:
         column = next(name for name in frame.names if name.lower() == split_by.lower())
         options += [f"PARTITION_BY ({quoted(column)})", "APPEND true", "FILENAME_PATTERN 'part-{uuid}'"]
-        _copy(connection, frame.rows, folder, options)
-        return
+        return _copy(connection, frame.rows, folder, options)
     several = [f"FILE_SIZE_BYTES {FILE_BYTES}", "APPEND true", "FILENAME_PATTERN 'part-{uuid}'"]
     before = set(Path(folder).glob("part-*"))
-    _copy(connection, frame.rows, folder, options + several)
+    profile = _copy(connection, frame.rows, folder, options + several)
     if not set(Path(folder).glob("part-*")) - before:
-        _copy(connection, f"{frame.rows} LIMIT 0", f"{folder}/part-{uuid4()}.parquet", options)
+        _copy(connection, f"SELECT * FROM ({frame.rows}) LIMIT 0", f"{folder}/part-{uuid4()}.parquet", options)
+    return profile
 
 
 def local_path(path: str) -> str | None:
@@ -68,8 +69,9 @@ def local_path(path: str) -> str | None:
     return None if "://" in path else path
 
 
-def _copy(connection: Any, query: str, path: str, options: list[str]) -> None:
+def _copy(connection: Any, query: str, path: str, options: list[str]) -> str:
     connection.execute(f"COPY ({query}) TO {literal(path)} ({', '.join(options)})")
+    return str(connection.get_profiling_information("json"))
 
 
 def _schema(frame: DuckDBFrame, split_by: str | None) -> str:

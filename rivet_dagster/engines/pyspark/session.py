@@ -73,6 +73,8 @@ class PySparkSession(EngineSession):
     interrupt, or an exception that ``check_interrupt`` raises, also cancels the action that Spark is running.
     """
 
+    queries_at_once = 25
+
     def __init__(
         self, base: SparkAdapter, settings: Mapping[str, str], check_interrupt: Callable[[], None] | None = None
     ) -> None:

@@ -12,7 +12,7 @@ from rivet_dagster.sql.translation.model import NotProven, TypedExpression
 from rivet_dagster.sql.translation.proven import AGGREGATE, SCALAR, WINDOW, Support
 from rivet_dagster.sql.translation.scope import SelectScope
 from rivet_dagster.sql.translation.spark_types import INTEGERS
-from rivet_dagster.sql.translation.templates import ERROR, ERROR_TYPE, cast, marked_call
+from rivet_dagster.sql.translation.templates import ERROR, ERROR_TYPE, cast, marked_calls
 
 RANKING = frozenset("row_number rank dense_rank percent_rank cume_dist ntile lag lead".split())
 
@@ -81,19 +81,21 @@ def aggregate(values: Values, node: exp.Expr, scope: SelectScope, over: exp.Wind
         raise NotProven(f"{name}() OVER", node)
     typed = values.apply(name, arguments, node, section)
     tree = exp.Paren(this=typed.tree)
-    marked = marked_call(tree.this)
-    if marked is None:
+    calls = marked_calls(tree.this)
+    if not calls:
         raise NotProven(f"{name}()", node)
-    whole: exp.Expr = marked.copy()
-    if nulls is exp.IgnoreNulls or name.endswith("_ignore_nulls"):
-        known = _WITH_NULLS[marked.name](**_arguments(marked)) if values.support.dialect == "duckdb" else whole
-        whole = exp.IgnoreNulls(this=known)
-    if condition is not None:
-        whole = exp.Filter(this=whole, expression=condition)
-    if over is not None:
-        over.set("this", whole)
-        whole = over
-    marked.replace(whole)
+    for marked in calls:
+        whole: exp.Expr = marked.copy()
+        if nulls is exp.IgnoreNulls or name.endswith("_ignore_nulls"):
+            known = _WITH_NULLS[marked.name](**_arguments(marked)) if values.support.dialect == "duckdb" else whole
+            whole = exp.IgnoreNulls(this=known)
+        if condition is not None:
+            whole = exp.Filter(this=whole, expression=condition.copy())
+        if over is not None:
+            window_of_call = over.copy()
+            window_of_call.set("this", whole)
+            whole = window_of_call
+        marked.replace(whole)
     return TypedExpression(
         tree.this if isinstance(tree.this, exp.Anonymous | exp.Cast | exp.Paren) else tree, typed.type
     )

@@ -20,8 +20,10 @@ MOST_REPEATED = 2_000
 ERROR, ERROR_TYPE = "error", "type of the error"
 """The call by which templates of DuckDB fail, and the key of its metadata with the type of the value in its place."""
 _AGGREGATE = "over_"
-"""The prefix by which a template marks the call to which FILTER, the order of values and OVER belong."""
+"""The prefix by which a template marks the calls to which FILTER and OVER belong."""
 _ALL = "_all"
+_LIMIT = "_limit"
+"""A number that no value of the result's decimal type exceeds, less one in a hundred for the errors of doubles."""
 _FOLD = "fold "
 _TYPE = "_T"
 _WIDE = "_W"
@@ -97,7 +99,7 @@ def same(name: str, arguments: Sequence[exp.Expr], result: str, dialect: str) ->
 def render(name: str, applied: Applied, arguments: Sequence[TypedExpression], support: Support) -> exp.Expr:
     """Return a proven construct over ``arguments`` as the engine writes it.
 
-    The call in it that is an aggregate or a window function is found by ``marked_call``.
+    The calls in it that are aggregates or window functions are those of ``marked_calls``.
     """
     template = applied.template
     if template == "=":
@@ -140,6 +142,9 @@ def _filled(
         if isinstance(node, exp.Column) and node.name == _ALL:
             call_of_all: exp.Expr = node.find_ancestor(exp.Anonymous) or made
             call_of_all.set("expressions", [tree.copy() for tree in trees])
+        elif isinstance(node, exp.Column) and node.name == _LIMIT:
+            precision, scale = decimal(result) or (38, 0)
+            node.replace(exp.Literal.number(f"9.9E{precision - scale - 1}"))
         elif isinstance(node, exp.Column) and node.name[:1] == "_" and node.name[1:].isdigit():
             inside = isinstance(node.parent, exp.Anonymous | exp.Cast | exp.Distinct)
             tree = trees[int(node.name[1:]) - 1]
@@ -154,10 +159,9 @@ def _filled(
     return whole.pop() if isinstance(whole, _ATOMS) else made
 
 
-def marked_call(tree: exp.Expr) -> exp.Anonymous | None:
-    """Return the aggregate or window function within what ``render`` made of one, with its name restored."""
-    for node in tree.walk():
-        if isinstance(node, exp.Anonymous) and node.name.startswith(_AGGREGATE):
-            node.set("this", node.name[len(_AGGREGATE) :])
-            return node
-    return tree if isinstance(tree, exp.Anonymous) else None
+def marked_calls(tree: exp.Expr) -> list[exp.Anonymous]:
+    """Return the aggregates or window functions within what ``render`` made of one, with their names restored."""
+    calls = [node for node in tree.find_all(exp.Anonymous) if node.name.startswith(_AGGREGATE)]
+    for node in calls:
+        node.set("this", node.name[len(_AGGREGATE) :])
+    return calls or ([tree] if isinstance(tree, exp.Anonymous) else [])

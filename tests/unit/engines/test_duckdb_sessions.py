@@ -3,6 +3,7 @@
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from decimal import Decimal
 from pathlib import Path
 
@@ -47,6 +48,48 @@ def test_its_own_sql_goes_there_as_it_is(session):
     assert caught.value.diagnostics[0].line == 3
     with pytest.raises(RivetError, match="RVT-503 the query has a parameter :low"):
         session.query_in("duckdb", sql)
+
+
+def test_threads_share_a_session(session):
+    """Tests of a project are computed so, by several queries at once."""
+    rows = session.from_value(pa.table({"id": list(range(100))}))
+    session.register("numbers", rows)
+
+    def compute(least: int) -> list[dict[str, int]]:
+        frame = session.query(f"SELECT count(*) AS n FROM numbers WHERE id >= {least}")
+        assert session.rows(f"SELECT count(*) AS n FROM numbers WHERE id < {least}") == [{"n": least}]
+        return session.to_arrow(frame).to_pylist()
+
+    with ThreadPoolExecutor(4) as pool:
+        assert list(pool.map(compute, range(60))) == [[{"n": 100 - least}] for least in range(60)]
+
+
+def test_the_plan_is_that_of_the_write_without_values_of_rows(session, tmp_path):
+    pq.write_table(pa.table({"id": list(range(5000)), "v": ["x"] * 5000}), tmp_path / "many.parquet")
+    pq.write_table(pa.table({"id": [4711, 4712], "kind": ["a", "b"]}), tmp_path / "few.parquet")
+    for name in ("many", "few"):
+        session.register(name, session.load(Files("parquet", (str(tmp_path / f"{name}.parquet"),))))
+    frame = session.query("SELECT many.id FROM many JOIN few ON many.id = few.id WHERE kind = 'a'")
+    plan = session.explain(frame)
+    assert "Hash Join" in plan().text  # what DuckDB means to do
+    plan = session.explain(frame)
+    session.write(frame, target(tmp_path))
+    lines = plan().text.splitlines()
+    (join,) = (line for line in lines if "HASH_JOIN" in line)
+    assert join.endswith("rows: 1")
+    assert "4711" not in plan().text  # DuckDB makes a filter of the rows, or the bounds, of the other table
+
+
+def test_names_of_columns_and_of_views(session):
+    rows = session.from_value(pa.table({"a": [1]}))
+    session.register('odd "name"', rows)
+    for names in (("a", "a_1"), ("a", "A"), ("a", "a", "a_1")):
+        items = ", ".join(f'a AS "{name}"' for name in names)
+        frame = session.query_in("duckdb", f'SELECT {items} FROM "odd ""name"""')
+        assert tuple(name for name, _ in session.columns(frame)) == names
+    session.register('odd "name"', session.from_value(pa.table({"a": [2]})))
+    again = session.query_in("duckdb", 'SELECT a FROM "odd ""name"""')
+    assert session.to_arrow(again).to_pylist() == [{"a": 2}]
 
 
 def test_types_that_tables_do_not_have_are_stored_as_the_nearest(session, tmp_path):

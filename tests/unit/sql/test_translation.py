@@ -102,6 +102,17 @@ def test_a_column_of_a_refused_item_is_refused_once():
     assert refused(sql) == ["hash()"]
 
 
+def test_a_guard_of_an_aggregate_has_its_filter_and_window():
+    tables = {"t": (("g", "int"), ("x", "decimal(32,4)"))}
+    found = translate("SELECT g, sum(x) FILTER (WHERE g > 1) AS s FROM t GROUP BY g", "sail", tables)
+    assert found.columns == (("g", "int"), ("s", "decimal(38,4)"))
+    filtered = "FILTER(WHERE `t`.`g` > 1)"
+    assert f"SUM(ABS(CAST(`t`.`x` AS DOUBLE))) {filtered} >= 9.9E33 THEN" in found.sql
+    assert f"ELSE SUM(`t`.`x`) {filtered} END" in found.sql
+    over = translate("SELECT sum(x) OVER (PARTITION BY g) AS s FROM t", "sail", tables).sql
+    assert over.count("OVER (PARTITION BY `t`.`g`)") == 2
+
+
 def test_parameters_keep_their_names():
     translation = translate("SELECT k FROM t WHERE k > :low", "duckdb", TABLES, {"low": "int"})
     assert "$low" in translation.sql

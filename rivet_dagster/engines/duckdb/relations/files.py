@@ -15,27 +15,29 @@ from rivet_dagster.sql.columns.type_names import parse_ddl
 _SPARK = "Run the joint on Spark, which reads such files by rules of its own."
 
 
-def files_query(files: Files, projection: Projection | None) -> str:
+def files_query(files: Files, projection: Projection | None) -> tuple[str, Columns | None]:
     """Return the query of DuckDB's SQL that reads ``files`` with the columns and values that Spark finds in them.
 
-    Columns in the names of folders stand behind the others. Raises RVT-519 where the meaning is not certain. With a
+    With it come its columns, None where only DuckDB tells them. Columns in the names of folders stand behind the
+    others. Raises RVT-519 where the meaning is not certain. With a
     projection, a declared schema names all columns.
     """
     declared = None if files.schema is None else declared_columns(files.schema)
     paths = data_files(files.paths)
     options = {key.lower(): value for key, value in files.options.items()}
     in_folders = folder_columns(paths, dict(declared or ()))
+    columns: Columns | None
     if files.format == "parquet":
-        query = parquet_query(paths, _without(declared, in_folders), in_folders, frozenset(options))
+        query, columns = parquet_query(paths, _without(declared, in_folders), in_folders, frozenset(options))
     elif files.format == "csv" and not in_folders:
-        query = csv_query(paths, declared, options)
+        query, columns = csv_query(paths, declared, options), None
     else:
         kind = "CSV files in folders like `day=1`" if in_folders else f"files of the format {files.format}"
         message = f"the engine duckdb reads Parquet and CSV, and no {kind}"
         raise RivetError("RVT-519", message, remediation=_SPARK)
     if declared is not None and projection is not None and in_folders:
-        return f"SELECT {', '.join(quoted(name) for name, _ in declared)} FROM ({query})"
-    return query
+        return f"SELECT {', '.join(quoted(name) for name, _ in declared)} FROM ({query})", declared
+    return query, columns
 
 
 def _without(declared: list[tuple[str, SparkType]] | None, in_folders: Columns) -> list[tuple[str, SparkType]] | None:

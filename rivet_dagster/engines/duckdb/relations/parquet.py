@@ -25,15 +25,15 @@ Columns = Sequence[tuple[str, SparkType]]
 
 def parquet_query(
     files: Sequence[DataFile], declared: Columns | None, in_folders: Columns, options: frozenset[str]
-) -> str:
+) -> tuple[str, Columns]:
     """Return the query that reads files with the columns ``declared``, or those of their footers, and ``in_folders``.
 
-    Raises RVT-519 as ``parquet_columns`` does.
+    With it come all these columns. Raises RVT-519 as ``parquet_columns`` does.
     """
     declared, found = parquet_columns(files, declared, options)
     if not files:
         items = [f"CAST(NULL AS {duckdb_type(kind)}) AS {quoted(name)}" for name, kind in declared]
-        return f"SELECT {', '.join(items)} WHERE false"
+        return f"SELECT {', '.join(items)} WHERE false", declared
     stored = {name.lower(): name for columns in reversed(found) for name, _ in columns}
     items = []
     for name, kind in (*declared, *in_folders):
@@ -47,7 +47,7 @@ def parquet_query(
         reader.append(f"hive_types={{{types}}}")
     if not _are_alike(found):
         reader.append("union_by_name=true")
-    return f"SELECT {', '.join(items)} FROM read_parquet({', '.join(reader)})"
+    return f"SELECT {', '.join(items)} FROM read_parquet({', '.join(reader)})", [*declared, *in_folders]
 
 
 def parquet_columns(

@@ -30,6 +30,8 @@ _OF_SOURCE = "Correct the source's `options`, `columns` or `filter`, or its file
 class SailSession(PySparkSession):
     """A session on Sail: views whose names differ in letter case alone are one, as in Spark."""
 
+    queries_at_once = 1
+
     def load(self, relation: Relation, projection: Projection | None = None) -> DataFrame:
         """Return a frame that reads ``relation`` in place. Raises RVT-519 for what Sail reads otherwise than Spark."""
         if isinstance(relation, ArrowRows):
