@@ -108,6 +108,9 @@ class EngineSession(ABC):
     queries_at_once: int = 1
     """How many queries of a few rows it computes soonest as one, more than 1 where each query has costs of its own."""
 
+    threads_at_once: int = 1
+    """How many threads may compute queries of a few rows in it at the same time."""
+
     def __enter__(self) -> Self:
         return self
 

@@ -27,9 +27,6 @@ from rivet_dagster.sql.parsing.embedding import in_parentheses
 MOST_SHAPES = 20
 """How many different shapes may be among queries computed as one: each is a column that the others leave empty."""
 
-_AT_ONCE = 2
-"""How many batches are computed at once: most of the time goes into planning, which uses one core."""
-
 _thread = threading.local()
 
 
@@ -48,7 +45,7 @@ class SmallQuery:
 def compute_batches(session: EngineSession, queries: Sequence[SmallQuery]) -> list[Table | RivetError]:
     """Return the rows of each query, or the error with which it fails; the engine computes many as one."""
     given_up = threading.Event()
-    pool = ThreadPoolExecutor(_AT_ONCE, initializer=_begin, initargs=(given_up,))
+    pool = ThreadPoolExecutor(session.threads_at_once, initializer=_begin, initargs=(given_up,))
     try:
         computed = pool.map(lambda batch: _computed(session, batch), batches(queries, session.queries_at_once))
         return [rows for results in computed for rows in results]

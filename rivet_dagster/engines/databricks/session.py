@@ -70,6 +70,7 @@ class WarehouseSession(EngineSession):
     """
 
     queries_at_once = 25
+    threads_at_once = 2  # most of the time goes into planning, which uses one core
 
     def __init__(
         self, connect: Callable[[], Any], catalog: str, check_interrupt: Callable[[], None] | None = None

@@ -6,7 +6,6 @@ import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import replace
-from threading import Lock
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import duckdb
@@ -67,8 +66,6 @@ class DuckDBSession(EngineSession):
         self._variables: dict[str, tuple[Any, str | None]] = {}
         self._named: dict[str, DuckDBFrame] = {}
         self._views = ScopedViews(self._bind, self._unbind)
-        self._lock = Lock()
-        """Held by a query of one thread: a connection refuses those of others meanwhile."""
         self._profile: str | None = None
         self._open: list[Any] = []
         self._closed = False
@@ -158,11 +155,7 @@ class DuckDBSession(EngineSession):
         """Return rows as dictionaries; timestamps have a time zone."""
         frame = self.query(sql, parameters)
 
-        def compute() -> pa.Table:
-            with self._lock:
-                return self._connection.sql(frame.rows).to_arrow_table()
-
-        table = self._run(compute, timeout)
+        table = self._run(lambda: self._connection.sql(frame.rows).to_arrow_table(), timeout)
         return plain_rows(table.cast(arrow_schema(frame.columns)), frame.names)
 
     def batches(self, frame: DuckDBFrame) -> pa.RecordBatchReader:
@@ -204,8 +197,7 @@ class DuckDBSession(EngineSession):
     def _bind(self, name: str, frame: DuckDBFrame) -> None:
         if not frame.short:  # else a query upon a query upon a query would hold the texts of all
             view = self._new_name()
-            with self._lock:
-                self._connection.execute(f"CREATE VIEW {view} AS {frame.rows}")
+            self._connection.execute(f"CREATE VIEW {view} AS {frame.rows}")
             frame = replace(frame, rows=f"SELECT * FROM {view}", short=True)
         self._named[name.lower()] = frame
 
@@ -242,7 +234,7 @@ class DuckDBSession(EngineSession):
         """Raise RVT-503 where a text that is refused is no query, or names what does not exist."""
 
         def look() -> None:
-            with self._lock, self._visible(sql):
+            with self._visible(sql):
                 self._connection.sql(f"({statement_in_duckdb(sql)})")
 
         try:
@@ -265,12 +257,11 @@ class DuckDBSession(EngineSession):
         """Return the frame of a query of DuckDB's SQL; errors are about ``sql``, as ``duckdb_error`` takes it."""
 
         def make() -> DuckDBFrame:
-            with self._lock:
-                bound = replace_parameters(text, lambda name: self._variable(name, parameters or {}))
-                query = f"{self._given(bound)}SELECT * FROM (\n{bound}\n)"
-                relation = self._connection.sql(query)
-                names, types = list(relation.columns), list(relation.types)
-                given = self._names_of(bound) if may_be_repeated(names) else names
+            bound = replace_parameters(text, lambda name: self._variable(name, parameters or {}))
+            query = f"{self._given(bound)}SELECT * FROM (\n{bound}\n)"
+            relation = self._connection.sql(query)
+            names, types = list(relation.columns), list(relation.types)
+            given = self._names_of(bound) if may_be_repeated(names) else names
             meant = meant_types(names, types)
             if len({name.lower() for name in given}) == len(given):
                 query = with_meant_types(query, names, types, meant)

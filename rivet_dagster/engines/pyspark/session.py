@@ -74,6 +74,7 @@ class PySparkSession(EngineSession):
     """
 
     queries_at_once = 25
+    threads_at_once = 2  # most of the time goes into planning, which uses one core
 
     def __init__(
         self, base: SparkAdapter, settings: Mapping[str, str], check_interrupt: Callable[[], None] | None = None

@@ -3,7 +3,6 @@
 import subprocess
 import sys
 import time
-from concurrent.futures import ThreadPoolExecutor
 from decimal import Decimal
 from pathlib import Path
 
@@ -48,20 +47,6 @@ def test_its_own_sql_goes_there_as_it_is(session):
     assert caught.value.diagnostics[0].line == 3
     with pytest.raises(RivetError, match="RVT-503 the query has a parameter :low"):
         session.query_in("duckdb", sql)
-
-
-def test_threads_share_a_session(session):
-    """Tests of a project are computed so, by several queries at once."""
-    rows = session.from_value(pa.table({"id": list(range(100))}))
-    session.register("numbers", rows)
-
-    def compute(least: int) -> list[dict[str, int]]:
-        frame = session.query(f"SELECT count(*) AS n FROM numbers WHERE id >= {least}")
-        assert session.rows(f"SELECT count(*) AS n FROM numbers WHERE id < {least}") == [{"n": least}]
-        return session.to_arrow(frame).to_pylist()
-
-    with ThreadPoolExecutor(4) as pool:
-        assert list(pool.map(compute, range(60))) == [[{"n": 100 - least}] for least in range(60)]
 
 
 def test_the_plan_is_that_of_the_write_without_values_of_rows(session, tmp_path):
