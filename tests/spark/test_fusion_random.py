@@ -9,7 +9,7 @@ from support.joint_by_joint import Both, Table, compiled
 from support.random_projects import RandomProject, literal, projects, quote
 from support.torture import examples
 
-SUITE = examples(5, 40)
+SUITE = examples(8, 40)
 
 
 @pytest.fixture(scope="module")
