@@ -63,6 +63,7 @@ def history(iceberg_session, tmp_path):
     return table
 
 
+@pytest.mark.nightly
 def test_files_of_closed_versions_are_read_for_late_rows_alone(history):
     history.write((1, 1, FIRST + timedelta(1)), (None, 1, FIRST + timedelta(1)))
     history.check()

@@ -116,6 +116,7 @@ def loaded(session, monkeypatch):
     return paths
 
 
+@pytest.mark.slow
 def test_a_batch_without_repeated_keys_is_queried_twice(tmp_path, session, monkeypatch):
     table = HistoryTable(tmp_path, session)
     table.change_ends(1)
@@ -136,6 +137,7 @@ def test_closed_versions_are_in_files_of_their_own(tmp_path, session):
     assert (len(closed), mixed) == (2, 0)
 
 
+@pytest.mark.slow
 def test_closed_versions_of_other_keys_are_neither_read_nor_written_again(tmp_path, session, loaded):
     counts = []
     for runs in (2, 9):
@@ -160,6 +162,7 @@ def test_closed_versions_of_other_keys_are_neither_read_nor_written_again(tmp_pa
     assert counts[0][1:] == (3, 0), "two files of open versions, and one of those that this run has closed"
 
 
+@pytest.mark.slow
 def test_a_late_row_has_closed_versions_of_its_keys_read_alone(tmp_path, session):
     table = HistoryTable(tmp_path, session)
     for day, key in enumerate((1, 5, 9), 1):
@@ -178,6 +181,7 @@ def test_a_new_key_beyond_those_of_the_files_is_no_reason_to_read_closed_version
     assert closed <= shared
 
 
+@pytest.mark.slow
 def test_a_table_without_the_layout_gets_it(tmp_path, session):
     first = HistoryTable(tmp_path / "first", session)
     first.change(1, 1)
@@ -195,6 +199,7 @@ def test_a_table_without_the_layout_gets_it(tmp_path, session):
     assert closed <= shared
 
 
+@pytest.mark.nightly
 def test_the_same_batch_again_shares_every_file(tmp_path, session):
     table = HistoryTable(tmp_path, session)
     for day in range(1, 4):
@@ -203,6 +208,7 @@ def test_the_same_batch_again_shares_every_file(tmp_path, session):
     assert table.change(3, 3) == (before, set())
 
 
+@pytest.mark.nightly
 def test_small_files_of_closed_versions_do_not_grow_in_number(tmp_path, session, monkeypatch):
     monkeypatch.setattr(staged_version, "MANY", 3)
     table = HistoryTable(tmp_path, session)
@@ -221,7 +227,7 @@ def batch_without(strategy, run, conflicts):
     return [row for row, at in zip(run.batch, times, strict=True) if (*strategy.key(row), *at) not in conflicts]
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @settings(max_examples=examples(6, 60), deadline=None)
 @given(st.integers(0, 2**32), st.sampled_from(["DATE", "TIMESTAMP", None]))
 def test_random_histories_are_those_of_the_model(engine, tmp_path_factory, seed, kind):
