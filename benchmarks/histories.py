@@ -171,7 +171,7 @@ class Benchmark:
             BY_HAND: f"SELECT * FROM parquet.`{self.by_hand}`",
             LAKE: "SELECT * FROM lake.shop.lake",
             MERGE_INTO: "SELECT * FROM lake.shop.by_hand",
-            LATE: f"SELECT * FROM parquet.`{results / 'late'}` WHERE NOT (at < TIMESTAMP '2025-12-31 23:00:00')",
+            LATE: f"SELECT * FROM parquet.`{results / 'late'}` WHERE NOT (at < TIMESTAMP '2025-12-31')",
         }
         found = {
             name: differing(self.spark, history, other) for name, other in others.items() if name not in self.others
