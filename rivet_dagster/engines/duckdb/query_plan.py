@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 _OMITTED = frozenset({"Filters", "Dynamic Filters", "Estimated Cardinality", "Filename(s)"})
-"""What is left out: filters of scans, to which DuckDB adds values of rows of other tables, an estimate, and paths."""
+"""Facts that are left out: filters of scans, to which DuckDB adds values of other tables, an estimate, and paths."""
 
 
 def plan_text(profile: str) -> str:
