@@ -68,11 +68,13 @@ def test_each_state_of_a_table_has_the_same_rows_as_on_spark(both):
         duck.load(CatalogTable(table.identifier, snapshot=snapshot, after=snapshot))
 
 
-def test_files_of_another_writer_are_read_in_place(tmp_path):
-    """PyIceberg, which names files by paths without a scheme."""
-    catalog = lake(declared("hadoop", tmp_path / "lake"), tmp_path)
+@pytest.mark.parametrize("scheme", ["file://", ""])
+def test_files_of_another_writer_are_read_in_place(tmp_path, scheme):
+    catalog = lake(declared("sqlite", tmp_path / "lake"), tmp_path)
     read, name = catalog.session_needs("duckdb").readers["lake"], ("lake", NAMESPACE, "t")
-    table = catalog.access.catalog.create_table(name[1:], pa.schema({"id": pa.int64()}))
+    catalog.access.catalog.create_namespace(NAMESPACE)
+    columns = pa.schema({"id": pa.int64()})
+    table = catalog.access.catalog.create_table(name[1:], columns, f"{scheme}{tmp_path}/lake/t")
     assert read(CatalogTable(name)) == Files("parquet", (), {"schema": "id bigint"})
     snapshots = []
     for id_ in (1, 2):
