@@ -1,8 +1,7 @@
 """Query plans that a server of Spark is asked for while it writes."""
 
+import threading
 from types import SimpleNamespace
-
-import pytest
 
 from rivet_dagster.engines.contract import QueryPlan
 from rivet_dagster.engines.pyspark.results import plan_requested
@@ -24,6 +23,15 @@ def test_an_error_is_raised_where_the_plan_is_waited_for():
     def refuse(name):
         raise ValueError("the session is closed")
 
-    wait = plan_requested(None, SimpleNamespace(createTempView=refuse))
-    with pytest.raises(ValueError, match="the session is closed"):
-        wait()
+    wait, raised = plan_requested(None, SimpleNamespace(createTempView=refuse)), []
+
+    def ask():
+        try:
+            wait()
+        except ValueError as error:
+            raised.append(str(error))
+
+    thread = threading.Thread(target=ask, daemon=True)
+    thread.start()
+    thread.join(20)
+    assert raised == ["the session is closed"]
