@@ -7,7 +7,9 @@ import time
 
 import pytest
 from support.folders import ProjectFolder
+from support.maria_publications import catalog_of, engine, leftovers
 from support.mariadb import MariaSchema, publishing
+from support.publications import BY_ID, publish, staged
 
 from rivet_dagster import compile_directory
 from rivet_dagster.catalogs.jdbc import JdbcCatalog
@@ -25,12 +27,6 @@ MERGE = {"mode": "merge", "key_columns": ["key"]}
 @pytest.fixture
 def database(mariadb) -> MariaSchema:
     return mariadb.database()
-
-
-def leftovers(database: MariaSchema) -> list[str]:
-    """Return the tables of staged rows."""
-    query = "SELECT table_name FROM information_schema.tables WHERE table_schema = database() AND table_name REGEXP "
-    return [name for (name,) in database.rows(f"{query} '^rivet_[0-9a-f]{{12}}'")]
 
 
 @pytest.mark.nightly
@@ -176,9 +172,21 @@ def test_an_environment_is_a_database(project, database):
     assert database.rows(f"SELECT 1 FROM information_schema.schemata WHERE schema_name = '{place}'") == []
 
 
-def indexes(database: MariaSchema, schema: str) -> list[str]:
-    query = "SELECT DISTINCT index_name FROM information_schema.statistics WHERE table_name = 'orders' AND "
+def indexes(database: MariaSchema, schema: str, table: str = "orders") -> list[str]:
+    query = f"SELECT DISTINCT index_name FROM information_schema.statistics WHERE table_name = '{table}' AND "
     return [name for (name,) in database.rows(f"{query}table_schema = '{schema}'")]
+
+
+def test_staged_rows_are_found_by_their_keys(database):
+    """Without an index each of them is compared with each row of the table."""
+    catalog = catalog_of(database)
+    with engine() as session:
+        publish(catalog, session, BY_ID, 1)
+        transaction = staged(catalog, session, BY_ID, 2)
+        (table,) = leftovers(database)
+        assert indexes(database, database.name, table) == ["rivet_keys"]
+        transaction.abort()
+    assert leftovers(database) == []
 
 
 def test_a_table_that_an_environment_has_made_has_its_index_in_the_base(project, database):

@@ -30,7 +30,7 @@ from rivet_dagster.catalogs.iceberg import IcebergCatalog
 from rivet_dagster.engines.contract import EngineSession
 from rivet_dagster.engines.pyspark.session import PySparkSession
 from rivet_dagster.model.profile import CatalogSpec
-from rivet_dagster.model.write_plan import Append, Refresh, ReplaceAll, Upsert
+from rivet_dagster.model.write_plan import Append, Refresh, ReplaceAll, ReplacePartitions, Upsert
 from rivet_dagster.testing.catalog import CatalogConformance
 from rivet_dagster.testing.environments import EnvironmentConformance
 from rivet_dagster.testing.error_tables import ErrorTableConformance
@@ -151,6 +151,13 @@ class TestFolders(InFolders, OnSpark, CatalogConformance):
 @only([*OF_SERVERS, *PROPERTIES])
 class TestFoldersOnDuckDB(InFolders, OnDuckDB, CatalogConformance):
     """All but the meaning of plans."""
+
+    def test_the_column_by_which_rows_are_split_is_none_of_a_new_table(
+        self, catalog: IcebergCatalog, session: EngineSession
+    ) -> None:
+        """Iceberg splits rows by the table's own partitions."""
+        new = write(catalog, session, ReplacePartitions(column="id"), [(1, "a", 1), (2, "b", 2)], "one")
+        assert catalog.access.load(new.table).schema().column_names == ["id", "day", "n"]
 
 
 class TestEnvironment(InFolders, OnDuckDB, ErrorTableConformance, StagingConformance):

@@ -192,6 +192,12 @@ def test_specs_and_orders() -> None:
     assert (changed.spec_id, fields) == (1, [(1011, "id_bucket_8"), (1001, "at_day")])
 
 
+def test_letter_case_decides_between_columns_that_differ_in_nothing_else() -> None:
+    schema = Schema(*SCHEMA.fields, NestedField(10, "day", DateType()), NestedField(11, "DAY", DateType()))
+    for name, source in (("Day", 2), ("day", 10), ("DAY", 11), ("dAY", 2)):
+        assert [field.source_id for field in spec_of(layout([name]), schema, None, None).fields] == [source]
+
+
 def test_the_name_of_a_field_is_not_that_of_a_column() -> None:
     schema = Schema(*SCHEMA.fields, NestedField(10, "at_day", LongType()))
     assert [field.name for field in spec_of(layout(["days(at)"]), schema, None, None).fields] == ["at_day_1000"]

@@ -14,6 +14,7 @@ from support.folders import ProjectFolder, sink
 from support.iceberg import declared
 from support.iceberg_environments import (
     NAME,
+    NEW,
     OLD,
     WORKS,
     all_works,
@@ -211,6 +212,20 @@ NINE = pa.table({"id": pa.array([9], pa.int64()), "net": pa.array([9], pa.int64(
 def orders(options, root, ref=None):
     """Return the table of a branch as another tool opens it."""
     return connect_catalog("other", {**options, "ref": ref or options["ref"]}, root).load_table(("shop", "orders"))
+
+
+def test_what_is_evicted_twice_leaves_a_table_without_rows_of_the_base(nessie, tmp_path):
+    """As after an eviction that was interrupted before it was recorded."""
+    options = declared("nessie", tmp_path / "lake", nessie=nessie)
+    catalog = lake(options, tmp_path)
+    plain = connect_catalog("other", options, tmp_path)
+    plain.create_namespace("shop")
+    plain.create_table(("shop", "orders"), pa.schema({"id": pa.int64(), "net": pa.int64()}))
+    there = run_there(catalog, NEW, tmp_path)
+    for _ in range(2):
+        catalog.in_environment(NAME).evict(there)
+        assert catalog.in_environment(NAME).current("orders") is None
+    assert (catalog.built(NAME), orders(options, tmp_path).current_snapshot()) == ((), None)
 
 
 def test_a_merge_keeps_what_was_made_on_the_base_since(nessie, tmp_path):

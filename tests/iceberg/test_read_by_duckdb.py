@@ -1,5 +1,9 @@
-"""Tables of Iceberg that Spark wrote, read by the engine ``duckdb``."""
+"""Tables of Iceberg that Spark, or another writer, wrote, read by the engine ``duckdb``."""
 
+from datetime import UTC, datetime
+
+import duckdb
+import pyarrow as pa
 import pytest
 from support.iceberg import declared
 from support.iceberg_runs import NAMESPACE, lake
@@ -62,3 +66,26 @@ def test_each_state_of_a_table_has_the_same_rows_as_on_spark(both):
     assert in_order(duck, CatalogTable(table.identifier, branch="early")) == first
     with pytest.raises(RivetError, match="RVT-519"):
         duck.load(CatalogTable(table.identifier, snapshot=snapshot, after=snapshot))
+
+
+@pytest.mark.parametrize("scheme", ["file://", ""])
+def test_files_of_another_writer_are_read_in_place(tmp_path, scheme):
+    catalog = lake(declared("sqlite", tmp_path / "lake"), tmp_path)
+    read, name = catalog.session_needs("duckdb").readers["lake"], ("lake", NAMESPACE, "t")
+    catalog.access.catalog.create_namespace(NAMESPACE)
+    columns = pa.schema({"id": pa.int64()})
+    table = catalog.access.catalog.create_table(name[1:], columns, f"{scheme}{tmp_path}/lake/t")
+    assert read(CatalogTable(name)) == Files("parquet", (), {"schema": "id bigint"})
+    snapshots = []
+    for id_ in (1, 2):
+        table.append(pa.table({"id": [id_]}))
+        snapshots.append(table.current_snapshot())
+    first = snapshots[0]
+    table.manage_snapshots().create_branch(first.snapshot_id, "audited").commit()
+    moment = datetime.fromtimestamp(first.timestamp_ms / 1000, UTC).isoformat()
+    states = {"snapshot": first.snapshot_id, "branch": "audited", "timestamp": moment}
+    for relation in (CatalogTable(name), *(CatalogTable(name, **{key: value}) for key, value in states.items())):
+        files = read(relation)
+        assert type(files) is Files
+        found = duckdb.read_parquet(list(files.paths)).order("id").fetchall()
+        assert found == ([(1,), (2,)] if relation == CatalogTable(name) else [(1,)])

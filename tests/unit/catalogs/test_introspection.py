@@ -15,8 +15,10 @@ from rivet_dagster import compile_directory
 from rivet_dagster.cache import CompileCache
 from rivet_dagster.catalogs.filesystem import FilesystemCatalog
 from rivet_dagster.catalogs.introspection import introspection
+from rivet_dagster.cli import show_command
 from rivet_dagster.cli.main import main
 from rivet_dagster.compiler.plan import CompiledAssembly
+from rivet_dagster.execution.showing import ShownRows
 from rivet_dagster.project.load import load_project
 
 FILES = {
@@ -209,6 +211,20 @@ def test_the_last_answer_causes_no_errors(project):
     for plan in (recalled(project.root, introspect=True), compile_directory(project.root, introspect=True)):
         assert {(e.code, e.joint) for e in plan.errors} == {(code, joint) for code, joint, _ in found}
     assert recalled(project.root, introspect=True).warnings == ()
+
+
+@pytest.mark.parametrize("engine", [(), ("--engine", "spark")])
+def test_the_last_answer_is_used_for_rows_that_are_shown(project, monkeypatch, engine):
+    compile_directory(project.root, introspect=True)
+    shown = []
+
+    def show(runtime, name, limit, where):
+        shown.append(runtime.assembly.joint(name).schema_confidence)
+        return ShownRows((), ())
+
+    monkeypatch.setattr(show_command, "shown_rows", show)
+    assert main(["show", "orders", "-p", str(project.root), *engine]) == 0
+    assert shown == ["introspected"]
 
 
 def test_if_a_catalog_does_not_answer_its_last_answer_is_used(project):

@@ -97,6 +97,14 @@ def test_a_file_that_is_no_plan_is_rejected(text):
         read_plan(text, "old.json")
 
 
+@pytest.mark.parametrize(("key", "value"), [("name", 3), ("schema", "id BIGINT"), ("upstream", None), ("lineage", 3)])
+def test_a_plan_whose_joint_has_another_shape_is_rejected(key, value):
+    data = json.loads(plan().to_json())
+    data["joints"][0][key] = value
+    with pytest.raises(RivetError, match=r"RVT-113 old\.json"):
+        read_plan(json.dumps(data), "old.json")
+
+
 def test_a_plan_with_errors_is_rejected():
     with pytest.raises(RivetError, match="did not compile"):
         read_plan(compile_joints(sink("out", "nowhere")).to_json(), "old.json")

@@ -175,6 +175,25 @@ def test_an_error_in_a_file_of_macros_is_told_once(compiled):
     assert errors(plan) == [("RVT-212", "macros/folder/m.sql", 2)]
 
 
+@pytest.mark.parametrize(
+    ("name", "text", "expected"),
+    [
+        ("sinks/out.yaml", FILES["sinks/out.yaml"].replace("rows", "raw"), ("RVT-320", "joints/rows.sql", 2)),
+        ("sinks/out.yaml", FILES["sinks/out.yaml"] + "nothing: 1\n", ("RVT-203", "sinks/out.yaml", 5)),
+        ("macros/m.sql", "{% macro all() %}SELECT * FROM rows", ("RVT-212", "macros/m.sql", 1)),
+    ],
+)
+def test_a_table_that_a_file_with_errors_may_lead_to_is_not_missing(compiled, name, text, expected):
+    files = {
+        "sinks/out.yaml": FILES["sinks/out.yaml"].replace("rows", "copy"),
+        "joints/copy.sql": "{{ all() }}",
+        "macros/m.sql": "{% macro all() %}SELECT * FROM rows{% endmacro %}",
+        "joints/rows.sql": "SELECT id FROM raw\n{% if is_incremental() %} WHERE id > 1{% endif %}",
+    }
+    assert not compiled(**files).errors
+    assert errors(compiled(**{**files, name: text})) == [expected]
+
+
 def test_jinja_is_imported_only_for_templates_that_are_not_in_the_cache(compiled, monkeypatch):
     def without_jinja():
         for name in [name for name in sys.modules if name.partition(".")[0] == "jinja2"]:

@@ -161,8 +161,17 @@ def test_what_cannot_be_published_is_an_error_of_the_joint(fields: dict[str, Any
     assert word in error.message
 
 
-@pytest.mark.parametrize(("layout", "expected"), [(["id"], []), (["bucket(4, nr)"], ["RVT-324"])])
-def test_its_options_lay_out_the_table(layout: list[str], expected: list[str]) -> None:
+@pytest.mark.parametrize(
+    ("strategy", "layout", "expected"),
+    [
+        ({"mode": "replace"}, ["id"], []),
+        ({"mode": "replace"}, ["bucket(4, nr)"], ["RVT-324"]),
+        (MERGE, ["id"], []),
+        (MERGE, ["nr"], ["RVT-324"]),
+        ({**MERGE, "on_schema_change": "add"}, ["nr"], []),  # the table may have it
+    ],
+)
+def test_its_options_lay_out_the_table(strategy: dict[str, Any], layout: list[str], expected: list[str]) -> None:
     found = profile()
     spec = CatalogSpec("ice", "iceberg", {"catalog": "hadoop", "warehouse": "w", "default-namespace": "n"})
     engine = EngineSpec("spark", "pyspark", ("ice",))
@@ -172,7 +181,8 @@ def test_its_options_lay_out_the_table(layout: list[str], expected: list[str]) -
         {**PLUGINS.catalogs, "iceberg": traits_of(IcebergCatalog)},
         {"pyspark": replace(PLUGINS.engines["pyspark"], reads=kinds, writes=kinds)},
     )
-    joint = mart("a", "SELECT 1 AS id", catalog="ice", options={"retries": 1, "partitioned_by": layout})
+    options = {"retries": 1, "partitioned_by": layout}
+    joint = mart("a", "SELECT 1 AS id", catalog="ice", write_strategy=strategy, options=options)
     plan = compile_project(Project(changed, (joint,), {}), plugins)
     assert codes(plan) == expected
     if not expected:

@@ -200,6 +200,11 @@ OUT = sink("out", "rows", write_strategy=MERGE)
             [OUT],
             ("RVT-212", 12, "within quotes"),
         ),
+        (
+            "SELECT {% if not is_incremental() %}\n'{{ run_started_at }}',{% endif %} 1",
+            [OUT],
+            ("RVT-212", 12, "within quotes"),
+        ),
         ("SELECT *\nFROM {{ ref('row') }}", [OUT], ("RVT-302", 12, "ref('row') names no joint; did you mean 'raw'?")),
         ("SELECT *\nFROM {{ ref('rows') }}", [OUT], ("RVT-302", 12, "names the joint itself")),
         (

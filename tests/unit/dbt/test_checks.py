@@ -53,6 +53,16 @@ def test_built_in(tmp_path, test, check):
     assert not [path for path in result.files if path.startswith("quality/")]
 
 
+def test_built_in_with_a_source(tmp_path):
+    files = {
+        "models/s.yml": "sources: [{name: crm, tables: [{name: visits}]}]",
+        "models/v.sql": "select * from {{ source('crm', 'visits') }}",
+    }
+    entry, result = moved(tmp_path, "relationships: {to: \"{{ source('crm', 'visits') }}\", field: key}", files=files)
+    assert annotations(result) == ["-- rivet:assert: {type: relationship, column: id, to: visits.key}"]
+    assert entry.joint == "m"
+
+
 @pytest.mark.parametrize(
     ("test", "rows", "violations"),
     [

@@ -83,6 +83,13 @@ def test_a_schema_in_a_database_is_that_of_the_import(tmp_path, capsys, monkeypa
     assert "catalog: crm\ntable: crm.t\n" in (new / "sources/a/t.yaml").read_text()
 
 
+def test_a_variable_that_is_read_twice_is_one(tmp_path, capsys):
+    text = "select {{ env_var('X') }} as a, concat('b', {{ env_var('X') }}) as b"
+    code, _, new = imported(tmp_path, capsys, {"models/m.sql": text})
+    assert code == 0
+    assert (new / "rivet.yaml").read_text().count("${X}") == 1
+
+
 def test_variables_in_configuration(tmp_path, capsys, monkeypatch):
     """The value of the environment is taken, not the default of `env_var`; what has no use is not told."""
     for name, value in {"KIND": "table", "ALIAS": "orders_7", "OFF": "false", "META": "x"}.items():

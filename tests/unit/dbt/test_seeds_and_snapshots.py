@@ -63,6 +63,19 @@ def test_column_types_delimiter_and_quotes(tmp_path):
     assert model(result, "m").status == "unchanged"
 
 
+@pytest.mark.parametrize("delimiter", ["", ";;", '"', "\n"])
+def test_a_delimiter_is_one_character_that_cannot_end_a_value_or_line(delimiter):
+    with pytest.raises(ValueError, match="is no single character"):
+        read_seed("id\n1\n", delimiter)
+
+
+@pytest.mark.parametrize("end", ["\n", "\r", "\r\n"])
+def test_values_of_several_lines(end):
+    seed = read_seed(f'id,note\n1,"a{end}b"\n')
+    assert seed.options == {"multiLine": True}
+    assert seed.text is None
+
+
 @pytest.mark.parametrize("text", ["", "a,b\n1,2,3\n"])
 def test_seeds_that_cannot_be_read(tmp_path, text):
     result = translated(tmp_path, {"seeds/s.csv": text, "models/m.sql": "select * from {{ ref('s') }}"})

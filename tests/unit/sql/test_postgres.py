@@ -1,8 +1,10 @@
-"""Which parts of a query PostgreSQL and Spark read, and compute, alike."""
+"""Which parts of a query PostgreSQL and Spark read, and compute, alike, and what is written otherwise for it."""
 
 import pytest
+from sqlglot import parse_one
 
 from rivet_dagster.sql.postgres.comparison import DIGITS, TRUNCATED, compare_with_spark
+from rivet_dagster.sql.postgres.histories import rows_of_type
 
 
 @pytest.mark.parametrize(
@@ -102,3 +104,10 @@ def test_what_is_the_same_but_for_details():
     compared = compare_with_spark("select avg(a) as a, round(b, 2) as b, date_trunc('month', c) as c from t")
     assert (compared.differences, compared.notes) == ((), (DIGITS, TRUNCATED))
     assert compare_with_spark("select a as text, b as bool from t").differences == ()
+
+
+def test_of_aggregates_with_a_condition_any_value_alone_is_written_otherwise():
+    text = "SELECT ANY_VALUE(row) FILTER (WHERE n = 1) AS a, COUNT(*) FILTER (WHERE n > 1) AS b, ANY_VALUE(n) AS c"
+    assert rows_of_type(parse_one(text, dialect="databricks"), "kind").sql("postgres") == (
+        "SELECT (ARRAY_AGG(row) FILTER(WHERE n = 1))[1] AS a, COUNT(*) FILTER(WHERE n > 1) AS b, ANY_VALUE(n) AS c"
+    )
