@@ -8,12 +8,12 @@ from dataclasses import asdict, dataclass
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
-from rivet_dagster.cache import CompileCache
+from rivet_dagster.cache import CompileCache, key_of
 from rivet_dagster.compiler.plan_json import read
 from rivet_dagster.errors import Diagnostic
 from rivet_dagster.model.project import Project
 from rivet_dagster.model.text_lines import Stretch, TextLocation
-from rivet_dagster.project.templating.words import CONDITIONS, TemplateError, Word
+from rivet_dagster.project.templating.words import CONDITIONS, OF_A_SINK, TemplateError, Word
 from rivet_dagster.project.yaml_text import WrittenFloat
 
 if TYPE_CHECKING:
@@ -36,9 +36,11 @@ class Renderings:
         self._project, self._write, self._cache = project, write, cache
         macros = [(file.file, file.text) for file in project.macros]
         variables = project.variables
-        self._shared = json.dumps((macros, _exact(variables.values), sorted(variables.bound)), default=str)
+        shared = json.dumps((macros, _exact(variables.values), sorted(variables.bound)), default=str)
+        self._shared = key_of("shared", shared)  # short, since it is a part of the key of each template
         self._templates: Templates | None = None
         self._read: dict[str, CompiledTemplate] = {}
+        self._same: dict[str, Rendering] = {}  # of templates with one text for all conditions and sinks
 
     def errors(self) -> list[Diagnostic]:
         """Return the errors in the files of macros."""
@@ -51,6 +53,14 @@ class Renderings:
 
     def render(self, sql: str, conditions: Mapping[str, bool], sink: str) -> Rendering:
         """Return the text in one case of the conditions, others are false, for a sink. Raises TemplateError."""
+        if sql in self._same:
+            return self._same[sql]
+        rendering = self._rendering(sql, conditions, sink)
+        if not any(word.name in OF_A_SINK for word in rendering.words):
+            self._same[sql] = rendering
+        return rendering
+
+    def _rendering(self, sql: str, conditions: Mapping[str, bool], sink: str) -> Rendering:
         key = json.dumps((sql, sorted(conditions.items()), sink, self._shared))
         cached = self._cache.get("template", key)
         if cached is not None:

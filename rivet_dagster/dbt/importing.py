@@ -15,6 +15,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 
+from rivet_dagster.collector import without_collector
 from rivet_dagster.compiler.plan import CompiledAssembly
 from rivet_dagster.dbt.reading.project import read_dbt_project
 from rivet_dagster.dbt.report import LEFT_OUT, Refused, Report, ReportEntry, TranslatedProject
@@ -36,7 +37,11 @@ def import_dbt_project(directory: Path, target: Path, output: str | None = None)
     Raises RVT-130 for a target that is not empty, RVT-144 for one within the project, RVT-141 and RVT-142 without a
     project, RVT-145 without such an output. Then, and when it is interrupted, nothing is written.
     """
-    directory = directory.absolute()
+    with without_collector():
+        return _import(directory.absolute(), target, output)
+
+
+def _import(directory: Path, target: Path, output: str | None) -> Report:
     with _made(target):
         target = target.resolve()
         _check_target(directory, target)

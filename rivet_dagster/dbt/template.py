@@ -254,14 +254,13 @@ def _pieces(environment: Environment, text: str) -> Iterator[TemplatePiece]:
 
 
 class _Offsets(Extension):
-    """Replaces the line of each token by its offset."""
+    """Gives the parser the pieces as its tokens, with their offsets as lines."""
 
     priority = 1000
     pieces: tuple[TemplatePiece, ...] = ()
 
     def filter_stream(self, stream: TokenStream) -> Iterable[Token]:
-        for piece, token in zip(self.pieces, stream, strict=False):
-            yield Token(piece.start, token.type, token.value)
+        return self.environment.lexer.wrap((piece.start, piece.kind, piece.text) for piece in self.pieces)
 
 
 class _DbtBlocks(Extension):

@@ -352,6 +352,53 @@ def test_a_table_of_another_tool_is_taken_over(hive, session, catalog, rows, mad
     assert properties(hive, tmp_path) == kept[1]
 
 
+IN_BUCKETS = (
+    "USING parquet CLUSTERED BY (id) SORTED BY (name) INTO 3 BUCKETS",
+    "CLUSTERED BY (id) INTO 3 BUCKETS STORED AS PARQUET",
+)
+
+
+def buckets(hive, folder: Path) -> dict[str, str]:
+    """Return what Spark knows of the buckets of the table, without columns of which it keeps a cache."""
+    told = hive.one_session.spark.newSession().sql(f"DESCRIBE EXTENDED {database_of(folder)}.{TABLE}").collect()
+    return {
+        row.col_name: row.data_type for row in told if row.col_name in ("Num Buckets", "Bucket Columns", "Sort Columns")
+    }
+
+
+@pytest.mark.nightly(but=1)
+@pytest.mark.parametrize("ddl", IN_BUCKETS)
+def test_a_table_in_buckets_is_taken_over_without_them(hive, session, catalog, rows, tmp_path, ddl):
+    """And has them again once it is given up: Spark counts by them without an exchange of rows."""
+    name, spark = f"{database_of(tmp_path)}.{TABLE}", hive.one_session.spark
+    spark.sql(f"CREATE TABLE {name} (id BIGINT, name STRING) {ddl} TBLPROPERTIES ('team' = 'sales')")
+    spark.sql(f"INSERT INTO {name} {TWO}")
+
+    def plan() -> str:
+        counted = spark.newSession().sql(f"EXPLAIN EXTENDED SELECT id, count(*) FROM {name} GROUP BY id")
+        return counted.collect()[0][0]
+
+    before, kept, divided, planned = rows(), properties(hive, tmp_path), buckets(hive, tmp_path), plan()
+    folder = location(hive, tmp_path)
+    assert (divided["Num Buckets"], divided["Bucket Columns"]) == ("3", "[`id`]")
+    assert ("SelectedBucketsCount: 3 out of 3" in planned) is (ddl == IN_BUCKETS[0])
+    assert catalog.existing(TABLE).layout["buckets"] == "3 by id, which the table has no more then"
+    assert catalog.adopt(TABLE).statistics.rows == 2
+    assert (rows(), properties(hive, tmp_path), buckets(hive, tmp_path)) == (before, kept, {})
+    assert "Bucket" not in plan()
+    assert catalog.give_up(TABLE)
+    assert (rows(), properties(hive, tmp_path), buckets(hive, tmp_path)) == (before, kept, divided)
+    assert (location(hive, tmp_path), "SelectedBucketsCount" in plan()) == (folder, "SelectedBucketsCount" in planned)
+
+    adopted = catalog.adopt(TABLE)
+    assert hive.catalog(tmp_path).adopt(TABLE) == adopted
+    with catalog.begin(TABLE, session) as transaction:
+        transaction.write(Append(), session.query("SELECT 7L AS id, 'x' AS name"))
+        transaction.commit("two")
+    fresh = spark.newSession().table(name).groupBy("id").count().collect()
+    assert (sorted(row.id for row in fresh), properties(hive, tmp_path)) == ([1, 2, 7], kept)
+
+
 def test_what_others_write_meanwhile_or_later_is_not_lost(hive, catalog, made, tmp_path, monkeypatch):
     folder = made("USING parquet")
     table = f"{database_of(tmp_path)}.{TABLE}"
@@ -388,7 +435,6 @@ def test_what_no_version_can_be_is_not_taken_over(hive, catalog, made, tmp_path)
     database = database_of(tmp_path)
     made("USING orc", table="a")
     made("USING parquet PARTITIONED BY (name)", table="b")
-    made("USING parquet CLUSTERED BY (id) INTO 2 BUCKETS", table="c")
     made("USING parquet", table="d")
     for change in (
         f"CREATE VIEW {database}.e AS SELECT 1 AS id",
@@ -398,8 +444,7 @@ def test_what_no_version_can_be_is_not_taken_over(hive, catalog, made, tmp_path)
         hive.one_session.spark.sql(change)
     for table, why in {
         "a": "is of the format orc, not Parquet",
-        "b": "is partitioned by name, and no change of the metastore switches several partitions at once",
-        "c": "has buckets, as which no version is written",
+        "b": "is partitioned by name, as no version is, and the metastore refuses to change partition columns",
         "d": "has other columns than its files: more",
         "e": "is a view",
         "f": "is partitioned by name, and",
@@ -409,7 +454,7 @@ def test_what_no_version_can_be_is_not_taken_over(hive, catalog, made, tmp_path)
             with pytest.raises(RivetError, match=f"{table} cannot be taken over: it {why}") as caught:
                 call(table)
             assert caught.value.code == "RVT-404"
-            assert ("(dbt: without `partition_by` and `clustered_by`" in str(caught.value)) is (table in "bcf")
+            assert ("(dbt: without `partition_by`, by a full refresh)" in str(caught.value)) is (table in "bf")
         assert before is None or location(hive, tmp_path, table) == before
     assert (catalog.existing("nothing"), catalog.adopt("nothing")) == (None, None)
 
@@ -417,14 +462,21 @@ def test_what_no_version_can_be_is_not_taken_over(hive, catalog, made, tmp_path)
 @pytest.mark.nightly
 @pytest.mark.parametrize(
     ("step", "moment"),
-    [("share", "before"), ("write_manifest", "after"), ("set_location", "before"), ("set_location", "after")],
+    [
+        ("share", "before"),
+        ("write_manifest", "after"),
+        ("set_location", "before"),
+        ("set_location", "after"),
+        ("set_buckets", "before"),
+        ("set_buckets", "after"),
+    ],
 )
 def test_a_kill_leaves_the_table_as_it_was_or_taken_over(hive, session, catalog, rows, made, tmp_path, step, moment):
-    folder = made("USING parquet")
+    folder = made("USING parquet" if step != "set_buckets" else f"USING parquet {IN_BUCKETS[1].split(' STORED')[0]}")
     with reading(rows) as seen:
         adopt_in_a_killed_process(hive, tmp_path, step, moment)
     assert all([row[0][1] for row in found] == [1, 2] for found in seen), seen
-    is_adopted = (step, moment) == ("set_location", "after")
+    is_adopted = step.startswith("set_") and moment == "after"
     assert (catalog.current(TABLE) is not None, location(hive, tmp_path) != folder) == (is_adopted, is_adopted)
     adopted = catalog.adopt(TABLE)
     left = [path.name for path in location(hive, tmp_path).parent.iterdir() if path.is_dir()]

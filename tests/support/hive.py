@@ -139,7 +139,7 @@ def die_publishing(folder: str, sql: str, moment: str) -> None:
 def die_adopting(folder: str, step: str, moment: str) -> None:
     """Take over the table ``orders`` of the catalog of a folder, and die."""
     catalog = _hive_of_parent(folder).catalog(Path(folder))
-    _die_around(Metastore if step == "set_location" else adoption, step, moment)
+    _die_around(Metastore if hasattr(Metastore, step) else adoption, step, moment)
     catalog.adopt(TABLE)
 
 

@@ -8,13 +8,16 @@ them find them, and the table gets its location back if it is given up. Beside t
     /warehouse/sales.db/.rivet/orders/00000001-5be2f7c3/             after
     /warehouse/sales.db/.rivet/orders/00000001-5be2f7c3.adopted
 
+The files of a version are no buckets, and Spark does not read a table of others. So the same change takes the buckets
+from the table, and the file beside the version holds them, too, for a table that is given up.
+
 What was not switched has no table that leads to it, and is removed by the next attempt.
 """
 
 from __future__ import annotations
 
 import json
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 from rivet_dagster.catalogs.filesystem.files.data_files import Footers, share
@@ -24,6 +27,7 @@ from rivet_dagster.catalogs.filesystem.files.parquet_folder import ParquetFolder
 from rivet_dagster.catalogs.filesystem.versions import lifecycle
 from rivet_dagster.catalogs.filesystem.versions.layout import ADOPTED_FROM, TableLayout, versions_with
 from rivet_dagster.catalogs.filesystem.versions.records import forget_publishers, read_manifest, write_manifest
+from rivet_dagster.catalogs.spark.definition import Buckets
 from rivet_dagster.catalogs.spark.metastore import Described, Metastore
 from rivet_dagster.catalogs.spark.names import SparkTableName
 from rivet_dagster.catalogs.versions.facts import ADOPTED
@@ -36,9 +40,8 @@ from rivet_dagster.model.storage import ExistingTable, Provenance, Record, Stati
 
 _WRITE_ANEW = "Read it as a source, and write its rows to a table of another name."
 _MAKE_ANEW = (
-    "Have its maker write it once without PARTITIONED BY and CLUSTERED BY (dbt: without `partition_by` and "
-    "`clustered_by`, by a full refresh): `partitions` of the joint do without. Or read it as a source, and write its "
-    "rows to a table of another name."
+    "Have its maker write it once without PARTITIONED BY (dbt: without `partition_by`, by a full refresh); the joint's "
+    "`partitions` do without. Or read it as a source, and write its rows to a table of another name."
 )
 
 
@@ -47,6 +50,8 @@ def describe(metastore: Metastore, name: SparkTableName, described: Described) -
     files, columns = _files_of(metastore, name, described), metastore.columns(name)
     statistics = Statistics(0, 0) if files is None else files.statistics
     layout = {"format": described.format, "location": str(described.location), "partitions": "none"}
+    if described.buckets:
+        layout["buckets"] = f"{described.buckets}, which the table has no more then"
     return ExistingTable(".".join(name.identifier), replace(statistics, columns=columns), layout)
 
 
@@ -68,8 +73,9 @@ def adopt(table: TableLayout, metastore: Metastore, name: SparkTableName) -> Man
         version = table.new_version()
         data = table.data(version)
         # First, since by this file the next attempt finds what is left of this one.
-        location = json.dumps({"location": str(described.folder)}).encode()
-        replace_file(table.adopted(version), location, table.home / f".{version}{ADOPTED_FROM}")
+        buckets = metastore.buckets(name) if described.buckets else None
+        before_it = {"location": str(described.folder), "buckets": None if buckets is None else asdict(buckets)}
+        replace_file(table.adopted(version), json.dumps(before_it).encode(), table.home / f".{version}{ADOPTED_FROM}")
         data.mkdir()
         if files is not None:
             for path in files.files:
@@ -89,12 +95,15 @@ def adopt(table: TableLayout, metastore: Metastore, name: SparkTableName) -> Man
         if described.folder is not None and _data_names(described.folder) != before:
             lifecycle.remove(table, version)
             raise RivetError("RVT-405", f"{name} has been written to by somebody while it was taken over")
-        metastore.set_location(name, data)
+        if buckets is None:
+            metastore.set_location(name, data)
+        else:
+            metastore.set_buckets(name, data, None)
     return manifest
 
 
 def give_up(table: TableLayout, metastore: Metastore, name: SparkTableName) -> bool:
-    """Give the table its location back, and return whether it was taken over.
+    """Give the table its location and its buckets back, and return whether it was taken over.
 
     Raises RVT-404 if another version has been published, or rows have been written, since, or the files at the old
     location are gone; OSError.
@@ -107,9 +116,12 @@ def give_up(table: TableLayout, metastore: Metastore, name: SparkTableName) -> b
             manifest = read_manifest(table.manifest(version))
             if manifest is None or manifest.identity != ADOPTED:
                 raise published_since(table.name, version, manifest.identity if manifest is not None else "")
-            old = _old_location(table, version)
+            old, buckets = _before(table, version)
             _require_same_rows(table, version, manifest.rows, old)
-            metastore.set_location(name, old)
+            if buckets is None:
+                metastore.set_location(name, old)
+            else:
+                metastore.set_buckets(name, old, buckets)
         _remove_unswitched(table)
     return version is not None
 
@@ -118,8 +130,7 @@ def _files_of(metastore: Metastore, name: SparkTableName, described: Described) 
     """Return the files of a table; None if it has none. Raises RVT-404 for a table that no version can be."""
     folder, why = described.folder, described.unlike_version
     if folder is None or why is not None:
-        in_parts = described.partitioned_by or described.has_buckets
-        raise _refused(name, str(why), _MAKE_ANEW if in_parts else _WRITE_ANEW)
+        raise _refused(name, str(why), _MAKE_ANEW if described.partitioned_by else _WRITE_ANEW)
     if not _data_names(folder):
         return None
     files = ParquetFolder.of(folder)
@@ -147,14 +158,17 @@ def _published(table: TableLayout) -> str | None:
         return None
 
 
-def _old_location(table: TableLayout, version: str) -> Path:
+def _before(table: TableLayout, version: str) -> tuple[Path, Buckets | None]:
+    """Return the location and the buckets that the table had."""
     file = table.adopted(version)
     with damage(file, "Set the table's location by hand: ALTER TABLE ... SET LOCATION."):
-        folder = Path(json.loads(file.read_text("utf-8"))["location"])
+        before = json.loads(file.read_text("utf-8"))
+        folder, buckets = Path(before["location"]), before.get("buckets")
+        buckets = None if buckets is None else Buckets(**buckets)
     if not is_folder(folder):
         message = f"'{table.name}' was taken over from {folder}, which is gone"
         raise RivetError("RVT-404", message, remediation="Keep the version that was taken over.")
-    return folder
+    return folder, buckets
 
 
 def _require_same_rows(table: TableLayout, version: str, rows: int, old: Path) -> None:

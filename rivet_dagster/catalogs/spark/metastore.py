@@ -16,7 +16,8 @@ from pathlib import Path
 from threading import Event, Lock, Thread
 from typing import Any
 
-from rivet_dagster.catalogs.spark.names import OWN, SparkTableName, columns_ddl, redefine
+from rivet_dagster.catalogs.spark.definition import Buckets, redefine, set_buckets
+from rivet_dagster.catalogs.spark.names import OWN, SparkTableName, columns_ddl
 from rivet_dagster.engines.contract import EngineSession
 from rivet_dagster.engines.pyspark.messages import spark_error
 from rivet_dagster.engines.pyspark.waiting import THREAD_PREFIX
@@ -35,14 +36,14 @@ _REMEDY = "Look after the metastore, or correct the settings by which Spark reac
 class Described:
     """A table or view as the metastore has it; ``location`` is a path or URI without escapes, None of a view.
 
-    ``format`` is that of its files, in lower case.
+    ``format`` is that of its files, in lower case; ``buckets`` is their number and their columns, "" without any.
     """
 
     type: str
     location: str | None
     format: str = ""
     partitioned_by: tuple[str, ...] = ()
-    has_buckets: bool = False
+    buckets: str = ""
 
     @property
     def unlike_version(self) -> str | None:
@@ -55,8 +56,8 @@ class Described:
             return f"is of the format {self.format}, not Parquet"
         if self.partitioned_by:
             by = ", ".join(self.partitioned_by)
-            return f"is partitioned by {by}, and no change of the metastore switches several partitions at once"
-        return "has buckets, as which no version is written" if self.has_buckets else None
+            return f"is partitioned by {by}, as no version is, and the metastore refuses to change partition columns"
+        return None
 
     @property
     def folder(self) -> Path | None:
@@ -98,7 +99,8 @@ class Metastore:
         provider = str(known.get("provider", "")).lower()
         if provider == "hive":
             provider = next((each for each in _SERDES if each in known.get("serde_library", "").lower()), provider)
-        buckets = int(known.get("num_buckets") or 0) > 0
+        number = int(known.get("num_buckets") or 0)
+        buckets = f"{number:,} by {', '.join(known.get('bucket_columns', ()))}" if number > 0 else ""
         columns = tuple(known.get("partition_columns", ()))
         return Described(known.get("type", ""), known.get("location"), provider, columns, buckets)
 
@@ -152,6 +154,16 @@ class Metastore:
         spark = self._spark
         location = _literal(f"file:{folder}")
         self._change(name, lambda: spark.sql(f"ALTER TABLE {name.quoted} SET LOCATION {location}"))
+
+    def buckets(self, name: SparkTableName) -> Buckets:
+        """Return the buckets of a table that has some. Raises RVT-402, RVT-403."""
+        with _refused("RVT-403", f"{name} cannot be read"):
+            return Buckets.of(self._spark, name)
+
+    def set_buckets(self, name: SparkTableName, folder: Path, buckets: Buckets | None) -> None:
+        """Do as ``set_location`` does, and give the table other buckets, or none, in the same change."""
+        spark = self._spark
+        self._change(name, lambda: set_buckets(spark, name, folder, buckets))
 
     def columns(self, name: SparkTableName) -> tuple[tuple[str, str], ...]:
         """Return the columns of a table, with Spark's types. Raises RVT-403."""

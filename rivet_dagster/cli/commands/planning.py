@@ -149,6 +149,7 @@ def dbt(directory: Path, target: Path, output: str | None, format: str, verbose:
     does not exist, or an empty one. The report tells what was changed and what was left out, and why; the exit code is
     2 where something was left out, and with --verify also unless all tables are equal. Only --verify starts Spark.
     """
-    from rivet_dagster.cli.import_command import import_dbt
+    with without_collector():
+        from rivet_dagster.cli.import_command import import_dbt
 
     return import_dbt(directory, target, as_json=format == "json", output=output)

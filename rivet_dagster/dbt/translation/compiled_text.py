@@ -147,13 +147,16 @@ _WORD = re.compile(r"(\w+)\Z")
 
 MARK = "rivet_marked_"
 
+_CTE = re.compile(r"\b(\w+)(?=\s*(?:\([^)]*\))?\s+as\s*\()", re.IGNORECASE)
+
 
 def hidden_refs(body: str, refs: Iterable[str], render: Callable[[str, str, bool], str]) -> list[str]:
     """Return the joints that a query reads by ``ref`` where its own CTE of that name is meant.
 
     ``render`` returns the text of a template with a prefix before each joint, in a first or an incremental run.
     """
-    ctes = [ref for ref in refs if re.search(rf"\b{ref}\s*(?:\([^)]*\))?\s+as\s*\(", body, re.IGNORECASE)]
+    named = {name.lower() for name in _CTE.findall(body)}
+    ctes = [ref for ref in refs if ref.lower() in named]
     if not ctes:
         return []
     cache = CompileCache()

@@ -115,22 +115,23 @@ class TemplateEnvironment(ImmutableSandboxedEnvironment):
             "rivet_macro": self._macro_defined,
         }
 
-    def _text(self, text: str, line: int, file: str | None) -> TracedText:
+    def _text(self, written: tuple[str, int, str | None]) -> TracedText:
+        text, line, file = written
         self.rendering.limits.check_length(len(text))
         return TracedText(text, TextLocation(line, file), advances=True)
 
-    def _write(self, value: Any, line: int, file: str | None) -> TracedText:
-        location = self.rendering.location = TextLocation(line, file)
+    def _write(self, value: Any, place: tuple[int, str | None]) -> TracedText:
+        location = self.rendering.location = TextLocation(*place)
         text = value if isinstance(value, TracedText) else TracedText(format_value(value), location)
         self.rendering.limits.check_length(len(text))
         return text
 
-    def _called(self, function: Any, line: int, file: str | None) -> Any:
-        self.rendering.location = TextLocation(line, file)
+    def _called(self, function: Any, place: tuple[int, str | None]) -> Any:
+        self.rendering.location = TextLocation(*place)
         return function
 
-    def _join(self, values: list[Any], line: int, file: str | None) -> str:
-        location = self.rendering.location = TextLocation(line, file)
+    def _join(self, values: list[Any], place: tuple[int, str | None]) -> str:
+        location = self.rendering.location = TextLocation(*place)
         texts = [value if isinstance(value, TracedText) else TracedText(text_of(value), location) for value in values]
         self.rendering.limits.check_length(sum(map(len, texts)))
         return join_texts(texts)

@@ -91,33 +91,34 @@ class _Hooks(NodeTransformer):
         hook = nodes.EnvironmentAttribute(name, lineno=line)
         return nodes.Call(hook, args, [], None, None, lineno=line)
 
-    def _at(self, name: str, args: list[nodes.Expr], line: int) -> nodes.Call:
-        return self._hook(name, [*args, *self._place(line)], line)
+    def _at(self, name: str, arg: nodes.Expr, line: int) -> nodes.Call:
+        return self._hook(name, [arg, self._place(line)], line)
 
-    def _place(self, line: int) -> list[nodes.Expr]:
-        return [nodes.Const(line, lineno=line), nodes.Const(self._file, lineno=line)]
+    def _place(self, line: int) -> nodes.Const:
+        """Return the place as one constant: Jinja's compiler goes through all nodes a dozen times."""
+        return nodes.Const((line, self._file), lineno=line)
 
     def visit_Output(self, node: nodes.Output) -> nodes.Output:
         """Write everything through a hook, so that its location and its size are known."""
         written: list[nodes.Expr] = []
         for item in node.nodes:
             if isinstance(item, nodes.TemplateData):
-                text = nodes.Const(item.data, lineno=item.lineno)
-                written.append(self._at("rivet_text", [text], item.lineno))
+                text = nodes.Const((item.data, item.lineno, self._file), lineno=item.lineno)
+                written.append(self._hook("rivet_text", [text], item.lineno))
             else:
-                written.append(self._at("rivet_write", [self.visit(item)], item.lineno))
+                written.append(self._at("rivet_write", self.visit(item), item.lineno))
         node.nodes = written
         return node
 
     def visit_Call(self, node: nodes.Call) -> nodes.Call:
         """Tell the location of a call before it happens."""
         self.generic_visit(node)
-        node.node = self._at("rivet_called", [node.node], node.lineno)
+        node.node = self._at("rivet_called", node.node, node.lineno)
         return node
 
     def visit_Concat(self, node: nodes.Concat) -> nodes.Call:
         self.generic_visit(node)
-        return self._at("rivet_join", [nodes.List(node.nodes, lineno=node.lineno)], node.lineno)
+        return self._at("rivet_join", nodes.List(node.nodes, lineno=node.lineno), node.lineno)
 
     def visit_Compare(self, node: nodes.Compare) -> nodes.Compare:
         self.generic_visit(node)
@@ -127,7 +128,7 @@ class _Hooks(NodeTransformer):
     def visit_FilterBlock(self, node: nodes.FilterBlock) -> nodes.FilterBlock:
         """Write what the filters give as any other value."""
         self.generic_visit(node)
-        node.filter = nodes.Filter(node.filter, WRITTEN, self._place(node.lineno), [], None, None, lineno=node.lineno)
+        node.filter = nodes.Filter(node.filter, WRITTEN, [self._place(node.lineno)], [], None, None, lineno=node.lineno)
         return node
 
     def visit_CallBlock(self, node: nodes.CallBlock) -> nodes.Scope:
@@ -136,7 +137,7 @@ class _Hooks(NodeTransformer):
         self.generic_visit(node)
         macro = nodes.Macro("caller", node.args, node.defaults, node.body, lineno=line)
         node.call.kwargs.append(nodes.Keyword("caller", nodes.Name("caller", "load", lineno=line), lineno=line))
-        written = nodes.Output([self._at("rivet_write", [node.call], line)], lineno=line)
+        written = nodes.Output([self._at("rivet_write", node.call, line)], lineno=line)
         return nodes.Scope([macro, written], lineno=line)
 
     def visit_For(self, node: nodes.For) -> nodes.For:

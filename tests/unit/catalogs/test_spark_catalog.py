@@ -10,6 +10,7 @@ from support.folders import PROFILES, ProjectFolder, sink, source
 
 from rivet_dagster.catalogs.registry import catalog_class, catalog_traits
 from rivet_dagster.catalogs.spark import SparkCatalog
+from rivet_dagster.catalogs.spark.definition import Buckets
 from rivet_dagster.catalogs.spark.metastore import finish_uninterrupted
 from rivet_dagster.catalogs.spark.names import SparkTableName
 from rivet_dagster.cli.main import main
@@ -194,3 +195,9 @@ def test_an_interrupt_waits_for_the_end_of_a_change():
     assert done == ["switched"]
     with pytest.raises(ZeroDivisionError):
         finish_uninterrupted(lambda: 1 / 0)
+
+
+def test_spark_connect_takes_no_buckets_from_a_table():
+    remote = type("SparkSession", (), {"__module__": "pyspark.sql.connect.session"})()
+    with pytest.raises(RivetError, match=r"RVT-402 shop\.orders has buckets"):
+        Buckets.of(remote, SparkTableName("shop", "orders"))

@@ -8,6 +8,7 @@ from rivet_dagster.compiler.group_query import Cte, Incremental
 from rivet_dagster.compiler.plan import CompiledAssembly
 from rivet_dagster.model.joint import Joint
 from rivet_dagster.model.text_lines import Origin
+from rivet_dagster.project.templating.templates import CompiledTemplate
 
 MERGE = {"mode": "merge", "key_columns": ["id"], "watermark_column": "at"}
 BY_ID = {"mode": "merge", "key_columns": ["id"]}
@@ -55,6 +56,15 @@ def test_a_project_without_templates_has_empty_fields():
     assert texts(plan) == ("SELECT '{' || id AS id FROM raw -- { { }", None)
     assert cte(plan) == Cte("rows", texts(plan)[0], ("raw",))
     assert plan.fused_groups[0].sql_incremental is None
+
+
+@pytest.mark.parametrize(("text", "times"), [("SELECT {{ 1 }} AS id FROM {{ ref('raw') }}", 1), (NEW, 5)])
+def test_a_template_of_one_text_is_rendered_once(monkeypatch, text, times):
+    """Not for each case of conditions that it does not ask for, nor for the sink and its later runs."""
+    rendered, render = [], CompiledTemplate.render
+    monkeypatch.setattr(CompiledTemplate, "render", lambda self, case: (rendered.append(case), render(self, case))[1])
+    template(text).raise_errors()
+    assert len(rendered) == times
 
 
 def test_a_landing_zone_is_named_like_a_joint():

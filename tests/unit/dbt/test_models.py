@@ -74,6 +74,7 @@ def test_text(tmp_path, written, moved):
         ("select {{ tools.nothing() }}", 1, "calls 'tools.nothing', which is no macro"),
         ("select {{ twise('a') }}", 1, "did you mean 'twice'"),
         ("select 1\n{% if %}", 2, "Jinja cannot read it"),
+        ("select 1,\n\n{{ '\\N' }}", 3, "Jinja cannot read it: malformed"),
         ("select {{ source('crm', 'visit') }}", 1, "did you mean 'crm.visits'"),
         (
             "{{ config(materialized='tabel') }}select 1",

@@ -1,0 +1,142 @@
+"""The definition of a table in Hive's metastore, as far as Spark's SQL has no one statement that changes it.
+
+Each change is one call of Spark's client of the metastore, together with the table's location.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rivet_dagster.catalogs.spark.names import SparkTableName
+from rivet_dagster.errors import RivetError
+
+_SCHEMA = "spark.sql.sources.schema"
+_OLD = (_SCHEMA, "spark.sql.statistics")
+"""Properties of the old definition: columns, with the letter case that Hive loses, and statistics."""
+_IN_BUCKETS = re.compile(rf"{re.escape(_SCHEMA)}\.(?:num(?:Buckets|BucketCols|SortCols)|(?:bucket|sort)Col\.\d+)")
+"""The properties of a table in which Spark keeps its buckets."""
+_LONGEST = 4000
+"""The length of the longest value that all metastores take; Spark divides a longer schema."""
+
+
+def redefine(spark: Any, name: SparkTableName, schema: str, folder: Path) -> None:
+    """Give a table the columns of ``schema``, which is the JSON of a StructType, and ``folder`` as its location.
+
+    Raises RVT-402 on Spark Connect, through which the metastore's client is not within reach.
+    """
+    if _is_remote(spark):
+        raise RivetError(
+            "RVT-402",
+            f"the new version of {name} has other columns, which Spark Connect cannot switch with the rows",
+            remediation="Have the query give the table's columns, drop the table, or run it on a `master`.",
+        )
+    others = {key: value for key, value in _properties(spark, name).items() if not key.startswith(_OLD)}
+    columns = spark._jvm.org.apache.spark.sql.types.DataType.fromJson(schema)
+    _alter(spark, name, folder, {"schema": columns}, others | schema_properties(schema))
+
+
+@dataclass(frozen=True)
+class Buckets:
+    """The buckets of a table: Hive's number, columns and sort columns, and the properties in which Spark keeps them.
+
+    A table that was created with USING has the properties alone, one of Hive's own may have none.
+    """
+
+    properties: Mapping[str, str]
+    hives: tuple[int, Sequence[str], Sequence[str]] | None = None
+
+    @classmethod
+    def of(cls, spark: Any, name: SparkTableName) -> Buckets:
+        """Return the buckets of a table that has some. Raises RVT-402 on Spark Connect."""
+        if _is_remote(spark):
+            message = f"{name} has buckets, which Spark Connect cannot take from it together with its location"
+            raise RivetError("RVT-402", message, remediation="Take it over with an engine that runs on a `master`.")
+        found = _client(spark).getTable(name.database, name.table).bucketSpec()
+        properties = {key: value for key, value in _properties(spark, name).items() if _IN_BUCKETS.fullmatch(key)}
+        if found.isEmpty():
+            return cls(properties)
+        spec = found.get()
+        columns, sorted_by = (_texts(names) for names in (spec.bucketColumnNames(), spec.sortColumnNames()))
+        return cls(properties, (spec.numBuckets(), columns, sorted_by))
+
+
+def set_buckets(spark: Any, name: SparkTableName, folder: Path, buckets: Buckets | None) -> None:
+    """Give a table these buckets, or none, and ``folder`` as its location; it is not on Spark Connect."""
+    jvm, spec = spark._jvm, None
+    if buckets is not None and buckets.hives is not None:
+        number, *columns = buckets.hives
+        to_seq = jvm.org.apache.spark.api.python.PythonUtils.toSeq
+        spec = jvm.org.apache.spark.sql.catalyst.catalog.BucketSpec(number, *map(to_seq, map(list, columns)))
+    others = {key: value for key, value in _properties(spark, name).items() if not _IN_BUCKETS.fullmatch(key)}
+    properties = others | dict(buckets.properties if buckets is not None else {})
+    _alter(spark, name, folder, {"bucketSpec": jvm.scala.Option.apply(spec)}, properties)
+
+
+def _is_remote(spark: Any) -> bool:
+    return ".connect." in type(spark).__module__
+
+
+def _client(spark: Any) -> Any:
+    """Return Spark's client of the metastore: its SQL has no statement that changes this and the location at once."""
+    return spark._jsparkSession.sharedState().externalCatalog().unwrapped().client()
+
+
+def _properties(spark: Any, name: SparkTableName) -> dict[str, str]:
+    return dict(_entries(_client(spark).getTable(name.database, name.table).properties()))
+
+
+def _alter(
+    spark: Any, name: SparkTableName, folder: Path, changes: Mapping[str, Any], properties: Mapping[str, str]
+) -> None:
+    """Change the location, the properties and other fields of a table, in one change of the metastore."""
+    jvm, client = spark._jvm, _client(spark)
+    table = client.getTable(name.database, name.table)
+    location = jvm.org.apache.hadoop.fs.Path(f"file:{folder}").toUri()
+    scala_map = jvm.org.apache.spark.api.python.PythonUtils.toScalaMap
+    # A table that was created with USING has its location here, too.
+    options = {
+        key: f"file:{folder}" if key == "path" else value for key, value in _entries(table.storage().properties())
+    }
+    places = {"locationUri": jvm.scala.Option.apply(location), "properties": scala_map(options)}
+    storage = _copy(table.storage(), places)
+    changed = _copy(table, {"storage": storage, "properties": scala_map(dict(properties)), **changes})
+    client.alterTable(name.database, name.table, changed)
+
+
+def schema_properties(schema: str) -> dict[str, str]:
+    """Return the properties of a table in which Spark keeps its columns.
+
+    >>> schema_properties("x" * 4001) == {
+    ...     "spark.sql.sources.schema.numParts": "2",
+    ...     "spark.sql.sources.schema.part.0": "x" * 4000,
+    ...     "spark.sql.sources.schema.part.1": "x",
+    ... }
+    True
+    """
+    if len(schema) <= _LONGEST:
+        return {_SCHEMA: schema}
+    parts = [schema[start : start + _LONGEST] for start in range(0, len(schema), _LONGEST)]
+    numbered = {f"{_SCHEMA}.part.{number}": part for number, part in enumerate(parts)}
+    return {f"{_SCHEMA}.numParts": str(len(parts)), **numbered}
+
+
+def _copy(record: Any, changed: Mapping[str, Any]) -> Any:
+    """Return a copy of a Scala case class with some fields changed."""
+    names = [record.productElementName(position) for position in range(record.productArity())]
+    return record.copy(*(changed.get(name, record.productElement(at)) for at, name in enumerate(names)))
+
+
+def _entries(scala_map: Any) -> list[tuple[str, str]]:
+    entries, iterator = [], scala_map.iterator()
+    while iterator.hasNext():
+        entry = iterator.next()
+        entries.append((entry._1(), entry._2()))
+    return entries
+
+
+def _texts(scala_seq: Any) -> list[str]:
+    return [scala_seq.apply(position) for position in range(scala_seq.size())]
