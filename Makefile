@@ -111,12 +111,10 @@ $(RUN) $(UI) $(ICEBERG) $(SAIL) $(DUCKDB) $(TOOLS): .venv/.%: requirements/%.txt
 	@$(BIN)/python requirements/install.py $*
 	@touch $@ $($*_HAS)
 
-# A file's packages are among those of others.
+# A file's packages are among those of others; run's need a Java, which is not looked for with those of Sail and DuckDB.
 tools_HAS := $(RUN) $(UI) $(ICEBERG) $(SAIL) $(DUCKDB)
 ui_HAS := $(RUN)
 iceberg_HAS := $(RUN)
-sail_HAS := $(RUN)
-duckdb_HAS := $(RUN)
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || \

@@ -71,7 +71,7 @@ def have_uv() -> bool:
     if UV.is_file():
         return True
     shared = shared_uv(os.environ)
-    if copy_file(shared, UV):
+    if shared.is_file() and copy_file(shared, UV):
         return True
     arguments = ["--quiet", "--no-deps", "--only-binary=:all:", "--retries=1", "--target", str(UV.parents[1])]
     command = [python_with_pip(), *PIP_INSTALL, *arguments, "-r", str(FOLDER / "uv.txt")]
