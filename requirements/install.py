@@ -17,7 +17,6 @@ import sys
 import sysconfig
 import tempfile
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
