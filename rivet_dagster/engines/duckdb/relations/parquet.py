@@ -66,7 +66,7 @@ def parquet_columns(
     if others := options - _OPTIONS:
         message = f"the engine {engine} has no reader option {', '.join(sorted(others))} for Parquet"
         raise RivetError("RVT-519", message)
-    found = [_stored(file).columns for file in files]
+    found: list[Columns] = [_stored(file).columns for file in files]
     if declared is None:
         declared = found[0] if found else ()
         if found and not _are_alike(found):
