@@ -57,8 +57,8 @@ demo: export RIVET_PROFILE := $(PROFILE)
 # In the UI assets are materialized one by one: there a start of Spark each time would be most of the time.
 dev: export RIVET_PROFILE := $(if $(filter file,$(origin PROFILE)),server,$(PROFILE))
 
-demo: $(if $(filter sail,$(PROFILE)),$(SAIL),$(RUN)) $(if $(filter iceberg,$(PROFILE)),$(ICEBERG)) \
-		$(if $(filter duckdb,$(PROFILE)),$(DUCKDB)) .dagster/dagster.yaml
+demo: $(or $(if $(filter sail,$(PROFILE)),$(SAIL)),$(if $(filter duckdb,$(PROFILE)),$(DUCKDB)), \
+		$(if $(filter iceberg,$(PROFILE)),$(ICEBERG)),$(RUN)) .dagster/dagster.yaml
 	@echo '==> data'
 	@$(BIN)/python example_repo/get_data.py
 	@echo '==> compile'
@@ -111,12 +111,10 @@ $(RUN) $(UI) $(ICEBERG) $(SAIL) $(DUCKDB) $(TOOLS): .venv/.%: requirements/%.txt
 	@$(BIN)/python requirements/install.py $*
 	@touch $@ $($*_HAS)
 
-# A file's packages are among those of others.
+# A file's packages are among those of others; run's need a Java, which is not looked for with those of Sail and DuckDB.
 tools_HAS := $(RUN) $(UI) $(ICEBERG) $(SAIL) $(DUCKDB)
 ui_HAS := $(RUN)
 iceberg_HAS := $(RUN)
-sail_HAS := $(RUN)
-duckdb_HAS := $(RUN)
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || \
@@ -124,7 +122,7 @@ $(BIN)/python:
 	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || \
 		{ echo '$(PYTHON) cannot make virtual environments: install its venv module (Debian: python3-venv)' >&2; exit 1; }
 	@echo '==> .venv'
-	@$(PYTHON) -m venv --clear .venv
+	@$(PYTHON) -m venv --without-pip --clear .venv
 
 # Dagster's own packages are others in there; all that is beside them is .venv's: Spark alone is 450 MB.
 $(OLDEST)/.ready: $(TOOLS) requirements/oldest.txt

@@ -2,9 +2,9 @@
 
     .venv/bin/python requirements/install.py run
 
-uv installs, which comes from the registry into a folder of its own; where it cannot be had or fails, pip does. Where no
-Java fits the installed Spark, that of PyPI is installed, too, but not for Sail, which needs none. Without a name only
-uv is installed.
+uv installs, which comes from the registry into a folder of its own, and which later environments copy from the user's
+cache folder; where it cannot be had or fails, pip does. Where no Java fits the installed Spark, that of PyPI is
+installed, too, but not for Sail or DuckDB, which need none. Without a name only uv is installed.
 """
 
 from __future__ import annotations
@@ -14,8 +14,11 @@ import re
 import shutil
 import subprocess
 import sys
+import sysconfig
 import tempfile
 from collections.abc import Mapping, Sequence
+from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
 
 FOLDER = Path(__file__).resolve().parent
@@ -32,6 +35,10 @@ SIZES = {
     "java": (32, 101),
 }
 CACHE_MB = 2500
+WITHOUT_JAVA = {"sail", "duckdb"}
+PIP_INSTALL = ("-m", "pip", "install", "--disable-pip-version-check")
+# What a run imports; those that are missing are left out.
+IMPORTED = ("rivet_dagster.cli.run.dagster_run", "pandas", "pyspark.sql.connect.dataframe", "pyspark.sql")
 
 
 def main(names: Sequence[str]) -> int:
@@ -42,7 +49,8 @@ def main(names: Sequence[str]) -> int:
         return 1
     if not install(["--no-build-isolation", "-e", str(FOLDER.parent)], uv=uv):
         return 1
-    return 0 if set(names) == {"sail"} or has_java() or install_file("java", uv=uv) else 1
+    compile_in_background()
+    return 0 if set(names) <= WITHOUT_JAVA or has_java() or install_file("java", uv=uv) else 1
 
 
 def install_file(name: str, *, uv: bool) -> bool:
@@ -58,14 +66,48 @@ def install_file(name: str, *, uv: bool) -> bool:
 
 
 def have_uv() -> bool:
-    """Return whether there is a uv, after an attempt to install it."""
-    if not UV.is_file():
-        arguments = ["--quiet", "--no-deps", "--only-binary=:all:", "--retries=1", "--target", str(UV.parents[1])]
-        subprocess.run([*pip(), *arguments, "-r", str(FOLDER / "uv.txt")], stderr=subprocess.DEVNULL)
+    """Return whether there is a uv, after an attempt to copy it from the user's cache folder, or to install it."""
     if UV.is_file():
+        return True
+    shared = shared_uv(os.environ)
+    if shared.is_file() and copy_file(shared, UV):
+        return True
+    arguments = ["--quiet", "--no-deps", "--only-binary=:all:", "--retries=1", "--target", str(UV.parents[1])]
+    command = [python_with_pip(), *PIP_INSTALL, *arguments, "-r", str(FOLDER / "uv.txt")]
+    # The variable would have pip refuse a Python outside of environments, where it installs nothing.
+    subprocess.run(command, env={**os.environ, "PIP_REQUIRE_VIRTUALENV": "0"}, stderr=subprocess.DEVNULL)
+    if UV.is_file():
+        copy_file(UV, shared)
         return True
     print("uv cannot be had from the registry: pip installs, which takes some minutes", flush=True)
     return False
+
+
+def shared_uv(environ: Mapping[str, str]) -> Path:
+    """Return where all environments of this user find the uv of `uv.txt`."""
+    cache_home = environ.get("XDG_CACHE_HOME", "")
+    folder = Path(cache_home) if cache_home.startswith("/") else Path.home() / ".cache"
+    version = re.findall("^uv==([^ ]+)", (FOLDER / "uv.txt").read_text(), re.M)[0]
+    return folder / "rivet_dagster" / "uv" / f"{version}-{sysconfig.get_platform()}"
+
+
+def copy_file(source: Path, target: Path) -> bool:
+    """Copy a program in one step, so that no reader finds half of it; return whether that succeeded."""
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=target.parent) as folder:
+            Path(shutil.copy2(source, folder)).replace(target)
+    except OSError:
+        return False
+    return True
+
+
+def compile_in_background() -> None:
+    """Start a process that has Python compile what a run imports, while the steps that follow need one processor."""
+    code = "import sys, contextlib, importlib\nfor name in sys.argv[1:]:\n"
+    code += "    with contextlib.suppress(ImportError):\n        importlib.import_module(name)"
+    streams = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.DEVNULL)
+    subprocess.Popen([sys.executable, "-c", code, *IMPORTED], **streams)
 
 
 def has_java() -> bool:
@@ -87,11 +129,8 @@ def install(arguments: Sequence[str], *, uv: bool) -> bool:
                 return True
         print("uv could not install this: pip tries", flush=True)
     # Python compiles what it imports; to compile all that is installed takes as long as the installation.
-    return subprocess.run([*pip(), "--no-compile", "--no-deps", *arguments]).returncode == 0
-
-
-def pip() -> list[str]:
-    return [sys.executable, "-m", "pip", "install", "--disable-pip-version-check"]
+    add_pip()
+    return subprocess.run([sys.executable, *PIP_INSTALL, "--no-compile", "--no-deps", *arguments]).returncode == 0
 
 
 def uv_environment(environ: Mapping[str, str], spare: Path) -> dict[str, str]:
@@ -111,10 +150,30 @@ def uv_environment(environ: Mapping[str, str], spare: Path) -> dict[str, str]:
 
 def pip_setting(name: str) -> str | None:
     """Return what pip's configuration, its variables included, says of a setting."""
-    command = [sys.executable, "-m", "pip", "config", "list"]
-    told = subprocess.run(command, capture_output=True, text=True).stdout
-    values = dict(re.findall(rf"^(global|install|:env:)\.{name}='(.*)'$", told, re.M))
+    values = dict(re.findall(rf"^(global|install|:env:)\.{name}='(.*)'$", pip_configuration(), re.M))
     return values.get(":env:") or values.get("install") or values.get("global")
+
+
+@cache
+def pip_configuration() -> str:
+    command = [python_with_pip(), "-m", "pip", "config", "list"]
+    return subprocess.run(command, capture_output=True, text=True).stdout
+
+
+@cache
+def python_with_pip() -> str:
+    """Return the Python that made this environment, if it has pip, else the environment's, which then gets it."""
+    maker: str = getattr(sys, "_base_executable", sys.executable)
+    if subprocess.run([maker, "-c", "import pip"], stderr=subprocess.DEVNULL).returncode == 0:
+        return maker
+    add_pip()
+    return sys.executable
+
+
+def add_pip() -> None:
+    """Install pip in this environment, which is made without it: that takes longer than all the rest."""
+    if find_spec("pip") is None:
+        subprocess.run([sys.executable, "-m", "ensurepip"], stdout=subprocess.DEVNULL)
 
 
 def has_room(folder: Path, megabytes: int) -> bool:

@@ -269,6 +269,16 @@ def test_averages_of_decimals_are_sparks(spark: SparkSide, sail: Side, precision
             assert (translation.columns or ())[1][1] == expected[0][1]
 
 
+def test_a_filter_of_an_aggregate_over_a_window_is_refused_as_by_spark(spark: SparkSide) -> None:
+    spark.give("t", pa.table({"g": pa.array([1, 2], pa.int32()), "x": pa.array([1, 2], pa.int32())}))
+    sql = "SELECT sum(x) FILTER (WHERE x > 1) OVER (PARTITION BY g) AS s FROM t"
+    refused = spark.query(sql)
+    assert isinstance(refused, Failure)
+    assert "filter predicate is not supported" in refused.message
+    for engine in ("duckdb", "sail"):
+        assert translate(sql, engine, {"t": (("g", "int"), ("x", "int"))}).refusals[0].construct == "FILTER with OVER"
+
+
 @pytest.mark.parametrize("precision", [11, 24])
 def test_other_averages_of_decimals_are_refused(precision: int) -> None:
     known = {"t": (("x", f"decimal({precision},2)"),)}

@@ -56,17 +56,19 @@ class MemoryDatabase:
             connection.execute(_set(name, value))
         return connection
 
-    def new_schema(self) -> str:
-        """Make a schema for a session, and return its name."""
+    def new_name(self) -> str:
+        """Return a name that no session has, of a schema that does not exist yet."""
+        return f"rivet_session_{next(self._numbers)}"
+
+    def make(self, schema: str) -> None:
+        """Make a schema."""
         with self._lock:
-            schema = f"rivet_session_{next(self._numbers)}"
             self._connection.execute(f"CREATE SCHEMA {quoted(schema)}")
-        return schema
 
     def drop(self, schema: str) -> None:
         """Drop a schema with all that is in it."""
         with self._lock:
-            self._connection.execute(f"DROP SCHEMA IF EXISTS {quoted(schema)} CASCADE")
+            self._connection.execute(f"DROP SCHEMA {quoted(schema)} CASCADE")
 
 
 def _is_global(connection: Any, name: str, value: str) -> bool:

@@ -47,7 +47,7 @@ _MISSING = ("does not exist", "not found")
 
 
 class DuckDBSession(EngineSession):
-    """A connection with a schema of its own, in which frames are that are tables or views.
+    """A connection, with a schema of its own from the first frame on that is a table or a view.
 
     A query's names are resolved when it is made: it has the registered frames as common table expressions.
     """
@@ -62,7 +62,8 @@ class DuckDBSession(EngineSession):
         self._readers = readers
         self._check_interrupt = check_interrupt or _nothing
         self._numbers = itertools.count(1)
-        self._schema = database.new_schema()
+        self._schema = database.new_name()
+        self._has_schema = False
         self._variables: dict[str, tuple[Any, str | None]] = {}
         self._named: dict[str, DuckDBFrame] = {}
         self._views = ScopedViews(self._bind, self._unbind)
@@ -183,13 +184,15 @@ class DuckDBSession(EngineSession):
             with suppress(duckdb.Error):
                 connection.interrupt()
                 connection.close()
-        with suppress(duckdb.Error):
-            self._database.drop(self._schema)
+        if self._has_schema:
+            with suppress(duckdb.Error):
+                self._database.drop(self._schema)
 
     def _connect(self) -> Any:
         """Return a new connection with the variables of all frames."""
         connection = self._database.cursor()
-        connection.execute(f"SET search_path = '{self._schema},main'")
+        if self._has_schema:
+            connection.execute(f"SET search_path = '{self._schema},main'")
         for name, (value, kind) in self._variables.items():
             _set_variable(connection, name, value, kind)
         return connection
@@ -207,7 +210,7 @@ class DuckDBSession(EngineSession):
     @contextmanager
     def _visible(self, text: str) -> Iterator[None]:
         """Make views of the registered frames that a text uses, for a query that cannot have them as expressions."""
-        names = [f"{quoted(self._schema)}.{quoted(name)}" for name, _ in self._used(text)]
+        names = [self._in_schema(name) for name, _ in self._used(text)]
         for view, (_, frame) in zip(names, self._used(text), strict=True):
             self._connection.execute(f"CREATE VIEW {view} AS {frame.rows}")
         try:
@@ -217,7 +220,15 @@ class DuckDBSession(EngineSession):
                 self._connection.execute(f"DROP VIEW {view}")
 
     def _new_name(self) -> str:
-        return f"{quoted(self._schema)}.{quoted(f'rivet frame {next(self._numbers)}')}"
+        return self._in_schema(f"rivet frame {next(self._numbers)}")
+
+    def _in_schema(self, name: str) -> str:
+        """Return the name of a table or view of this session, for which its schema is made."""
+        if not self._has_schema:
+            self._database.make(self._schema)
+            self._has_schema = True
+            self._connection.execute(f"SET search_path = '{self._schema},main'")
+        return f"{quoted(self._schema)}.{quoted(name)}"
 
     def _translated(self, sql: str, parameters: Mapping[str, Any]) -> str:
         """Return a query of Spark's SQL as DuckDB's. Raises RVT-329 for what it may compute otherwise."""

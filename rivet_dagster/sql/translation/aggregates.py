@@ -15,6 +15,9 @@ from rivet_dagster.sql.translation.spark_types import INTEGERS
 from rivet_dagster.sql.translation.templates import ERROR, ERROR_TYPE, cast, marked_calls
 
 RANKING = frozenset("row_number rank dense_rank percent_rank cume_dist ntile lag lead".split())
+_BY_CASE = (
+    "Spark has no such aggregate either: write the condition in its argument, as in `sum(CASE WHEN a > 1 THEN b END)`."
+)
 
 
 class Values(Protocol):
@@ -55,10 +58,12 @@ def window(values: Values, node: exp.Window, scope: SelectScope) -> TypedExpress
 
 
 def aggregate(values: Values, node: exp.Expr, scope: SelectScope, over: exp.Window | None = None) -> TypedExpression:
-    """Return an aggregate or window function with its FILTER, IGNORE NULLS and OVER. Raise NotProven."""
+    """Return an aggregate or window function with its FILTER, or its IGNORE NULLS and OVER. Raise NotProven."""
     condition, nulls = None, None
     call = node
     if isinstance(call, exp.Filter):
+        if over is not None:  # Spark has none either
+            raise NotProven("FILTER with OVER", node, _BY_CASE)
         condition = exp.Where(this=values.condition(call.expression.this, scope))
         call = call.this
     if isinstance(call, exp.IgnoreNulls | exp.RespectNulls):

@@ -21,6 +21,7 @@ FILES = {
     "ui": ["demo", "fast", "ui", "connect"],
     "iceberg": ["demo", "fast", "iceberg"],
     "sail": ["demo", "fast", "sail"],
+    "duckdb": ["demo", "fast", "duckdb"],
     "tools": list(EXTRAS),
 }
 
@@ -78,6 +79,8 @@ def install(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> ModuleType:
     module = module_from_spec(spec)
     spec.loader.exec_module(module)
     monkeypatch.setattr(module, "ENVIRONMENT", tmp_path)
+    monkeypatch.setattr(module, "UV", tmp_path / "uv" / "bin" / "uv")
+    monkeypatch.setattr(module, "compile_in_background", lambda: None)
     return module
 
 
@@ -96,6 +99,50 @@ def test_pip_installs_what_uv_cannot(install: ModuleType, monkeypatch: pytest.Mo
     started.clear()
     assert install.install(["-r", "run.txt"], uv=False)
     assert started == ["pip"]
+
+
+def test_uv_is_copied_from_the_cache_of_the_user_once_it_was_installed(
+    install: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    targets: list[Path] = []
+
+    def run(command: list[str], **_: object) -> CompletedProcess[str]:
+        if "--target" in command:
+            # pip leaves folders of the target alone that are there already.
+            target = Path(command[command.index("--target") + 1])
+            assert not target.exists()
+            targets.append(target)
+            program = target / "bin" / "uv"
+            program.parent.mkdir(parents=True)
+            program.write_text("uv")
+            program.chmod(0o755)
+        return CompletedProcess(command, 0, stdout="")
+
+    monkeypatch.setattr(install.subprocess, "run", run)
+    assert install.have_uv()
+    monkeypatch.setattr(install, "UV", tmp_path / "other" / "uv" / "bin" / "uv")
+    assert install.have_uv()
+    assert install.UV.read_text() == "uv"
+    assert install.UV.stat().st_mode & 0o111
+    assert targets == [tmp_path / "uv"]
+
+
+@pytest.mark.parametrize(("names", "java"), [(["sail"], False), (["duckdb"], False), (["run"], True), (["ui"], True)])
+def test_java_is_installed_where_spark_needs_one(
+    install: ModuleType, monkeypatch: pytest.MonkeyPatch, names: list[str], java: bool
+):
+    installed: list[str] = []
+
+    def run(command: list[str], **_: object) -> CompletedProcess[str]:
+        installed.extend(Path(word).stem for word in command if word.endswith(".txt"))
+        # There is no Java, and all else succeeds.
+        return CompletedProcess(command, 1 if "find_java" in command[-1] else 0, stdout="")
+
+    monkeypatch.setattr(install.subprocess, "run", run)
+    monkeypatch.setattr(install, "have_uv", lambda: True)
+    assert install.main(names) == 0
+    assert installed == [*names, "java"] if java else installed == names
 
 
 @pytest.mark.parametrize("kind", ["a file", "full", "good"])

@@ -113,6 +113,17 @@ def test_a_guard_of_an_aggregate_has_its_filter_and_window():
     assert over.count("OVER (PARTITION BY `t`.`g`)") == 2
 
 
+@pytest.mark.parametrize("support", ["duckdb", "sail"])
+def test_a_filter_of_an_aggregate_over_a_window_is_refused_at_its_line(support):
+    sql = "SELECT k,\n  count(*) FILTER (WHERE v > 1) OVER (PARTITION BY k) AS n\nFROM t"
+    (refusal,) = translate(sql, support, TABLES).refusals
+    assert (refusal.line, refusal.construct, refusal.certain) == (2, "FILTER with OVER", True)
+    assert "CASE" in refusal.remedy
+    assert refused("SELECT k, sum(CASE WHEN v > 1 THEN v END) OVER (PARTITION BY k) AS n FROM t") == []
+    named = "SELECT k, sum(v) FILTER (WHERE v > 1) OVER w AS n FROM t WINDOW w AS (PARTITION BY k)"
+    assert refused(named) == ["FILTER with OVER"]
+
+
 def test_parameters_keep_their_names():
     translation = translate("SELECT k FROM t WHERE k > :low", "duckdb", TABLES, {"low": "int"})
     assert "$low" in translation.sql

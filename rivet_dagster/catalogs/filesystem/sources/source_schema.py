@@ -15,11 +15,12 @@ import re
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import lru_cache
 from pathlib import Path, PurePath
 from typing import Any
 
 from rivet_dagster.catalogs.filesystem.files.footers import spark_columns, spark_schema, sql_type
-from rivet_dagster.catalogs.filesystem.sources.file_tree import FileTree, LocalTree, is_ignored
+from rivet_dagster.catalogs.filesystem.sources.file_tree import FileStatus, FileTree, LocalTree, is_ignored
 from rivet_dagster.catalogs.filesystem.sources.table_files import TableFiles
 from rivet_dagster.errors import RivetError
 from rivet_dagster.model.relations import Files
@@ -57,19 +58,35 @@ def _first_file(table: TableFiles) -> PurePath | None:
 
 
 def _schema(tree: FileTree, file: PurePath) -> str | None:
+    try:
+        if isinstance(tree, LocalTree) and (status := tree.status(file)) is not None:
+            return _schema_then(str(file), status)
+        with tree.open(file) as opened:
+            return _schema_in(opened)
+    except OSError:
+        return None  # Spark reports what is wrong with it
+
+
+# Each run of a process reads the same sources, of which few change.
+@lru_cache(maxsize=1024)
+def _schema_then(file: str, _: FileStatus) -> str | None:
+    with open(file, "rb") as opened:
+        return _schema_in(opened)
+
+
+def _schema_in(file: Any) -> str | None:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     try:
-        with tree.open(file) as opened:
-            footer = pq.read_metadata(opened)
+        footer = pq.read_metadata(file)
         schema = spark_schema(footer)
         if schema is not None:
             return schema if '"udt"' not in schema else None
         # The types of the Parquet file itself: Spark ignores the schema that Arrow stores beside them.
         fields = [(field.name, _certain_type(field.type)) for field in footer.schema.to_arrow_schema()]
-    except (OSError, pa.ArrowException):
-        return None  # Spark reports what is wrong with it
+    except pa.ArrowException:
+        return None
     names = {name.lower() for name, _ in fields}
     if not fields or len(names) < len(fields) or any(kind is None for _, kind in fields):
         return None

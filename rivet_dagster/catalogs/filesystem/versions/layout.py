@@ -40,6 +40,7 @@ import re
 import secrets
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import ClassVar
 
@@ -128,7 +129,7 @@ class TableLayout:
         """The link that readers open."""
         return self.folder / self.name
 
-    @property
+    @cached_property
     def home(self) -> Path:
         """The folder that contains the versions."""
         return self.folder / HOMES / self.name
