@@ -70,7 +70,7 @@ def have_uv() -> bool:
     if UV.is_file():
         return True
     shared = shared_uv(os.environ)
-    if shared.is_file() and copy_file(shared, UV):
+    if is_trusted(shared) and copy_file(shared, UV):
         return True
     arguments = ["--quiet", "--no-deps", "--only-binary=:all:", "--retries=1", "--target", str(UV.parents[1])]
     command = [python_with_pip(), *PIP_INSTALL, *arguments, "-r", str(FOLDER / "uv.txt")]
@@ -91,12 +91,23 @@ def shared_uv(environ: Mapping[str, str]) -> Path:
     return folder / "rivet_dagster" / "uv" / f"{version}-{sysconfig.get_platform()}"
 
 
+def is_trusted(program: Path) -> bool:
+    """Return whether there is this program, and it belongs to this user or to root, and others cannot write it."""
+    try:
+        found = [path.stat() for path in (program, program.parent)]
+    except OSError:
+        return False
+    return all(each.st_uid in (0, os.getuid()) and not each.st_mode & 0o022 for each in found) and program.is_file()
+
+
 def copy_file(source: Path, target: Path) -> bool:
     """Copy a program in one step, so that no reader finds half of it; return whether that succeeded."""
     try:
-        target.parent.mkdir(parents=True, exist_ok=True)
+        target.parent.mkdir(0o755, parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=target.parent) as folder:
-            Path(shutil.copy2(source, folder)).replace(target)
+            copy = Path(shutil.copy2(source, folder))
+            copy.chmod(0o755)
+            copy.replace(target)
     except OSError:
         return False
     return True

@@ -126,6 +126,11 @@ def test_uv_is_copied_from_the_cache_of_the_user_once_it_was_installed(
     assert install.UV.read_text() == "uv"
     assert install.UV.stat().st_mode & 0o111
     assert targets == [tmp_path / "uv"]
+    (shared,) = (tmp_path / "cache").glob("rivet_dagster/uv/*")
+    shared.chmod(0o775)  # so that others can write it
+    monkeypatch.setattr(install, "UV", tmp_path / "third" / "uv" / "bin" / "uv")
+    assert install.have_uv()
+    assert targets == [tmp_path / "uv", tmp_path / "third" / "uv"]
 
 
 @pytest.mark.parametrize(("names", "java"), [(["sail"], False), (["duckdb"], False), (["run"], True), (["ui"], True)])
