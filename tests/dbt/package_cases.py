@@ -779,3 +779,28 @@ CASES = [
     *((("dbt_utils." + case.test), case) for case in UTILS),
     *((("dbt_expectations." + case.test), case) for case in EXPECTATIONS),
 ]
+
+TABLES = (0, 5, 6, 7)
+"""The tables of random rows of which the tests are judged; most tests hold of one, and do not of another."""
+
+
+def declared_cases(tables: Iterable[int] = TABLES) -> list[dict[str, object]]:
+    """Return the properties of the tables of random rows: each generic test, which warns, with a name of its own."""
+    declared: list[dict[str, object]] = []
+    for number in tables:
+        of_table: list[dict[str, object]] = []
+        of_columns: dict[str, list[dict[str, object]]] = {}
+        for index, (name, case) in enumerate(CASES):
+            where = {"where": case.where} if case.where else {}
+            given: dict[str, object] = {"name": name_of_case(index, number), "config": {"severity": "warn", **where}}
+            given |= {"arguments": case.arguments} if case.arguments else {}
+            tests = of_table if case.column is None else of_columns.setdefault(case.column, [])
+            tests.append({name: given})
+        columns = [{"name": column, "data_tests": tests} for column, tests in of_columns.items()]
+        declared.append({"name": f"rows_{number}", "data_tests": of_table, "columns": columns})
+    return declared
+
+
+def name_of_case(index: int, number: int) -> str:
+    """Return the name of the test of one case on one table."""
+    return f"case_{index}_of_{number}"
