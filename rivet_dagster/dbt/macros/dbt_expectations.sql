@@ -138,19 +138,17 @@ where coalesce(max_timestamp, cast('1970-01-01' as {{ dbt.type_timestamp() }})) 
 {% endtest %}
 
 {% test expect_grouped_row_values_to_have_recent_data(model, group_by, timestamp_column, datepart, interval, row_condition=none) %}
+{#- The package joins the groups by equality, so those of a NULL are not judged. #}
 {%- set time = 'cast(' ~ timestamp_column ~ ' as ' ~ dbt.type_timestamp() ~ ')' -%}
-with newest as (
+select *
+from (
     select {{ group_by | join(', ') }}, max({{ time }}) as latest_timestamp
     from {{ model }}
     where {{ time }} <= {{ dbt_date.now() }}{{ ' and ' ~ row_condition if row_condition }}
     group by {{ group_by | join(', ') }}
-), counted as (
-    select count(*) as row_count from newest
-)
-select row_count, outdated.*
-from counted
-left join (select * from newest where latest_timestamp < {{ dbt_expectations.recent_enough(datepart, interval) }}) outdated on true
-where row_count = 0 or outdated.latest_timestamp is not null
+) newest
+where latest_timestamp < {{ dbt_expectations.recent_enough(datepart, interval) }}
+{%- for column in group_by %} and {{ column }} is not null{% endfor %}
 {% endtest %}
 
 {# Columns: a row of a table without rows has the names of its columns, too. #}
@@ -484,13 +482,14 @@ having count(*) > 1
 {# Distributions #}
 
 {% test expect_column_values_to_be_within_n_stdevs(model, column_name, group_by=none, sigma_threshold=3) %}
+{#- Without groups there is one sum, which deviates from nothing. #}
 select *
 from (
-    select metric, (metric - avg(metric) over ()) / stddev(metric) over () as sigma
+    select metric, (metric - avg(metric) over ()) / nullif(stddev(metric) over (), 0) as sigma
     from (
-        select {{ 'sum(' ~ column_name ~ ')' if group_by else column_name }} as metric
+        select sum({{ column_name }}) as metric
         from {{ model }}
-        {{ 'group by ' ~ group_by if group_by }}
+        {{ 'group by ' ~ group_by | join(', ') if group_by }}
     ) metrics
 ) deviations
 where abs(sigma) > {{ sigma_threshold }}
@@ -530,7 +529,7 @@ where metric_period >= cast({{ dbt.dateadd(period, -1 * test_periods, today) }} 
 {%- set first = "'" ~ test_start_date ~ "'" if test_start_date else 'min(cast(' ~ date_col ~ ' as date))' -%}
 {%- set last = "'" ~ test_end_date ~ "'" if test_end_date else 'max(cast(' ~ date_col ~ ' as date))' -%}
 {%- set period = dbt.date_trunc(date_part, date_col) -%}
-{%- set after_slice = 'mod(cast(' ~ dbt.datediff('first_date', period, date_part) ~ ' as int), ' ~ interval ~ ') * -1' -%}
+{%- set after_slice = 'mod(cast(' ~ dbt.datediff('first_date', date_col, date_part) ~ ' as int), ' ~ interval ~ ') * -1' -%}
 with bounds as (
     select cast({{ first }} as timestamp) as first_date, cast({{ last }} as timestamp) as end_date
     {{ 'from ' ~ model ~ where if not (test_start_date and test_end_date) }}
@@ -539,9 +538,12 @@ with bounds as (
 ), numbered as (
     select first_date, end_date, explode(sequence(0, number_of_periods - 1)) as number_of_period from counted where number_of_periods > 0
 ), expected as (
-    select {{ dbt.dateadd(date_part, 'number_of_period', 'first_date') }} as date_{{ date_part }}, end_date
-    from numbered
-    {{ 'where mod(number_of_period, ' ~ interval ~ ') = 0' if interval }}
+    select *
+    from (
+        select {{ dbt.dateadd(date_part, 'number_of_period', 'first_date') }} as date_{{ date_part }}, first_date, end_date
+        from numbered
+    ) dated
+    {{ 'where mod(cast(' ~ dbt.datediff('first_date', 'date_' ~ date_part, date_part) ~ ' as int), ' ~ interval ~ ') = 0' if interval }}
 ), present as (
     select cast({{ dbt.dateadd(date_part, after_slice, period) if interval else period }} as timestamp) as present_{{ date_part }}, count(*) as row_count
     from (select * from {{ model }}{{ where }}) judged

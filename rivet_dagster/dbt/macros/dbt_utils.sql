@@ -159,9 +159,11 @@ where most_recent < {{ threshold }}
 {% endtest %}
 
 {% test at_least_one(model, column_name, group_by_columns=[]) %}
-select {% for column in group_by_columns %}{{ column }}, {% endfor %}count({{ column_name }}) as number_of_values
+{%- set groups = [] -%}
+{%- for column in group_by_columns -%}{%- if column != column_name -%}{%- do groups.append(column) -%}{%- endif -%}{%- endfor -%}
+select {% for column in groups %}{{ column }}, {% endfor %}count({{ column_name }}) as number_of_values
 from {{ model }}
-{{ 'group by ' ~ group_by_columns | join(', ') if group_by_columns }}
+{{ 'group by ' ~ groups | join(', ') if groups }}
 having count({{ column_name }}) = 0
 {% endtest %}
 
