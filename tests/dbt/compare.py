@@ -172,7 +172,8 @@ def _verdict(table: Mapping[str, Any]) -> str:
     if table["verdict"] != "differs":
         return "; ".join((table["verdict"].replace("_", " "), *table["reasons"]))
     rows, columns = table["rows"], ", ".join([*table["columns"], *(each["column"] for each in table["schema"])])
-    return f"differs: +{rows['added']} -{rows['removed']} ~{rows['changed']}{f' in {columns}' if columns else ''}"
+    counts = f"differs: +{rows['added']} -{rows['removed']} ~{rows['changed']}{f' in {columns}' if columns else ''}"
+    return "; ".join((counts, *table["reasons"]))
 
 
 def main() -> None:
@@ -193,7 +194,7 @@ def main() -> None:
         projects = [name for name in PROJECTS if not (given.recorded and name == packages.NAME)]
         for project in given.projects or projects:
             for row in compare(project, venv, folder):
-                print(f"| {' | '.join(row)} |", flush=True)
+                print(f"| {' | '.join(cell.replace('|', ' ') for cell in row)} |", flush=True)
                 how = "--verify" if row[2] == "--verify" else "tests" if row[2].endswith("test") else "runs"
                 counted[how, row[-1].partition(":")[0].partition(";")[0]] += 1
     print()
