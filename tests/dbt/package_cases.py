@@ -252,11 +252,13 @@ def in_set(column: str, wanted: set[Any]) -> Verdict:
     return lambda rows, others: all(getattr(row, column) in wanted for row in rows)
 
 
-def within(column: str, sigma: float) -> Verdict:
+def within(column: str, sigma: float, by: str) -> Verdict:
+    """Hold where the sum of no group is far from the mean of the sums."""
+
     def holds(rows: Rows, others: Rows) -> bool:
-        numbers = values(rows, column)
-        spread = deviation(numbers)
-        return not spread or all(abs((n - statistics.mean(numbers)) / spread) <= sigma for n in numbers)
+        sums = [sum(found) for group in groups_of(rows, by) if (found := values(group, column))]
+        spread = deviation(sums)
+        return not spread or all(abs((n - statistics.mean(sums)) / spread) <= sigma for n in sums)
 
     return holds
 
@@ -346,6 +348,7 @@ UTILS = [
         lambda rows, others: not rows or recent(3, "grp")(rows, others),
     ),
     Case("at_least_one", {}, lambda rows, others: bool(values(rows, "x")), "x"),
+    Case("at_least_one", {"group_by_columns": ["x"]}, lambda rows, others: bool(values(rows, "x")), "x"),
     Case("at_least_one", {"group_by_columns": ["grp"]}, measured(lambda g: len(values(g, "x")), bool, "grp"), "x"),
     Case("not_constant", {}, measured(distinct("y"), lambda n: n != 1), "y"),
     Case("not_constant", {"group_by_columns": ["grp"]}, measured(distinct("y"), lambda n: n != 1, "grp"), "y"),
@@ -451,7 +454,7 @@ EXPECTATIONS = [
     Case(
         "expect_grouped_row_values_to_have_recent_data",
         {"group_by": ["grp"], "timestamp_column": "at", "datepart": "day", "interval": 3},
-        recent(3, "grp"),
+        lambda rows, others: not rows or recent(3, "grp")(rows, others),
     ),
     Case("expect_column_to_exist", {}, always(True), "x"),
     Case("expect_column_to_exist", {"column_index": 3}, always(True), "X"),
@@ -733,7 +736,13 @@ EXPECTATIONS = [
         {"column_list": ["x", "y"], "sum_total": 8},
         lambda r, o: not (values(r, "x") and values(r, "y")) or sum(values(r, "x")) + sum(values(r, "y")) == 8,
     ),
-    Case("expect_column_values_to_be_within_n_stdevs", {"sigma_threshold": 1.1}, within("x", 1.1), "x"),
+    Case("expect_column_values_to_be_within_n_stdevs", {"sigma_threshold": 0.1}, always(True), "x"),
+    Case(
+        "expect_column_values_to_be_within_n_stdevs",
+        {"group_by": ["day"], "sigma_threshold": 1.1},
+        within("x", 1.1, "day"),
+        "x",
+    ),
     Case(
         "expect_column_values_to_be_within_n_moving_stdevs",
         {
@@ -779,3 +788,28 @@ CASES = [
     *((("dbt_utils." + case.test), case) for case in UTILS),
     *((("dbt_expectations." + case.test), case) for case in EXPECTATIONS),
 ]
+
+TABLES = (0, 5, 6, 7)
+"""The tables of random rows of which the tests are judged; most tests hold of one, and do not of another."""
+
+
+def declared_cases(tables: Iterable[int] = TABLES) -> list[dict[str, object]]:
+    """Return the properties of the tables of random rows: each generic test, which warns, with a name of its own."""
+    declared: list[dict[str, object]] = []
+    for number in tables:
+        of_table: list[dict[str, object]] = []
+        of_columns: dict[str, list[dict[str, object]]] = {}
+        for index, (name, case) in enumerate(CASES):
+            where = {"where": case.where} if case.where else {}
+            given: dict[str, object] = {"name": name_of_case(index, number), "config": {"severity": "warn", **where}}
+            given |= {"arguments": case.arguments} if case.arguments else {}
+            tests = of_table if case.column is None else of_columns.setdefault(case.column, [])
+            tests.append({name: given})
+        columns = [{"name": column, "data_tests": tests} for column, tests in of_columns.items()]
+        declared.append({"name": f"rows_{number}", "data_tests": of_table, "columns": columns})
+    return declared
+
+
+def name_of_case(index: int, number: int) -> str:
+    """Return the name of the test of one case on one table."""
+    return f"case_{index}_of_{number}"

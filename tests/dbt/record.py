@@ -63,7 +63,8 @@ def record(
         shutil.copytree(origin / project, copy)
         settings = json.loads((copy / "spark.json").read_text()) if (copy / "spark.json").exists() else {}
         sources = json.loads((copy / "sources.json").read_text()) if (copy / "sources.json").exists() else {}
-        _spark(venv, copy, {"make": sources}, settings)
+        if sources:
+            _spark(venv, copy, {"make": sources}, settings)
         builds = []
         for files in (project, f"{project}_later", f"{project}_last"):
             if not (origin / files).is_dir():

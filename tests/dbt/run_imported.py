@@ -2,12 +2,12 @@
 
     python tests/dbt/run_imported.py FOLDER PROJECT[:BUILDS]... [RECORD.json[:NUMBER,...]]
 
-PROJECT may be ``combinations``, which is generated (combinations.py).
+PROJECT may be ``combinations`` or ``packages``, which are generated (combinations.py, packages.py).
 
 BUILDS is how often a project is run, with its first, later and last seeds; without it as often as dbt did. RECORD.json
 is a record of random projects (record_random.py), which are generated anew, or those of some NUMBERs. FOLDER gets a
 copy of each project, its import, and ``<project>.json``: for each run the exit code, the rows of the tables, and the
-checks, each by the name of dbt's test.
+checks and their violations, each by the name of dbt's test.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ import sys
 from pathlib import Path
 
 import combinations
+import packages
 from generated import Generated, generate
 from record_random import SETTINGS
 
@@ -28,6 +29,7 @@ from rivet_dagster.catalogs.spark.names import session_settings
 from rivet_dagster.cli.main import main
 
 HERE = Path(__file__).parent
+GENERATED = {combinations.NAME: combinations.combine, packages.NAME: packages.write_models}
 CONFIG = {
     "spark.sql.ansi.enabled": "false",
     "spark.sql.shuffle.partitions": "2",
@@ -77,8 +79,16 @@ def run(folder: Path, project: str, origin: Path = HERE, builds: int = 3) -> Non
             for kind in ("seeds", "sources"):
                 shutil.copytree(folder / "again" / kind, new / kind, dirs_exist_ok=True)
         exit_code, result = command("-p", new, "run", "--no-fail-fast")
-        checks = {_name(names, c): _verdict(c) for c in result["checks"] if c["kind"] != "freshness"}
-        runs.append({"exit": exit_code, "errors": result.get("errors"), "checks": checks, "tables": tables(new)})
+        judged = {_name(names, c): c for c in result["checks"] if c["kind"] != "freshness"}
+        runs.append(
+            {
+                "exit": exit_code,
+                "errors": result.get("errors"),
+                "checks": {name: _verdict(check) for name, check in judged.items()},
+                "violations": {name: check["violations"] for name, check in judged.items()},
+                "tables": tables(new),
+            }
+        )
     content = {"import": code, "report": report, "runs": runs}
     (folder / f"{project}.json").write_text(json.dumps(content, indent=1))
 
@@ -174,8 +184,8 @@ if __name__ == "__main__":
     folder = Path(sys.argv[1]).absolute()
     for argument in sys.argv[2:]:
         name, _, some = argument.partition(":")
-        if name == combinations.NAME:
-            write_generated(folder / "generated", combinations.combine())
+        if name in GENERATED:
+            write_generated(folder / "generated", GENERATED[name]())
             run(folder, name, folder / "generated", int(some or 3))
             continue
         if not name.endswith(".json"):

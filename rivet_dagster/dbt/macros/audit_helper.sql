@@ -82,3 +82,37 @@ select
 from a_query
 full outer join b_query on a_query.{{ primary_key }} = b_query.{{ primary_key }}
 {%- endmacro %}
+
+{% macro keyed_rows(query, primary_key_columns, columns) -%}
+{%- set parts = [] -%}
+{%- for column in primary_key_columns -%}
+{%- do parts.append("coalesce(cast(" ~ column ~ " as " ~ dbt.type_string() ~ "), '_dbt_audit_helper_surrogate_key_null_')") -%}
+{%- if not loop.last -%}{%- do parts.append("'-'") -%}{%- endif -%}
+{%- endfor -%}
+select {{ columns | join(', ') }}, {{ dbt.hash(dbt.concat(parts)) }} as dbt_audit_surrogate_key
+from ({{ query }}) queried
+{%- endmacro %}
+
+{% macro compare_which_query_columns_differ(a_query, b_query, primary_key_columns=[], columns=[], event_time=none) -%}
+{%- if event_time -%}{{ exceptions.raise_compiler_error('with event_time it asks the warehouse for its bounds') }}{%- endif -%}
+{%- set lower, compared = columns | map('lower') | list, [] -%}
+{%- for column in primary_key_columns -%}{%- if column | lower not in lower -%}{%- do compared.append(column) -%}{%- endif -%}{%- endfor -%}
+{%- set compared = compared + columns -%}
+with a as (
+{{ audit_helper.keyed_rows(a_query, primary_key_columns, compared) }}
+), b as (
+{{ audit_helper.keyed_rows(b_query, primary_key_columns, compared) }}
+), calculated as (
+    select
+        {%- for column in compared %}
+        {%- set ours, theirs = 'a.' ~ adapter.quote(column), 'b.' ~ adapter.quote(column) %}
+        {{ dbt.bool_or(ours ~ ' <> ' ~ theirs ~ ' or (' ~ ours ~ ' is null) <> (' ~ theirs ~ ' is null)') }} as {{ column | lower }}_has_difference{{ ',' if not loop.last }}
+        {%- endfor %}
+    from a
+    join b on a.dbt_audit_surrogate_key = b.dbt_audit_surrogate_key
+)
+{% for column in compared -%}
+select '{{ column }}' as column_name, {{ column | lower }}_has_difference as has_difference from calculated
+{{ 'union all' if not loop.last }}
+{% endfor -%}
+{%- endmacro %}

@@ -207,3 +207,75 @@ select
 from dated d
 order by 1
 {%- endmacro %}
+
+{% macro get_fiscal_year_dates(dates, year_end_month=12, week_start_day=1, shift_year=1) -%}
+{#- Of the weeks that begin in the last month, a year ends with the one whose end is nearest to the end of the month. -#}
+with weeks as (
+    select
+        year_number - {{ shift_year }} as fiscal_year_number,
+        month_of_year,
+        month_end_date,
+        date_day as week_start_date,
+        cast({{ dbt.dateadd('day', 6, 'date_day') }} as date) as week_end_date
+    from {{ dates }}
+    where day_of_week = {{ week_start_day }}
+), last_weeks as (
+    select fiscal_year_number, week_end_date, rank() over (
+        partition by fiscal_year_number order by abs({{ dbt.datediff('week_end_date', 'month_end_date', 'day') }})
+    ) as distance
+    from (select distinct fiscal_year_number, week_end_date, month_end_date from weeks where month_of_year = {{ year_end_month }}) in_month
+), years as (
+    select
+        fiscal_year_number,
+        cast({{ dbt.dateadd('day', 1, 'lag(week_end_date) over (order by week_end_date)') }} as date) as fiscal_year_start_date,
+        week_end_date as fiscal_year_end_date
+    from last_weeks
+    where distance = 1
+)
+select
+    d.date_day,
+    y.fiscal_year_number,
+    y.fiscal_year_start_date,
+    y.fiscal_year_end_date,
+    w.week_start_date,
+    w.week_end_date,
+    dense_rank() over (partition by y.fiscal_year_number order by w.week_start_date) as fiscal_week_of_year
+from {{ dates }} d
+join years y on d.date_day between y.fiscal_year_start_date and y.fiscal_year_end_date
+join weeks w on d.date_day between w.week_start_date and w.week_end_date
+order by 1
+{%- endmacro %}
+
+{% macro get_fiscal_periods(dates, year_end_month, week_start_day, shift_year=1) -%}
+{#- Quarters of 13 weeks, with periods of 4, 5 and 4 weeks; the last period of a year also has its week 53. -#}
+with dated as (
+{{ dbt_date.get_fiscal_year_dates(dates, year_end_month, week_start_day, shift_year) }}
+), in_quarters as (
+    select
+        *,
+        cast(least(floor((fiscal_week_of_year - 1) / 13), 3) as {{ dbt.type_int() }}) as quarter_number,
+        mod(cast(fiscal_week_of_year - 1 as {{ dbt.type_int() }}), 13) as week_of_quarter
+    from dated
+), in_periods as (
+    select *, case
+        when fiscal_week_of_year = 53 or week_of_quarter > 8 then 3
+        when week_of_quarter > 3 then 2
+        else 1
+    end as period_of_quarter
+    from in_quarters
+), numbered as (
+    select *, quarter_number * 3 + period_of_quarter as fiscal_period_number from in_periods
+)
+select
+    date_day,
+    fiscal_year_number,
+    week_start_date,
+    week_end_date,
+    fiscal_week_of_year,
+    dense_rank() over (partition by fiscal_period_number order by fiscal_week_of_year) as fiscal_week_of_period,
+    fiscal_period_number,
+    quarter_number + 1 as fiscal_quarter_number,
+    period_of_quarter as fiscal_period_of_quarter
+from numbered
+order by 1, 2
+{%- endmacro %}

@@ -28,7 +28,7 @@ where not({{ condition }})
 {%- endmacro %}
 
 {% macro groups_out_of_bounds(model, expression, min_value, max_value, group_by, row_condition, strictly) -%}
-{{ groups_that_violate(model, expression, bounds_hold('expression', min_value, max_value, strictly), group_by, row_condition) }}
+{{ dbt_expectations.groups_that_violate(model, expression, dbt_expectations.bounds_hold('expression', min_value, max_value, strictly), group_by, row_condition) }}
 {%- endmacro %}
 
 {% macro literal_of(value, quote_values) -%}
@@ -36,11 +36,11 @@ where not({{ condition }})
 {%- endmacro %}
 
 {% macro equals_any(column_name, value_set, quote_values) -%}
-{%- for value in value_set -%}{{ column_name }} = {{ literal_of(value, quote_values) }}{{ ' or ' if not loop.last }}{%- endfor -%}
+{%- for value in value_set -%}{{ column_name }} = {{ dbt_expectations.literal_of(value, quote_values) }}{{ ' or ' if not loop.last }}{%- endfor -%}
 {%- endmacro %}
 
 {% macro set_rows(value_set, quote_values) -%}
-{%- for value in value_set -%}select {{ literal_of(value, quote_values) }} as set_value{{ ' union all ' if not loop.last }}{%- endfor -%}
+{%- for value in value_set -%}select {{ dbt_expectations.literal_of(value, quote_values) }} as set_value{{ ' union all ' if not loop.last }}{%- endfor -%}
 {%- endmacro %}
 
 {% macro joined_by(conditions, match_on) -%}
@@ -49,7 +49,7 @@ where not({{ condition }})
 
 {% macro quoted_columns(column_list, quote_columns) -%}
 {%- set columns = [] -%}
-{%- for column in column_list -%}{%- do columns.append(dbt.quote(column) if quote_columns else column) -%}{%- endfor -%}
+{%- for column in column_list -%}{%- do columns.append(adapter.quote(column) if quote_columns else column) -%}{%- endfor -%}
 {{ return(columns) }}
 {%- endmacro %}
 
@@ -66,19 +66,19 @@ where not({{ condition }})
 {# Tables #}
 
 {% test expression_is_true(model, expression, test_condition='= true', group_by_columns=none, row_condition=none) %}
-{{ groups_that_violate(model, expression, 'expression ' ~ test_condition, group_by_columns, row_condition) }}
+{{ dbt_expectations.groups_that_violate(model, expression, 'expression ' ~ test_condition, group_by_columns, row_condition) }}
 {% endtest %}
 
 {% test expression_between(model, expression, min_value=none, max_value=none, group_by_columns=none, row_condition=none, strictly=false) %}
-{{ groups_out_of_bounds(model, expression, min_value, max_value, group_by_columns, row_condition, strictly) }}
+{{ dbt_expectations.groups_out_of_bounds(model, expression, min_value, max_value, group_by_columns, row_condition, strictly) }}
 {% endtest %}
 
 {% test expect_table_row_count_to_be_between(model, min_value=none, max_value=none, group_by=none, row_condition=none, strictly=false) %}
-{{ groups_out_of_bounds(model, 'count(*)', min_value, max_value, group_by, row_condition, strictly) }}
+{{ dbt_expectations.groups_out_of_bounds(model, 'count(*)', min_value, max_value, group_by, row_condition, strictly) }}
 {% endtest %}
 
 {% test expect_table_row_count_to_equal(model, value, group_by=none, row_condition=none) %}
-{{ groups_that_violate(model, 'count(*)', 'expression = ' ~ value, group_by, row_condition) }}
+{{ dbt_expectations.groups_that_violate(model, 'count(*)', 'expression = ' ~ value, group_by, row_condition) }}
 {% endtest %}
 
 {% macro measured_groups(model, expression, columns, row_condition) -%}
@@ -92,9 +92,9 @@ select {% for column in columns %}{{ column }} as col_{{ loop.index }}, {% endfo
 {%- set columns = group_by or [] -%}
 {%- set difference = 'abs(coalesce(ours.expression, 0) - coalesce(theirs.expression, 0))' -%}
 with ours as (
-    {{ measured_groups(model, expression, columns, row_condition) }}
+    {{ dbt_expectations.measured_groups(model, expression, columns, row_condition) }}
 ), theirs as (
-    {{ measured_groups(compare_model or model, compare_expression or expression, compare_group_by or columns, compare_row_condition or row_condition) }}
+    {{ dbt_expectations.measured_groups(compare_model or model, compare_expression or expression, compare_group_by or columns, compare_row_condition or row_condition) }}
 )
 select ours.expression, theirs.expression as compare_expression, {{ difference }} as expression_difference
 from ours
@@ -107,19 +107,19 @@ where {{ difference }}{{ ' / nullif(ours.expression * 1.0, 0) > ' ~ tolerance_pe
 {%- endmacro %}
 
 {% test equal_expression(model, expression, compare_model=none, compare_expression=none, group_by=none, compare_group_by=none, row_condition=none, compare_row_condition=none, tolerance=0.0, tolerance_percent=none, return_difference=false) %}
-{{ differing_groups(model, expression, compare_model, compare_expression, group_by, compare_group_by, row_condition, compare_row_condition, tolerance, tolerance_percent) }}
+{{ dbt_expectations.differing_groups(model, expression, compare_model, compare_expression, group_by, compare_group_by, row_condition, compare_row_condition, tolerance, tolerance_percent) }}
 {% endtest %}
 
 {% test expect_table_aggregation_to_equal_other_table(model, expression, compare_model, compare_expression=none, group_by=none, compare_group_by=none, row_condition=none, compare_row_condition=none, tolerance=0.0, tolerance_percent=none) %}
-{{ differing_groups(model, expression, compare_model, compare_expression, group_by, compare_group_by, row_condition, compare_row_condition, tolerance, tolerance_percent) }}
+{{ dbt_expectations.differing_groups(model, expression, compare_model, compare_expression, group_by, compare_group_by, row_condition, compare_row_condition, tolerance, tolerance_percent) }}
 {% endtest %}
 
 {% test expect_table_row_count_to_equal_other_table(model, compare_model, group_by=none, compare_group_by=none, factor=1, row_condition=none, compare_row_condition=none) %}
-{{ differing_groups(model, 'count(*)', compare_model, 'count(*) * ' ~ factor, group_by, compare_group_by, row_condition, compare_row_condition, 0.0, none) }}
+{{ dbt_expectations.differing_groups(model, 'count(*)', compare_model, 'count(*) * ' ~ factor, group_by, compare_group_by, row_condition, compare_row_condition, 0.0, none) }}
 {% endtest %}
 
 {% test expect_table_row_count_to_equal_other_table_times_factor(model, compare_model, factor, group_by=none, compare_group_by=none, row_condition=none, compare_row_condition=none) %}
-{{ differing_groups(model, 'count(*)', compare_model, 'count(*) * ' ~ factor, group_by, compare_group_by, row_condition, compare_row_condition, 0.0, none) }}
+{{ dbt_expectations.differing_groups(model, 'count(*)', compare_model, 'count(*) * ' ~ factor, group_by, compare_group_by, row_condition, compare_row_condition, 0.0, none) }}
 {% endtest %}
 
 {% macro recent_enough(datepart, interval) -%}
@@ -134,23 +134,21 @@ from (
     from {{ model }}
     where {{ time }} <= {{ dbt_date.now() }}{{ ' and ' ~ row_condition if row_condition }}
 ) newest
-where coalesce(max_timestamp, cast('1970-01-01' as {{ dbt.type_timestamp() }})) < {{ recent_enough(datepart, interval) }}
+where coalesce(max_timestamp, cast('1970-01-01' as {{ dbt.type_timestamp() }})) < {{ dbt_expectations.recent_enough(datepart, interval) }}
 {% endtest %}
 
 {% test expect_grouped_row_values_to_have_recent_data(model, group_by, timestamp_column, datepart, interval, row_condition=none) %}
+{#- The package joins the groups by equality, so those of a NULL are not judged. #}
 {%- set time = 'cast(' ~ timestamp_column ~ ' as ' ~ dbt.type_timestamp() ~ ')' -%}
-with newest as (
+select *
+from (
     select {{ group_by | join(', ') }}, max({{ time }}) as latest_timestamp
     from {{ model }}
     where {{ time }} <= {{ dbt_date.now() }}{{ ' and ' ~ row_condition if row_condition }}
     group by {{ group_by | join(', ') }}
-), counted as (
-    select count(*) as row_count from newest
-)
-select row_count, outdated.*
-from counted
-left join (select * from newest where latest_timestamp < {{ recent_enough(datepart, interval) }}) outdated on true
-where row_count = 0 or outdated.latest_timestamp is not null
+) newest
+where latest_timestamp < {{ dbt_expectations.recent_enough(datepart, interval) }}
+{%- for column in group_by %} and {{ column }} is not null{% endfor %}
 {% endtest %}
 
 {# Columns: a row of a table without rows has the names of its columns, too. #}
@@ -166,53 +164,53 @@ array({% for column in column_list %}{{ transform }}('{{ column }}'){{ ', ' if n
 {%- endmacro %}
 
 {% macro columns_that_violate(model, transform, condition) -%}
-select * from ({{ names_of_columns(model, transform) }}) columns_of_table where not({{ condition }})
+select * from ({{ dbt_expectations.names_of_columns(model, transform) }}) columns_of_table where not({{ condition }})
 {%- endmacro %}
 
 {% test expect_column_to_exist(model, column_name, column_index=none, transform='upper') %}
 {%- set position = 'array_position(names, ' ~ transform ~ "('" ~ column_name ~ "'))" -%}
 {%- set wanted = ' and ' ~ position ~ ' = ' ~ ([column_index, 1] | max) if column_index else '' -%}
-{{ columns_that_violate(model, transform, position ~ ' > 0' ~ wanted) }}
+{{ dbt_expectations.columns_that_violate(model, transform, position ~ ' > 0' ~ wanted) }}
 {% endtest %}
 
 {% test expect_table_column_count_to_equal(model, value) %}
-{{ columns_that_violate(model, 'upper', 'size(names) = ' ~ value) }}
+{{ dbt_expectations.columns_that_violate(model, 'upper', 'size(names) = ' ~ value) }}
 {% endtest %}
 
 {% test expect_table_column_count_to_be_between(model, min_value=none, max_value=none) %}
-{{ columns_that_violate(model, 'upper', bounds_hold('size(names)', min_value, max_value, false)) }}
+{{ dbt_expectations.columns_that_violate(model, 'upper', dbt_expectations.bounds_hold('size(names)', min_value, max_value, false)) }}
 {% endtest %}
 
 {% test expect_table_column_count_to_equal_other_table(model, compare_model) %}
 select ours.names, theirs.names as compare_names
-from ({{ names_of_columns(model, 'upper') }}) ours
-cross join ({{ names_of_columns(compare_model, 'upper') }}) theirs
+from ({{ dbt_expectations.names_of_columns(model, 'upper') }}) ours
+cross join ({{ dbt_expectations.names_of_columns(compare_model, 'upper') }}) theirs
 where size(ours.names) <> size(theirs.names)
 {% endtest %}
 
 {% test expect_table_columns_to_contain_set(model, column_list, transform='upper') %}
-{{ columns_that_violate(model, transform, 'size(array_except(' ~ array_of(column_list, transform) ~ ', names)) = 0') }}
+{{ dbt_expectations.columns_that_violate(model, transform, 'size(array_except(' ~ dbt_expectations.array_of(column_list, transform) ~ ', names)) = 0') }}
 {% endtest %}
 
 {% test expect_table_columns_to_not_contain_set(model, column_list, transform='upper') %}
-{{ columns_that_violate(model, transform, 'size(array_intersect(names, ' ~ array_of(column_list, transform) ~ ')) = 0') }}
+{{ dbt_expectations.columns_that_violate(model, transform, 'size(array_intersect(names, ' ~ dbt_expectations.array_of(column_list, transform) ~ ')) = 0') }}
 {% endtest %}
 
 {% test expect_table_columns_to_match_set(model, column_list, transform='upper') %}
-{%- set given = array_of(column_list, transform) -%}
-{{ columns_that_violate(model, transform, 'size(array_except(' ~ given ~ ', names)) = 0 and size(array_except(names, ' ~ given ~ ')) = 0') }}
+{%- set given = dbt_expectations.array_of(column_list, transform) -%}
+{{ dbt_expectations.columns_that_violate(model, transform, 'size(array_except(' ~ given ~ ', names)) = 0 and size(array_except(names, ' ~ given ~ ')) = 0') }}
 {% endtest %}
 
 {% test expect_table_columns_to_match_ordered_list(model, column_list, transform='upper') %}
-{{ columns_that_violate(model, transform, 'names = ' ~ array_of(column_list, transform)) }}
+{{ dbt_expectations.columns_that_violate(model, transform, 'names = ' ~ dbt_expectations.array_of(column_list, transform)) }}
 {% endtest %}
 
 {% test expect_column_values_to_be_of_type(model, column_name, column_type) %}
-{{ types_that_violate(model, column_name, [column_type]) }}
+{{ dbt_expectations.types_that_violate(model, column_name, [column_type]) }}
 {% endtest %}
 
 {% test expect_column_values_to_be_in_type_list(model, column_name, column_type_list) %}
-{{ types_that_violate(model, column_name, column_type_list) }}
+{{ dbt_expectations.types_that_violate(model, column_name, column_type_list) }}
 {% endtest %}
 
 {% macro types_that_violate(model, column_name, column_type_list) -%}
@@ -228,15 +226,15 @@ where column_type not in ({% for type in column_type_list %}'{{ type | upper }}'
 {# Values of a column #}
 
 {% test expect_column_values_to_be_null(model, column_name, row_condition=none) %}
-{{ rows_that_violate(model, column_name ~ ' is null', row_condition) }}
+{{ dbt_expectations.rows_that_violate(model, column_name ~ ' is null', row_condition) }}
 {% endtest %}
 
 {% test expect_column_values_to_not_be_null(model, column_name, row_condition=none) %}
-{{ rows_that_violate(model, column_name ~ ' is not null', row_condition) }}
+{{ dbt_expectations.rows_that_violate(model, column_name ~ ' is not null', row_condition) }}
 {% endtest %}
 
 {% test expect_column_values_to_be_unique(model, column_name, row_condition=none) %}
-{{ repeated_values(model, [column_name], 'all_values_are_missing', row_condition) }}
+{{ dbt_expectations.repeated_values(model, [column_name], 'all_values_are_missing', row_condition) }}
 {% endtest %}
 
 {% test expect_column_values_to_have_consistent_casing(model, column_name, display_inconsistent_columns=false) %}
@@ -258,23 +256,23 @@ where set_count <> set_count_case_insensitive
 
 {% test expect_column_values_to_be_in_set(model, column_name, value_set, quote_values=true, row_condition=none) %}
 {#- A NULL is in no set. #}
-{{ rows_that_violate(model, 'coalesce(' ~ equals_any(column_name, value_set, quote_values) ~ ', false)', row_condition) }}
+{{ dbt_expectations.rows_that_violate(model, 'coalesce(' ~ dbt_expectations.equals_any(column_name, value_set, quote_values) ~ ', false)', row_condition) }}
 {% endtest %}
 
 {% test expect_column_values_to_not_be_in_set(model, column_name, value_set, quote_values=true, row_condition=none) %}
-{{ rows_that_violate(model, 'not (' ~ equals_any(column_name, value_set, quote_values) ~ ')', row_condition) }}
+{{ dbt_expectations.rows_that_violate(model, 'not (' ~ dbt_expectations.equals_any(column_name, value_set, quote_values) ~ ')', row_condition) }}
 {% endtest %}
 
 {% test expect_column_values_to_be_between(model, column_name, min_value=none, max_value=none, row_condition=none, strictly=false) %}
-{{ rows_that_violate(model, bounds_hold(column_name, min_value, max_value, strictly), row_condition) }}
+{{ dbt_expectations.rows_that_violate(model, dbt_expectations.bounds_hold(column_name, min_value, max_value, strictly), row_condition) }}
 {% endtest %}
 
 {% test expect_column_values_to_be_increasing(model, column_name, sort_column=none, strictly=true, row_condition=none, group_by=none, step=none) %}
-{{ steps_that_violate(model, column_name, sort_column, '>' ~ ('' if strictly else '='), row_condition, group_by, 'value_field - value_before = ' ~ step if step else none) }}
+{{ dbt_expectations.steps_that_violate(model, column_name, sort_column, '>' ~ ('' if strictly else '='), row_condition, group_by, 'value_field - value_before = ' ~ step if step else none) }}
 {% endtest %}
 
 {% test expect_column_values_to_be_decreasing(model, column_name, sort_column=none, strictly=true, row_condition=none, group_by=none, step=none) %}
-{{ steps_that_violate(model, column_name, sort_column, '<' ~ ('' if strictly else '='), row_condition, group_by, 'value_before - value_field = ' ~ step if step else none) }}
+{{ dbt_expectations.steps_that_violate(model, column_name, sort_column, '<' ~ ('' if strictly else '='), row_condition, group_by, 'value_before - value_field = ' ~ step if step else none) }}
 {% endtest %}
 
 {% macro steps_that_violate(model, column_name, sort_column, operator, row_condition, group_by, step) -%}
@@ -295,88 +293,88 @@ length(regexp_extract({{ column_name }}, '{{ regex }}', 0))
 {%- endmacro %}
 
 {% test expect_column_value_lengths_to_be_between(model, column_name, min_value=none, max_value=none, row_condition=none, strictly=false) %}
-{{ rows_that_violate(model, bounds_hold(dbt.length(column_name), min_value, max_value, strictly), row_condition) }}
+{{ dbt_expectations.rows_that_violate(model, dbt_expectations.bounds_hold(dbt.length(column_name), min_value, max_value, strictly), row_condition) }}
 {% endtest %}
 
 {% test expect_column_value_lengths_to_equal(model, column_name, value, row_condition=none) %}
-{{ rows_that_violate(model, dbt.length(column_name) ~ ' = ' ~ value, row_condition) }}
+{{ dbt_expectations.rows_that_violate(model, dbt.length(column_name) ~ ' = ' ~ value, row_condition) }}
 {% endtest %}
 
 {% test expect_column_values_to_match_regex(model, column_name, regex, row_condition=none, is_raw=false, flags='') %}
-{{ rows_that_violate(model, found_by(column_name, regex) ~ ' > 0', row_condition) }}
+{{ dbt_expectations.rows_that_violate(model, dbt_expectations.found_by(column_name, regex) ~ ' > 0', row_condition) }}
 {% endtest %}
 
 {% test expect_column_values_to_not_match_regex(model, column_name, regex, row_condition=none, is_raw=false, flags='') %}
-{{ rows_that_violate(model, found_by(column_name, regex) ~ ' = 0', row_condition) }}
+{{ dbt_expectations.rows_that_violate(model, dbt_expectations.found_by(column_name, regex) ~ ' = 0', row_condition) }}
 {% endtest %}
 
 {% test expect_column_values_to_match_regex_list(model, column_name, regex_list, match_on='any', row_condition=none, is_raw=false, flags='') %}
 {%- set conditions = [] -%}
-{%- for regex in regex_list -%}{%- do conditions.append(found_by(column_name, regex) ~ ' > 0') -%}{%- endfor -%}
-{{ rows_that_violate(model, joined_by(conditions, match_on), row_condition) }}
+{%- for regex in regex_list -%}{%- do conditions.append(dbt_expectations.found_by(column_name, regex) ~ ' > 0') -%}{%- endfor -%}
+{{ dbt_expectations.rows_that_violate(model, dbt_expectations.joined_by(conditions, match_on), row_condition) }}
 {% endtest %}
 
 {% test expect_column_values_to_not_match_regex_list(model, column_name, regex_list, match_on='any', row_condition=none, is_raw=false, flags='') %}
 {%- set conditions = [] -%}
-{%- for regex in regex_list -%}{%- do conditions.append(found_by(column_name, regex) ~ ' = 0') -%}{%- endfor -%}
-{{ rows_that_violate(model, joined_by(conditions, match_on), row_condition) }}
+{%- for regex in regex_list -%}{%- do conditions.append(dbt_expectations.found_by(column_name, regex) ~ ' = 0') -%}{%- endfor -%}
+{{ dbt_expectations.rows_that_violate(model, dbt_expectations.joined_by(conditions, match_on), row_condition) }}
 {% endtest %}
 
 {% test expect_column_values_to_match_like_pattern(model, column_name, like_pattern, row_condition=none) %}
-{{ rows_that_violate(model, column_name ~ " like '" ~ like_pattern ~ "'", row_condition) }}
+{{ dbt_expectations.rows_that_violate(model, column_name ~ " like '" ~ like_pattern ~ "'", row_condition) }}
 {% endtest %}
 
 {% test expect_column_values_to_not_match_like_pattern(model, column_name, like_pattern, row_condition=none) %}
-{{ rows_that_violate(model, column_name ~ " not like '" ~ like_pattern ~ "'", row_condition) }}
+{{ dbt_expectations.rows_that_violate(model, column_name ~ " not like '" ~ like_pattern ~ "'", row_condition) }}
 {% endtest %}
 
 {% test expect_column_values_to_match_like_pattern_list(model, column_name, like_pattern_list, match_on='any', row_condition=none) %}
 {%- set conditions = [] -%}
 {%- for pattern in like_pattern_list -%}{%- do conditions.append(column_name ~ " like '" ~ pattern ~ "'") -%}{%- endfor -%}
-{{ rows_that_violate(model, joined_by(conditions, match_on), row_condition) }}
+{{ dbt_expectations.rows_that_violate(model, dbt_expectations.joined_by(conditions, match_on), row_condition) }}
 {% endtest %}
 
 {% test expect_column_values_to_not_match_like_pattern_list(model, column_name, like_pattern_list, match_on='any', row_condition=none) %}
 {%- set conditions = [] -%}
 {%- for pattern in like_pattern_list -%}{%- do conditions.append(column_name ~ " not like '" ~ pattern ~ "'") -%}{%- endfor -%}
-{{ rows_that_violate(model, joined_by(conditions, match_on), row_condition) }}
+{{ dbt_expectations.rows_that_violate(model, dbt_expectations.joined_by(conditions, match_on), row_condition) }}
 {% endtest %}
 
 {# Aggregates #}
 
 {% test expect_column_distinct_count_to_equal(model, column_name, value, quote_values=false, group_by=none, row_condition=none) %}
-{{ groups_that_violate(model, 'count(distinct ' ~ column_name ~ ')', 'expression = ' ~ value, group_by, row_condition) }}
+{{ dbt_expectations.groups_that_violate(model, 'count(distinct ' ~ column_name ~ ')', 'expression = ' ~ value, group_by, row_condition) }}
 {% endtest %}
 
 {% test expect_column_distinct_count_to_be_greater_than(model, column_name, value, quote_values=false, group_by=none, row_condition=none) %}
-{{ groups_that_violate(model, 'count(distinct ' ~ column_name ~ ')', 'expression > ' ~ value, group_by, row_condition) }}
+{{ dbt_expectations.groups_that_violate(model, 'count(distinct ' ~ column_name ~ ')', 'expression > ' ~ value, group_by, row_condition) }}
 {% endtest %}
 
 {% test expect_column_distinct_count_to_be_less_than(model, column_name, value, quote_values=false, group_by=none, row_condition=none) %}
-{{ groups_that_violate(model, 'count(distinct ' ~ column_name ~ ')', 'expression < ' ~ value, group_by, row_condition) }}
+{{ dbt_expectations.groups_that_violate(model, 'count(distinct ' ~ column_name ~ ')', 'expression < ' ~ value, group_by, row_condition) }}
 {% endtest %}
 
 {% test expect_column_distinct_count_to_equal_other_table(model, column_name, compare_model=none, compare_column_name=none, row_condition=none, compare_row_condition=none) %}
 {%- set theirs = 'count(distinct ' ~ (compare_column_name or column_name) ~ ')' -%}
-{{ differing_groups(model, 'count(distinct ' ~ column_name ~ ')', compare_model, theirs, none, none, row_condition, compare_row_condition, 0.0, none) }}
+{{ dbt_expectations.differing_groups(model, 'count(distinct ' ~ column_name ~ ')', compare_model, theirs, none, none, row_condition, compare_row_condition, 0.0, none) }}
 {% endtest %}
 
 {% test expect_column_distinct_values_to_be_in_set(model, column_name, value_set, quote_values=true, row_condition=none) %}
 select distinct {{ column_name }} as value_field
 from {{ model }}
-where {{ '(' ~ row_condition ~ ') and ' if row_condition }}not coalesce({{ equals_any(column_name, value_set, quote_values) }}, false)
+where {{ '(' ~ row_condition ~ ') and ' if row_condition }}not coalesce({{ dbt_expectations.equals_any(column_name, value_set, quote_values) }}, false)
 {% endtest %}
 
 {% test expect_column_distinct_values_to_contain_set(model, column_name, value_set, quote_values=true, row_condition=none) %}
 select distinct set_value
-from ({{ set_rows(value_set, quote_values) }}) wanted
+from ({{ dbt_expectations.set_rows(value_set, quote_values) }}) wanted
 left join (select {{ column_name }} as value_field from {{ model }}{{ ' where ' ~ row_condition if row_condition }}) present on set_value = value_field
 where value_field is null
 {% endtest %}
 
 {% test expect_column_distinct_values_to_equal_set(model, column_name, value_set, quote_values=true, row_condition=none) %}
 select distinct set_value, value_field
-from ({{ set_rows(value_set, quote_values) }}) wanted
+from ({{ dbt_expectations.set_rows(value_set, quote_values) }}) wanted
 full outer join (select {{ column_name }} as value_field from {{ model }}{{ ' where ' ~ row_condition if row_condition }}) present on set_value = value_field
 where set_value is null or value_field is null
 {% endtest %}
@@ -398,50 +396,50 @@ where value_rank = {{ top_n }} and value_field not in (
 {% endtest %}
 
 {% test expect_column_max_to_be_between(model, column_name, min_value=none, max_value=none, group_by=none, row_condition=none, strictly=false) %}
-{{ groups_out_of_bounds(model, 'max(' ~ column_name ~ ')', min_value, max_value, group_by, row_condition, strictly) }}
+{{ dbt_expectations.groups_out_of_bounds(model, 'max(' ~ column_name ~ ')', min_value, max_value, group_by, row_condition, strictly) }}
 {% endtest %}
 
 {% test expect_column_min_to_be_between(model, column_name, min_value=none, max_value=none, group_by=none, row_condition=none, strictly=false) %}
-{{ groups_out_of_bounds(model, 'min(' ~ column_name ~ ')', min_value, max_value, group_by, row_condition, strictly) }}
+{{ dbt_expectations.groups_out_of_bounds(model, 'min(' ~ column_name ~ ')', min_value, max_value, group_by, row_condition, strictly) }}
 {% endtest %}
 
 {% test expect_column_mean_to_be_between(model, column_name, min_value=none, max_value=none, group_by=none, row_condition=none, strictly=false) %}
-{{ groups_out_of_bounds(model, 'avg(' ~ column_name ~ ')', min_value, max_value, group_by, row_condition, strictly) }}
+{{ dbt_expectations.groups_out_of_bounds(model, 'avg(' ~ column_name ~ ')', min_value, max_value, group_by, row_condition, strictly) }}
 {% endtest %}
 
 {% test expect_column_sum_to_be_between(model, column_name, min_value=none, max_value=none, group_by=none, row_condition=none, strictly=false) %}
-{{ groups_out_of_bounds(model, 'sum(' ~ column_name ~ ')', min_value, max_value, group_by, row_condition, strictly) }}
+{{ dbt_expectations.groups_out_of_bounds(model, 'sum(' ~ column_name ~ ')', min_value, max_value, group_by, row_condition, strictly) }}
 {% endtest %}
 
 {% test expect_column_median_to_be_between(model, column_name, min_value=none, max_value=none, group_by=none, row_condition=none, strictly=false) %}
-{{ groups_out_of_bounds(model, 'percentile(' ~ column_name ~ ', 0.5)', min_value, max_value, group_by, row_condition, strictly) }}
+{{ dbt_expectations.groups_out_of_bounds(model, 'percentile(' ~ column_name ~ ', 0.5)', min_value, max_value, group_by, row_condition, strictly) }}
 {% endtest %}
 
 {% test expect_column_quantile_values_to_be_between(model, column_name, quantile, min_value=none, max_value=none, group_by=none, row_condition=none, strictly=false) %}
-{{ groups_out_of_bounds(model, 'percentile(' ~ column_name ~ ', ' ~ quantile ~ ')', min_value, max_value, group_by, row_condition, strictly) }}
+{{ dbt_expectations.groups_out_of_bounds(model, 'percentile(' ~ column_name ~ ', ' ~ quantile ~ ')', min_value, max_value, group_by, row_condition, strictly) }}
 {% endtest %}
 
 {% test expect_column_stdev_to_be_between(model, column_name, min_value=none, max_value=none, group_by=none, row_condition=none, strictly=false) %}
-{{ groups_out_of_bounds(model, 'stddev(' ~ column_name ~ ')', min_value, max_value, group_by, row_condition, strictly) }}
+{{ dbt_expectations.groups_out_of_bounds(model, 'stddev(' ~ column_name ~ ')', min_value, max_value, group_by, row_condition, strictly) }}
 {% endtest %}
 
 {% test expect_column_unique_value_count_to_be_between(model, column_name, min_value=none, max_value=none, group_by=none, row_condition=none, strictly=false) %}
-{{ groups_out_of_bounds(model, 'count(distinct ' ~ column_name ~ ')', min_value, max_value, group_by, row_condition, strictly) }}
+{{ dbt_expectations.groups_out_of_bounds(model, 'count(distinct ' ~ column_name ~ ')', min_value, max_value, group_by, row_condition, strictly) }}
 {% endtest %}
 
 {% test expect_column_proportion_of_unique_values_to_be_between(model, column_name, min_value=none, max_value=none, group_by=none, row_condition=none, strictly=false) %}
 {%- set proportion = 'cast(count(distinct ' ~ column_name ~ ') as ' ~ dbt.type_float() ~ ') / count(' ~ column_name ~ ')' -%}
-{{ groups_out_of_bounds(model, proportion, min_value, max_value, group_by, row_condition, strictly) }}
+{{ dbt_expectations.groups_out_of_bounds(model, proportion, min_value, max_value, group_by, row_condition, strictly) }}
 {% endtest %}
 
 {# Several columns #}
 
 {% test expect_column_pair_values_A_to_be_greater_than_B(model, column_A, column_B, or_equal=false, row_condition=none) %}
-{{ rows_that_violate(model, column_A ~ (' >= ' if or_equal else ' > ') ~ column_B, row_condition) }}
+{{ dbt_expectations.rows_that_violate(model, column_A ~ (' >= ' if or_equal else ' > ') ~ column_B, row_condition) }}
 {% endtest %}
 
 {% test expect_column_pair_values_to_be_equal(model, column_A, column_B, row_condition=none) %}
-{{ rows_that_violate(model, column_A ~ ' = ' ~ column_B, row_condition) }}
+{{ dbt_expectations.rows_that_violate(model, column_A ~ ' = ' ~ column_B, row_condition) }}
 {% endtest %}
 
 {% test expect_column_pair_values_to_be_in_set(model, column_A, column_B, value_pairs_set, row_condition=none) %}
@@ -450,11 +448,11 @@ where value_rank = {{ top_n }} and value_field not in (
 {%- if pair | length != 2 -%}{{ exceptions.raise_compiler_error('value_pairs_set must be a list of pairs') }}{%- endif -%}
 {%- do conditions.append('(' ~ column_A ~ ' = ' ~ pair[0] ~ ' and ' ~ column_B ~ ' = ' ~ pair[1] ~ ')') -%}
 {%- endfor -%}
-{{ rows_that_violate(model, conditions | join(' or '), row_condition) }}
+{{ dbt_expectations.rows_that_violate(model, conditions | join(' or '), row_condition) }}
 {% endtest %}
 
 {% macro repeated_values(model, columns, ignore_row_if, row_condition) -%}
-{%- set counted = ignored_rows(columns, ignore_row_if, row_condition) -%}
+{%- set counted = dbt_expectations.ignored_rows(columns, ignore_row_if, row_condition) -%}
 select {{ columns | join(', ') }}
 from {{ model }}
 {{ 'where ' ~ counted if counted }}
@@ -463,34 +461,35 @@ having count(*) > 1
 {%- endmacro %}
 
 {% test expect_compound_columns_to_be_unique(model, column_list, quote_columns=false, ignore_row_if='all_values_are_missing', row_condition=none) %}
-{{ repeated_values(model, quoted_columns(column_list, quote_columns), ignore_row_if, row_condition) }}
+{{ dbt_expectations.repeated_values(model, dbt_expectations.quoted_columns(column_list, quote_columns), ignore_row_if, row_condition) }}
 {% endtest %}
 
 {% test expect_select_column_values_to_be_unique_within_record(model, column_list, quote_columns=false, ignore_row_if='all_values_are_missing', row_condition=none) %}
-{%- set columns = quoted_columns(column_list, quote_columns) -%}
+{%- set columns = dbt_expectations.quoted_columns(column_list, quote_columns) -%}
 {%- set texts = [] -%}
 {%- for column in columns -%}{%- do texts.append('cast(' ~ column ~ ' as string)') -%}{%- endfor -%}
 {%- set distinct_values = 'size(array_except(array(' ~ texts | join(', ') ~ '), array(cast(null as string))))' -%}
-{{ rows_that_violate(model, distinct_values ~ ' = ' ~ columns | length, ignored_rows(columns, ignore_row_if, row_condition)) }}
+{{ dbt_expectations.rows_that_violate(model, distinct_values ~ ' = ' ~ columns | length, dbt_expectations.ignored_rows(columns, ignore_row_if, row_condition)) }}
 {% endtest %}
 
 {% test expect_multicolumn_sum_to_equal(model, column_list, sum_total, group_by=none, row_condition=none) %}
 {%- set sums = [] -%}
 {%- for column in column_list -%}{%- do sums.append('sum(' ~ column ~ ')') -%}{%- endfor -%}
 {%- set total = sum_total if sum_total is number else 'sum(' ~ sum_total ~ ')' -%}
-{{ groups_that_violate(model, sums | join(' + ') ~ ' = ' ~ total, 'expression', group_by, row_condition) }}
+{{ dbt_expectations.groups_that_violate(model, sums | join(' + ') ~ ' = ' ~ total, 'expression', group_by, row_condition) }}
 {% endtest %}
 
 {# Distributions #}
 
 {% test expect_column_values_to_be_within_n_stdevs(model, column_name, group_by=none, sigma_threshold=3) %}
+{#- Without groups there is one sum, which deviates from nothing. #}
 select *
 from (
-    select metric, (metric - avg(metric) over ()) / stddev(metric) over () as sigma
+    select metric, (metric - avg(metric) over ()) / nullif(stddev(metric) over (), 0) as sigma
     from (
-        select {{ 'sum(' ~ column_name ~ ')' if group_by else column_name }} as metric
+        select sum({{ column_name }}) as metric
         from {{ model }}
-        {{ 'group by ' ~ group_by if group_by }}
+        {{ 'group by ' ~ group_by | join(', ') if group_by }}
     ) metrics
 ) deviations
 where abs(sigma) > {{ sigma_threshold }}
@@ -514,7 +513,7 @@ with totals as (
 ), followed as (
     select *, lag(total, {{ lookback_periods }}) over ({{ window }}) as total_before from totals
 ), metrics as (
-    select *, {{ metric_of('total', take_logs) }}{{ ' - ' ~ metric_of('total_before', take_logs) if take_diffs }} as metric from followed
+    select *, {{ dbt_expectations.metric_of('total', take_logs) }}{{ ' - ' ~ dbt_expectations.metric_of('total_before', take_logs) if take_diffs }} as metric from followed
 ), deviations as (
     select *, (metric - avg(metric) over ({{ trend }})) / nullif(stddev(metric) over ({{ trend }}), 0) as sigma from metrics
 )
@@ -530,7 +529,7 @@ where metric_period >= cast({{ dbt.dateadd(period, -1 * test_periods, today) }} 
 {%- set first = "'" ~ test_start_date ~ "'" if test_start_date else 'min(cast(' ~ date_col ~ ' as date))' -%}
 {%- set last = "'" ~ test_end_date ~ "'" if test_end_date else 'max(cast(' ~ date_col ~ ' as date))' -%}
 {%- set period = dbt.date_trunc(date_part, date_col) -%}
-{%- set after_slice = 'mod(cast(' ~ dbt.datediff('first_date', period, date_part) ~ ' as int), ' ~ interval ~ ') * -1' -%}
+{%- set after_slice = 'mod(cast(' ~ dbt.datediff('first_date', date_col, date_part) ~ ' as int), ' ~ interval ~ ') * -1' -%}
 with bounds as (
     select cast({{ first }} as timestamp) as first_date, cast({{ last }} as timestamp) as end_date
     {{ 'from ' ~ model ~ where if not (test_start_date and test_end_date) }}
@@ -539,9 +538,12 @@ with bounds as (
 ), numbered as (
     select first_date, end_date, explode(sequence(0, number_of_periods - 1)) as number_of_period from counted where number_of_periods > 0
 ), expected as (
-    select {{ dbt.dateadd(date_part, 'number_of_period', 'first_date') }} as date_{{ date_part }}, end_date
-    from numbered
-    {{ 'where mod(number_of_period, ' ~ interval ~ ') = 0' if interval }}
+    select *
+    from (
+        select {{ dbt.dateadd(date_part, 'number_of_period', 'first_date') }} as date_{{ date_part }}, first_date, end_date
+        from numbered
+    ) dated
+    {{ 'where mod(cast(' ~ dbt.datediff('first_date', 'date_' ~ date_part, date_part) ~ ' as int), ' ~ interval ~ ') = 0' if interval }}
 ), present as (
     select cast({{ dbt.dateadd(date_part, after_slice, period) if interval else period }} as timestamp) as present_{{ date_part }}, count(*) as row_count
     from (select * from {{ model }}{{ where }}) judged

@@ -60,7 +60,7 @@ group by {% for number in range(1, n + 1) %}{{ number }}{{ ',' if not loop.last 
 {% macro pivot(column, values, alias=true, agg='sum', cmp='=', prefix='', suffix='', then_value=1, else_value=0, quote_identifiers=true, distinct=false) -%}
 {%- for value in values %}
 {{ agg }}({{ 'distinct ' if distinct }}case when {{ column }} {{ cmp }} '{{ dbt.escape_single_quotes(value) }}' then {{ then_value }} else {{ else_value }} end)
-{%- if alias %} as {{ dbt.quote(prefix ~ value ~ suffix) if quote_identifiers else dbt_utils.slugify(prefix ~ value ~ suffix) }}{% endif -%}
+{%- if alias %} as {{ adapter.quote(prefix ~ value ~ suffix) if quote_identifiers else dbt_utils.slugify(prefix ~ value ~ suffix) }}{% endif -%}
 {{ ',' if not loop.last }}
 {%- endfor -%}
 {%- endmacro %}
@@ -102,13 +102,13 @@ full join theirs on {% for column in groups %}ours.{{ column }} = theirs.{{ colu
 
 {% test equal_rowcount(model, compare_model, group_by_columns=[]) %}
 {{ config(fail_calc='sum(coalesce(diff_count, 0))') }}
-{{ compared_row_counts(model, compare_model, group_by_columns, 'abs(our_count - their_count)', 'diff_count') }}
+{{ dbt_utils.compared_row_counts(model, compare_model, group_by_columns, 'abs(our_count - their_count)', 'diff_count') }}
 {% endtest %}
 
 {% test fewer_rows_than(model, compare_model, group_by_columns=[]) %}
 {{ config(fail_calc='sum(coalesce(row_count_delta, 0))') }}
 {%- set difference = 'case when our_count > their_count then our_count - their_count when our_count = their_count then 1 else 0 end' -%}
-{{ compared_row_counts(model, compare_model, group_by_columns, difference, 'row_count_delta') }}
+{{ dbt_utils.compared_row_counts(model, compare_model, group_by_columns, difference, 'row_count_delta') }}
 {% endtest %}
 
 {% test equality(model, compare_model, compare_columns=none, exclude_columns=none, precision=none) %}
@@ -159,9 +159,11 @@ where most_recent < {{ threshold }}
 {% endtest %}
 
 {% test at_least_one(model, column_name, group_by_columns=[]) %}
-select {% for column in group_by_columns %}{{ column }}, {% endfor %}count({{ column_name }}) as number_of_values
+{%- set groups = [] -%}
+{%- for column in group_by_columns -%}{%- if column != column_name -%}{%- do groups.append(column) -%}{%- endif -%}{%- endfor -%}
+select {% for column in groups %}{{ column }}, {% endfor %}count({{ column_name }}) as number_of_values
 from {{ model }}
-{{ 'group by ' ~ group_by_columns | join(', ') if group_by_columns }}
+{{ 'group by ' ~ groups | join(', ') if groups }}
 having count({{ column_name }}) = 0
 {% endtest %}
 
@@ -202,7 +204,7 @@ where parent.id is null
 
 {% test unique_combination_of_columns(model, combination_of_columns, quote_columns=false) %}
 {%- set columns = [] -%}
-{%- for column in combination_of_columns -%}{%- do columns.append(dbt.quote(column) if quote_columns else column) -%}{%- endfor -%}
+{%- for column in combination_of_columns -%}{%- do columns.append(adapter.quote(column) if quote_columns else column) -%}{%- endfor -%}
 select {{ columns | join(', ') }}
 from {{ model }}
 group by {{ columns | join(', ') }}

@@ -32,7 +32,6 @@ _INSTEAD = {
 """Macros of packages that ask the warehouse or Python: those of `DBT` write the same without."""
 
 _ASKS = "asks the warehouse while dbt compiles"
-_NOT_BUILT_IN = "is not built in: install the package by `dbt deps`"
 _LEFT_OUT: dict[str, dict[str, str]] = {
     "dbt_utils": {
         _ASKS: "get_column_values get_filtered_columns_in_relation get_query_results_as_dict get_relations_by_pattern "
@@ -42,13 +41,12 @@ _LEFT_OUT: dict[str, dict[str, str]] = {
     },
     "dbt_date": {
         "is a date of Python": "date datetime",
-        _NOT_BUILT_IN: "get_fiscal_periods get_fiscal_year_dates",
     },
     "audit_helper": {
         _ASKS: "compare_all_columns compare_and_classify_relation_rows compare_relation_columns compare_relations "
         "compare_which_relation_columns_differ quick_are_relations_identical",
         "is not there for Spark in dbt either": "quick_are_queries_identical",
-        _NOT_BUILT_IN: "compare_and_classify_query_results compare_which_query_columns_differ",
+        "Spark refuses in dbt, too: it counts DISTINCT rows in a window": "compare_and_classify_query_results",
     },
 }
 """Macros of packages that are not built in, by reasons."""

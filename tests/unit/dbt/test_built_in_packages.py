@@ -1,10 +1,15 @@
 """Macros and generic tests of packages that are not installed: what takes their place, and why others have nothing."""
 
+import sys
 from pathlib import Path
 
 import duckdb
 import pytest
 from support.dbt import model, notes, translated
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "dbt"))
+from package_cases import CASES
+from package_macros import models_of_macros
 
 from rivet_dagster.dbt.translation.macros import builtin_macros
 
@@ -110,7 +115,6 @@ def test_equality_has_to_know_the_columns(tmp_path):
         ("dbt_utils.star(ref('m'))", "calls dbt_utils.star, which asks the warehouse while dbt compiles"),
         ("dbt_utils.get_column_values(ref('m'), 'id')", "which asks the warehouse while dbt compiles"),
         ("dbt_date.date(2024, 1, 31)", "which is a date of Python"),
-        ("dbt_date.get_fiscal_periods(ref('m'), 1, 1)", "which is not built in: install the package by `dbt deps`"),
         ("dbt_utils.nothing()", "which is no macro of the project or of a package that is installed"),
         (
             "audit_helper.compare_queries('a', 'b')",
@@ -180,3 +184,16 @@ def test_the_documentation_lists_the_generic_tests(package):
     page = (Path(__file__).parents[3] / "docs" / "dbt-packages.md").read_text()
     section = page.split(f"## {package}\n")[1].split("\n## ")[0]
     assert [m.name for m in builtin_macros(package) if m.block.kind == "test" and f"`{m.name}`" not in section] == []
+
+
+@pytest.mark.parametrize("package", ["dbt_utils", "dbt_date", "dbt_expectations", "audit_helper"])
+def test_each_of_them_is_compared_with_dbt(package):
+    """The project that dbt builds with them calls each macro, or one that calls it, and declares each test."""
+    called = "\n".join([*models_of_macros().values(), builtin_macros(package)[0].template.text])
+    declared = {name for name, _ in CASES}
+    macros = {macro.name: macro.block.kind for macro in builtin_macros(package)}
+    assert [
+        name
+        for name, kind in macros.items()
+        if (f"{package}.{name}" not in declared if kind == "test" else f"{package}.{name}(" not in called)
+    ] == []
