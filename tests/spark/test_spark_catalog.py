@@ -447,7 +447,7 @@ def test_what_no_version_can_be_is_not_taken_over(hive, catalog, made, tmp_path)
         "b": "is partitioned by name, as no version is, and the metastore refuses to change partition columns",
         "d": "has other columns than its files: more",
         "e": "is a view",
-        "f": "is partitioned by name, and",
+        "f": "is partitioned by name, as no version is",
     }.items():
         before = None if table == "e" else location(hive, tmp_path, table)
         for call in (catalog.existing, catalog.adopt):
