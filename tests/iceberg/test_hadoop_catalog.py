@@ -19,7 +19,7 @@ from pyiceberg.exceptions import (
 )
 from pyiceberg.table.update import AssertRefSnapshotId, SetPropertiesUpdate
 
-from rivet_dagster.catalogs.iceberg.hadoop.folders import MetadataFolder, VersionExistsError
+from rivet_dagster.catalogs.iceberg.hadoop.folders import MetadataFolder, VersionExistsError, remove_tree
 from rivet_dagster.catalogs.iceberg.hadoop.hadoop_catalog import HadoopCatalog
 
 
@@ -161,3 +161,10 @@ def test_purging_removes_files_elsewhere(catalog: HadoopCatalog, tmp_path: Path)
     catalog.purge_table("shop.orders")
     assert not [path for path in elsewhere.rglob("*") if path.is_file()]
     assert catalog.list_tables("shop") == []
+
+
+def test_a_folder_that_another_process_has_removed_is_gone(tmp_path: Path) -> None:
+    remove_tree(tmp_path / "gone")
+    (tmp_path / "file").touch()
+    with pytest.raises(NotADirectoryError):
+        remove_tree(tmp_path / "file")

@@ -88,6 +88,13 @@ def test_a_source_must_not_read_a_table_of_a_sink(table: str, is_read: bool) -> 
     assert all(error.message.endswith(": read raw instead") for error in plan.errors)
 
 
+def test_a_landing_zone_that_a_sink_writes_to_is_told_once() -> None:
+    """The sink is not told as another source that reads the files."""
+    options = {"schema": "id INT", "landing": True, "archive": True}
+    plan = compiled(source("raw", table="drop", options=options), sink("out", "raw", table="drop"))
+    assert [(error.code, error.joint) for error in plan.errors] == [("RVT-310", "raw")]
+
+
 def test_a_source_must_not_read_a_stored_joint_but_hidden_folders_do_not_count() -> None:
     plan = compiled(source("raw"), STORED, source("old", catalog="other", table="orders"), other=".rivet/workspace")
     (error,) = plan.errors

@@ -191,6 +191,16 @@ def test_variables_of_the_environment_are_values(tmp_path, capsys, text, is_ther
         assert "which only a run knows and gives as a value" in report["models"][0]["reasons"][0]
 
 
+def test_the_folder_has_the_rights_of_the_umask_which_stays(tmp_path):
+    old, new = write_dbt(tmp_path / "old", {"models/m.sql": "select 1 as id"}), tmp_path / "new"
+    before = os.umask(0o027)
+    try:
+        assert main(["import", "dbt", str(old), "--to", str(new)]) == 0
+    finally:
+        assert os.umask(before) == 0o027
+    assert new.stat().st_mode & 0o777 == 0o750
+
+
 def test_variables_of_the_environment_that_nothing_uses(tmp_path, capsys):
     """A run needs none of them, and none is told."""
     files = {

@@ -82,6 +82,7 @@ def test_a_server_starts_once_and_keeps_its_secrets(spec, monkeypatch):
     assert "spark.remote" not in seen["settings"]
     assert seen["environ"][TOKEN] == record.token
     assert len(record.token) >= 32
+    assert record.remote == f"sc://localhost:{record.port}/;token={record.token}"
     assert not {"SPARK_REMOTE"} & seen["environ"].keys()
     assert seen["environ"]["JAVA_HOME"] == os.environ["JAVA_HOME"]
 

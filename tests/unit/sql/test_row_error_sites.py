@@ -92,6 +92,13 @@ def test_never_raises(text: str) -> None:
     assert site_of(parse_expression(text)) is None
 
 
+@pytest.mark.parametrize(("type_", "most"), [("TINYINT", 127), ("INT", 2147483647), ("BIGINT", 9223372036854775807)])
+def test_a_literal_that_its_type_holds_never_raises(type_: str, most: int) -> None:
+    for number in (most, -most):
+        assert site_of(parse_expression(f"CAST({number} AS {type_})")) is None
+    assert isinstance(site_of(parse_expression(f"CAST({most + 1} AS {type_})")), Site)
+
+
 @pytest.mark.parametrize(("text", "construct"), UNKNOWN.items())
 def test_unknown(text: str, construct: str | None) -> None:
     """A node of which it is not known whether it raises is named."""

@@ -64,8 +64,11 @@ def wrong_upkeep(value: Any) -> str | None:
 def parse_upkeep(value: Any) -> UpkeepOptions | None:
     """Return the options of a valid ``upkeep``, None if it is off.
 
-    >>> parse_upkeep({"rewrite_manifests": False, "expire_snapshots": {"retain_last": 2}}).expire_snapshots
+    >>> options = parse_upkeep({"rewrite_manifests": False, "expire_snapshots": {"retain_last": 2}})
+    >>> options.expire_snapshots
     ExpireSnapshots(older_than=datetime.timedelta(days=7), retain_last=2)
+    >>> options.rewrite_manifests, parse_upkeep(None).rewrite_manifests
+    (False, True)
     """
     if value is False:
         return None
