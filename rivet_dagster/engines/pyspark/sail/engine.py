@@ -73,15 +73,13 @@ class SailEngine(PySparkEngine, remote=SAIL):
         return None
 
     def import_packages(self) -> None:
-        """Import the client of servers. Raises RVT-123."""
-        refuse_unfit_sail()
+        """Import the client of servers, while the server starts, which is a process of its own. Raises RVT-123."""
+        self._start_server()
         super().import_packages()
 
     def session(self) -> PySparkSession:
         """Begin a session; the server starts with the first one, while its client is imported."""
-        refuse_unfit_sail()
-        if self._base is None and self._used is None:
-            self._used = _in_background(self._ensured, "rivet-sail-start")
+        self._start_server()
         return super().session()
 
     def examine(self) -> Iterable[Finding]:
@@ -91,6 +89,12 @@ class SailEngine(PySparkEngine, remote=SAIL):
         server = self.server
         assert server is not None
         return examine_sail(f"engine {self.name}", server)
+
+    def _start_server(self) -> None:
+        """Begin to start the server, or to find it, unless that has begun. Raises RVT-123."""
+        refuse_unfit_sail()
+        if self._base is None and self._used is None:
+            self._used = _in_background(self._ensured, "rivet-sail-start")
 
     def _ensured(self) -> UsedServer:
         server = self.server
