@@ -75,3 +75,14 @@ def test_a_file_that_was_written_again_has_its_new_columns(tmp_path: Path):
     os.replace(tmp_path / "other.parquet", file)
     os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns))
     assert [name for name, _ in query_of(file)[1]] == ["b"]
+
+
+def test_the_footer_of_each_of_many_files_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """More than are remembered."""
+    pq.write_table(pa.table({"a": [1]}), tmp_path / "0.parquet")
+    for number in range(1, 1100):
+        os.link(tmp_path / "0.parquet", tmp_path / f"{number}.parquet")
+    read, read_metadata = [], pq.read_metadata
+    monkeypatch.setattr(pq, "read_metadata", lambda path: read.append(path) or read_metadata(path))
+    query_of(*tmp_path.iterdir())
+    assert len(read) == 1100

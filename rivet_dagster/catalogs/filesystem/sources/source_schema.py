@@ -11,6 +11,7 @@ import bz2
 import csv
 import gzip
 import io
+import os
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -20,7 +21,7 @@ from pathlib import Path, PurePath
 from typing import Any
 
 from rivet_dagster.catalogs.filesystem.files.footers import spark_columns, spark_schema, sql_type
-from rivet_dagster.catalogs.filesystem.sources.file_tree import FileStatus, FileTree, LocalTree, is_ignored
+from rivet_dagster.catalogs.filesystem.sources.file_tree import FileTree, LocalTree, is_ignored
 from rivet_dagster.catalogs.filesystem.sources.table_files import TableFiles
 from rivet_dagster.errors import RivetError
 from rivet_dagster.model.relations import Files
@@ -59,8 +60,9 @@ def _first_file(table: TableFiles) -> PurePath | None:
 
 def _schema(tree: FileTree, file: PurePath) -> str | None:
     try:
-        if isinstance(tree, LocalTree) and (status := tree.status(file)) is not None:
-            return _schema_then(str(file), status)
+        if isinstance(tree, LocalTree):
+            status = os.stat(file)
+            return _schema_then(str(file), (status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns))
         with tree.open(file) as opened:
             return _schema_in(opened)
     except OSError:
@@ -69,7 +71,7 @@ def _schema(tree: FileTree, file: PurePath) -> str | None:
 
 # Each run of a process reads the same sources, of which few change.
 @lru_cache(maxsize=1024)
-def _schema_then(file: str, _: FileStatus) -> str | None:
+def _schema_then(file: str, _: tuple[int, ...]) -> str | None:
     with open(file, "rb") as opened:
         return _schema_in(opened)
 

@@ -33,11 +33,12 @@ def parquet_query(
 
     With it come all these columns. Raises RVT-519 as ``parquet_columns`` does.
     """
-    declared, found = parquet_columns(files, declared, options)
+    stored_files = _read_footers(files, options, "duckdb")
+    declared, found = _agreed_columns(files, stored_files, declared)
     if not files:
         items = [f"CAST(NULL AS {duckdb_type(kind)}) AS {quoted(name)}" for name, kind in declared]
         return f"SELECT {', '.join(items)} WHERE false", declared
-    if not in_folders and all(_is_read_whole(file, declared) for file in files):
+    if not in_folders and _are_read_whole(stored_files, declared):
         return f"SELECT * FROM read_parquet({list_of(files)}, hive_partitioning=false)", declared
     stored = {name.lower(): name for columns in reversed(found) for name, _ in columns}
     items = []
@@ -63,10 +64,20 @@ def parquet_columns(
     A declared column that a file does not have is NULL, and one that is narrower there is widened; what else Spark may
     do, is refused: RVT-519.
     """
+    return _agreed_columns(files, _read_footers(files, options, engine), declared)
+
+
+def _read_footers(files: Sequence[DataFile], options: frozenset[str], engine: str) -> list[_Stored]:
     if others := options - _OPTIONS:
         message = f"the engine {engine} has no reader option {', '.join(sorted(others))} for Parquet"
         raise RivetError("RVT-519", message)
-    found: list[Columns] = [_stored(file).columns for file in files]
+    return [_stored(file) for file in files]
+
+
+def _agreed_columns(
+    files: Sequence[DataFile], stored: Sequence[_Stored], declared: Columns | None
+) -> tuple[Columns, list[Columns]]:
+    found: list[Columns] = [each.columns for each in stored]
     if declared is None:
         declared = found[0] if found else ()
         if found and not _are_alike(found):
@@ -87,11 +98,10 @@ def _are_alike(found: Sequence[Columns]) -> bool:
     return len({frozenset((name.lower(), kind) for name, kind in columns) for columns in found}) == 1
 
 
-def _is_read_whole(file: DataFile, declared: Columns) -> bool:
-    """Return whether DuckDB itself reads a file with the columns ``declared``: it binds 16 casts in a millisecond."""
-    stored = _stored(file)
-    names = {name.lower() for name, _ in declared}
-    return stored.is_plain and len(names) == len(declared) and tuple(declared) == stored.columns
+def _are_read_whole(stored: Sequence[_Stored], declared: Columns) -> bool:
+    """Return whether DuckDB itself reads files with the columns ``declared``: it binds 16 casts in a millisecond."""
+    names, columns = {name.lower() for name, _ in declared}, tuple(declared)
+    return len(names) == len(columns) and all(each.is_plain and each.columns == columns for each in stored)
 
 
 @dataclass(frozen=True)
@@ -106,7 +116,7 @@ def _stored(file: DataFile) -> _Stored:
     """Return the columns of a file, as Spark finds them. Raises RVT-519 for those that it reads by its settings."""
     try:
         status = os.stat(file.path)
-        return _stored_then(file.path, (status.st_ino, status.st_size, status.st_mtime_ns))
+        return _stored_then(file.path, (status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns))
     except (OSError, pa.ArrowException) as error:
         raise RivetError("RVT-503", f"{file.path} cannot be read: {str(error).strip()}") from error
 
