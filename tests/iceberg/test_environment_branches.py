@@ -124,7 +124,9 @@ def described(place: Lake) -> dict:
 def messages(catalog) -> list[str]:
     relation = catalog.errors_of(catalog.current(TABLE))
     found = access_of(catalog).catalog.load_table(relation.identifier[1:])
-    return found.scan(snapshot_id=relation.snapshot).to_arrow()["message"].to_pylist()
+    told: list[str] = found.scan(snapshot_id=relation.snapshot).to_arrow()["message"].to_pylist()
+    assert catalog.has_errors(catalog.current(TABLE)) == bool(told)
+    return told
 
 
 def test_several_runs_there_build_upon_each_other(place):

@@ -130,6 +130,7 @@ def test_an_error_table_of_an_earlier_release_gets_its_columns_with_a_version(tm
         assert catalog.current(TABLE) is not None
         snapshot = catalog.errors_of(catalog.current(TABLE)).snapshot
         messages = table.scan(snapshot_id=snapshot).to_arrow()["message"].to_pylist()
+        assert catalog.has_errors(catalog.current(TABLE)) is True
         return messages, "found_at" in table.schema().column_names
 
     assert seen() == (["old"], False)

@@ -1,16 +1,19 @@
 """Error tables that Spark writes and reads, by the catalog and by their path."""
 
 import json
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
 
 import pyarrow.parquet as pq
 import pytest
 from support.error_retention import START, RunClock, retaining, write_as_before
 from support.error_tables import COLUMNS, ERRORS
 from support.folders import sink, source
+from support.spark import WITH_CODE
 
 from rivet_dagster.catalogs.filesystem.writes import transaction as writes
 from rivet_dagster.execution.reading.sources import errors_reference
+from rivet_dagster.execution.writing.row_errors import complete_errors
 from rivet_dagster.model.write_plan import ReplaceAll
 
 NEW = """
@@ -36,6 +39,26 @@ def test_plain_spark_reads_the_errors_of_the_published_version(quick_session, wa
         assert dict(errors.dtypes) == {name: types.get(name, "string") for name in COLUMNS}
     loaded = quick_session.load(warehouse.relation(ERRORS, {}))
     assert [row.version for row in loaded.collect()] == [published.version]
+
+
+def test_the_query_of_errors_is_compiled_once_for_all_runs(session):
+    """Although each run has a time and an id of its own, which all of its errors have."""
+    for name, value in WITH_CODE.items():
+        session.spark.conf.set(name, value)
+    compiled = session.spark._jvm.org.apache.spark.metrics.source.CodegenMetrics.METRIC_COMPILATION_TIME()
+    codes = "IF(id = 7, NULL, 'DIVIDE_BY_ZERO')"
+    rows = f"SELECT 'orders' AS joint, {codes} AS code, '1 / n' AS expression, 'a.sql' AS file, 3 AS line, "
+    rows += "'Division by zero.' AS message, CAST(id AS STRING) AS row, CAST(NULL AS STRING) AS key FROM range(9)"
+    counts = []
+    for number in range(2):
+        started = START + timedelta(days=number)
+        run = SimpleNamespace(session=session, identity=f"run {number}/out", started=started)
+        before = compiled.getCount()
+        found = complete_errors(run, session.query(rows), str(number)).collect()
+        counts.append(compiled.getCount() - before)
+        told = {(row.run_id, row.version, row.found_at.astimezone(UTC)) for row in found}
+        assert (len(found), told) == (9, {(f"run {number}", str(number), started)})
+    assert counts[0] > counts[1] == 0
 
 
 @pytest.mark.nightly

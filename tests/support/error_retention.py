@@ -44,7 +44,7 @@ def write_as_before(monkeypatch: pytest.MonkeyPatch) -> None:
     fields = json.loads(ERROR_SCHEMA)["fields"]
     schema = json.dumps({"type": "struct", "fields": [field for field in fields if field["name"] != "found_at"]})
     types = {name: kind for name, kind in ERROR_TYPES.items() if name != "found_at"}
-    monkeypatch.setattr(row_errors, "_OF_RUN", row_errors._OF_RUN.replace(", :found_at AS found_at", ""))
+    monkeypatch.setattr(row_errors, "_OF_RUN", row_errors._OF_RUN.replace(f", {row_errors._FOUND_AT}", ""))
     monkeypatch.setattr(parquet_rows, "ERROR_TYPES", types)
     monkeypatch.setattr(parquet_rows, "ERROR_SCHEMA", schema)
     monkeypatch.setattr(errors, "ERROR_SCHEMA", schema)

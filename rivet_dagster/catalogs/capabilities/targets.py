@@ -161,6 +161,13 @@ class HasErrorTables(HasTargets):
         Raises RVT-401 if the version has expired.
         """
 
+    def has_errors(self, published: Published) -> bool | None:
+        """Return whether that version has errors; None, as by default, if only an engine can tell.
+
+        Raises what ``errors_of`` does.
+        """
+        return None
+
 
 class HasWatermarks(HasTargets):
     """stores a watermark that a person sets."""

@@ -203,6 +203,10 @@ class TablesOverBase(
         """Return the errors of a version of the environment, or of the base."""
         return capable(self._publishing(published), HasErrorTables).errors_of(published)
 
+    def has_errors(self, published: Published) -> bool | None:
+        """Return whether a version of the environment, or of the base, has errors."""
+        return capable(self._publishing(published), HasErrorTables).has_errors(published)
+
     def max_of(self, published: Published, column: str) -> Any:
         """Return the maximum of a column of a version of the environment, or of the base."""
         return capable(self._publishing(published), HasWatermarks).max_of(published, column)

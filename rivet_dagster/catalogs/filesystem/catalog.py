@@ -22,6 +22,7 @@ from rivet_dagster.catalogs.filesystem.files.file_status import (
     translate_read_errors,
     translate_write_errors,
 )
+from rivet_dagster.catalogs.filesystem.files.footers import parquet_files, read_footer
 from rivet_dagster.catalogs.filesystem.sources import table_files
 from rivet_dagster.catalogs.filesystem.sources.file_tree import FileTree, LocalTree
 from rivet_dagster.catalogs.filesystem.sources.landing import FilesystemLandingZone, source_files
@@ -197,13 +198,24 @@ class FilesystemCatalog(
 
     def errors_of(self, published: Published) -> Files | None:
         """Return the folder of the errors beside that of the rows."""
+        folder = self._errors_folder(published)
+        return None if folder is None else parquet_in(folder, folder.name)
+
+    def has_errors(self, published: Published) -> bool:
+        """Return whether the footer of a file of errors tells of rows."""
+        folder = self._errors_folder(published)
+        if folder is None:
+            return False
+        with translate_read_errors(folder):
+            return any(read_footer(path).num_rows for path in parquet_files(folder))
+
+    def _errors_folder(self, published: Published) -> Path | None:
         layout = self.layout(published.table)
         with translate_read_errors(layout.link):
             folder = errors_folder(layout, published.version)
         if folder is None:
             lifecycle.folder(layout, published.version)  # it may have expired
-            return None
-        return parquet_in(folder, folder.name)
+        return folder
 
     def begin(
         self, table: str, session: EngineSession | None = None, options: Mapping[str, Any] = NO_OPTIONS

@@ -124,6 +124,20 @@ class PublishedIcebergTables:
             return errors_relation(self.access.open, staged)
         return None if errors is None else CatalogTable(self.access.table_name(errors[0]).parts, snapshot=errors[1])
 
+    def has_errors(self, published: Published) -> bool | None:
+        """Return whether the summary of the snapshot of the errors tells of rows."""
+        try:
+            errors = errors_of_version(self.access.open, published)
+        except NotMaterialized:  # it may be a staged one
+            return None
+        if errors is None:
+            return False
+        table, snapshot_id = errors
+        snapshot = self.access.load(table).snapshot_by_id(snapshot_id)
+        summary = snapshot.summary if snapshot is not None else None
+        rows = summary.get("total-records") if summary is not None else None
+        return None if rows is None else int(rows) > 0
+
     def tables(self, prefix: str) -> tuple[str, ...]:
         """Return the tables of the default namespace, or of the prefix's; some may not have been published yet."""
         namespace = self.access.table_name(f"{prefix}x").namespace

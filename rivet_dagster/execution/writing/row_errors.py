@@ -47,9 +47,12 @@ def _bounded(column: str) -> str:
     return f"IF(char_length(`{column}`) > {most}, concat(left(`{column}`, {most}), '...'), `{column}`) AS `{column}`"
 
 
+# Spark writes a timestamp into the code that it generates, which would be compiled and optimized anew in each run. It
+# does not write arrays there, and takes no element out of one beforehand at a position that depends on the row.
+_FOUND_AT = "array(:found_at, :found_at)[IF(code IS NULL, 1, 0)] AS found_at"
+
 _OF_RUN = (
-    f"SELECT {', '.join(map(_bounded, QUERY_COLUMNS))}, :run_id AS run_id, :version AS version, :found_at AS found_at "
-    f"FROM {_NEW}"
+    f"SELECT {', '.join(map(_bounded, QUERY_COLUMNS))}, :run_id AS run_id, :version AS version, {_FOUND_AT} FROM {_NEW}"
 )
 
 _OF_RECORDS = f"""
@@ -214,7 +217,13 @@ def may_prove(run: ThisRun, catalog: HasTargets, target: Target) -> bool:
     published = catalog.current(target.table)
     if published is not None and published.unknown_before is not None:
         return False
-    errors = capable(catalog, HasErrorTables).errors_of(published) if published is not None else None
+    if published is None:
+        return True
+    catalog = capable(catalog, HasErrorTables)
+    has_errors = catalog.has_errors(published)
+    if has_errors is not None:
+        return not has_errors
+    errors = catalog.errors_of(published)
     if errors is None:
         return True
     with run.session.views():

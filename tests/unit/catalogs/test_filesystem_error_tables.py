@@ -42,7 +42,9 @@ def age_heartbeats(home: Path) -> None:
 
 def published_errors(warehouse: FilesystemCatalog, table: str = "orders") -> list[str] | None:
     relation = warehouse.errors_of(warehouse.current(table))
-    return messages(relation.paths[0]) if relation is not None else None
+    told = messages(relation.paths[0]) if relation is not None else None
+    assert warehouse.has_errors(warehouse.current(table)) == bool(told)
+    return told
 
 
 def test_rows_and_errors_are_tables_of_their_own_to_every_reader(tmp_path, warehouse, lake):
