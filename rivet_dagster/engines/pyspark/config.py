@@ -62,6 +62,9 @@ _CLASSIC_DEFAULTS = {
     # Spark looks up files that are named one by one, as those of a landing zone, in as many tasks as this says: by
     # default 10,000, of which each takes some milliseconds for one file.
     "spark.sql.sources.parallelPartitionDiscovery.parallelism": "64",
+    # Spark forgets the code that it has compiled for all but the last 100 parts of queries by default, fewer than a
+    # pipeline has: on a session that lives on, each run would compile the same code again, and begin to optimize it.
+    "spark.sql.codegen.cache.maxEntries": "500",
     # Spark's web UI shows all settings; its own default knows neither of the last two.
     "spark.redaction.regex": "(?i)secret|password|token|access[.-]?key|credential|authorization",
 }
@@ -117,6 +120,7 @@ def session_config(spec: EngineSpec, needs: Sequence[SessionNeeds] = ()) -> dict
     spark.scheduler.allocation.file ...fairscheduler.xml
     spark.ui.showConsoleProgress false
     spark.sql.sources.parallelPartitionDiscovery.parallelism 64
+    spark.sql.codegen.cache.maxEntries 500
     spark.redaction.regex (?i)secret|password|token|access[.-]?key|credential|authorization
     spark.ui.enabled false
     """
