@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import TYPE_CHECKING
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
 
+from rivet_dagster.cache import CompileCache
 from rivet_dagster.compiler.context import GroupsContext
+from rivet_dagster.compiler.plan_json import read
 from rivet_dagster.errors import Diagnostic
 from rivet_dagster.model.joint import SOURCE, SQL, Joint
 from rivet_dagster.model.plugins import Plugins
@@ -14,9 +17,6 @@ from rivet_dagster.model.schema import Schema
 from rivet_dagster.model.write_plan import Append, ReplaceAll
 from rivet_dagster.sql.plain_queries import CHECKS, PLAIN, is_column
 from rivet_dagster.sql.target import target_view
-
-if TYPE_CHECKING:
-    from rivet_dagster.sql.translation import Refusal
 
 Columns = tuple[tuple[str, str | None], ...]
 
@@ -41,9 +41,6 @@ def check_translations(context: GroupsContext) -> None:
             _check_plain(context, joint)
     if {*supports.values()} <= {None, PLAIN}:
         return
-    # A project on Spark alone, which compiles at each start, needs none of it.
-    from rivet_dagster.sql.translation import translate
-
     graph = context.graph
     known: dict[str, Columns | None] = {}
     for name in graph.order:
@@ -62,11 +59,10 @@ def check_translations(context: GroupsContext) -> None:
             tables = dict(upstream)
             if needs is not None and needs.sink is not None:
                 tables[target_view(needs.sink)] = None
-            found = translate(query.text, support, tables)
-            for refusal in _certain(found.refusals):
-                message = _message(refusal, context.engines[name])
-                remedy = refusal.remedy or None
-                context.diagnostics.in_sql(joint, "RVT-329", message, refusal.line, remedy, query.lines)
+            found = _translate(query.text, support, tables, context.cache)
+            for line, construct, remedy in found.refusals:
+                message = _message(construct, context.engines[name])
+                context.diagnostics.in_sql(joint, "RVT-329", message, line, remedy or None, query.lines)
             if found.columns is not None and not _complete(known[name]):
                 known[name] = found.columns
 
@@ -107,20 +103,39 @@ def _check_plain(context: GroupsContext, joint: Joint) -> None:
 def _check_source(context: GroupsContext, joint: Joint, support: str) -> None:
     if not any(text for _, text in joint.columns) and joint.filter is None:
         return
+    text = context.graph.sql(joint.name) or ""
+    for _, construct, remedy in _translate(text, support, {joint.name: None}, context.cache).refusals:
+        message = _message(construct, context.engines[joint.name])
+        context.diagnostics.error(joint, "RVT-329", message, "columns", remedy or None)
+
+
+@dataclass(frozen=True)
+class _Translated:
+    """The line, the construct and the remedy of each certain refusal of a query, and the columns of the query."""
+
+    refusals: tuple[tuple[int, str, str], ...]
+    columns: Columns | None
+
+
+def _translate(text: str, support: str, tables: Mapping[str, Columns | None], cache: CompileCache) -> _Translated:
+    """Translate a query, or read from the cache what an earlier compilation found."""
+    key = json.dumps((support, text, list(tables.items())))
+    cached = cache.get("translation", key)
+    if cached is not None:
+        known: _Translated = read(_Translated, cached)
+        return known
+    # A project on Spark alone, and one whose queries are cached, compiles without it at each start.
     from rivet_dagster.sql.translation import translate
 
-    text = context.graph.sql(joint.name) or ""
-    for refusal in _certain(translate(text, support, {joint.name: None}).refusals):
-        message = _message(refusal, context.engines[joint.name])
-        context.diagnostics.error(joint, "RVT-329", message, "columns", refusal.remedy or None)
+    found = translate(text, support, tables)
+    certain = tuple((each.line, each.construct, each.remedy) for each in found.refusals if each.certain)
+    translated = _Translated(certain, found.columns)
+    cache.put("translation", key, asdict(translated))
+    return translated
 
 
-def _certain(refusals: Iterable[Refusal]) -> list[Refusal]:
-    return [refusal for refusal in refusals if refusal.certain]
-
-
-def _message(refusal: Refusal, engine: str) -> str:
-    return f"the SQL has {refusal.construct}, for which Spark's rows are not proven on the engine '{engine}'"
+def _message(construct: str, engine: str) -> str:
+    return f"the SQL has {construct}, for which Spark's rows are not proven on the engine '{engine}'"
 
 
 def _pairs(schema: Schema | None) -> Columns | None:

@@ -279,6 +279,31 @@ def test_a_filter_of_an_aggregate_over_a_window_is_refused_as_by_spark(spark: Sp
         assert translate(sql, engine, {"t": (("g", "int"), ("x", "int"))}).refusals[0].construct == "FILTER with OVER"
 
 
+def test_set_operations_keep_as_many_equal_rows_as_on_spark(spark: SparkSide, side: Side) -> None:
+    columns = (("k", "int"), ("s", "string"))
+    rows = [(1, "a"), (None, None), (2, None), (None, "a")]
+    for name, numbers in {"left": (3, 2, 1, 0), "right": (1, 3, 0, 2)}.items():
+        each = [row for row, number in zip(rows, numbers, strict=True) for _ in range(number)]
+        keys, texts = zip(*each, strict=True)
+        table = pa.table({"k": pa.array(keys, pa.int32()), "s": pa.array(texts, pa.string())})
+        spark.give(f"{name}_rows", table)
+        side.give(f"{name}_rows", table)
+    known = {"left_rows": columns, "right_rows": columns}
+    for word in ("UNION", "EXCEPT", "INTERSECT"):
+        for sql in (
+            f"TABLE left_rows {word} ALL TABLE right_rows",
+            f"TABLE left_rows {word} TABLE right_rows",
+            f"SELECT k FROM right_rows {word} ALL SELECT 1L AS other {word} ALL SELECT k FROM left_rows",
+            f"SELECT s, k FROM right_rows {word} ALL SELECT s, 1L AS n FROM left_rows ORDER BY s, k LIMIT 3",
+        ):
+            translation = translate(sql, side.dialect, known)
+            expected, result = spark.query(sql), side.query(translation.sql)
+            assert not isinstance(expected, Failure), expected
+            assert not isinstance(result, Failure), result
+            assert rows_of(result) == rows_of(expected), sql
+            assert [kind for _, kind in translation.columns or ()] == expected[0]
+
+
 @pytest.mark.parametrize("precision", [11, 24])
 def test_other_averages_of_decimals_are_refused(precision: int) -> None:
     known = {"t": (("x", f"decimal({precision},2)"),)}

@@ -28,6 +28,7 @@ QUICK = {
     "spark.sql.optimizer.excludedRules": "org.apache.spark.sql.catalyst.optimizer.PushProjectionThroughUnion,"
     "org.apache.spark.sql.catalyst.optimizer.PushProjectionThroughLimitAndOffset",
     "spark.sql.shuffle.partitions": 1,
+    "spark.sql.ui.explainMode": "simple",
 }
 """Settings with which a query on five rows takes a third of the time, and Spark parses all queries of the tests."""
 

@@ -115,6 +115,7 @@ class Comparison:
         self._spark, self._duck, self._sail = SparkSide(spark), DuckSide(), SailSide(remote)
         for name, value in QUICK.items():
             spark.conf.set(name, value)
+        self._given: dict[str, Table] = {}
         self.tally = Tally()
 
     def compare(self, some: Sequence[RandomProject]) -> None:
@@ -132,9 +133,8 @@ class Comparison:
         tables |= {name: Table(project.columns[name], rows) for name, rows in project.sources.items()}
         for name, table in tables.items():
             self._give(name, table)
-        for joint in project.joints:
-            if joint.type != SQL:
-                continue
+        joints = [joint for joint in project.joints if joint.type == SQL]
+        for position, joint in enumerate(joints):
             known = {name: tuple(zip(table.columns, KINDS, strict=True)) for name, table in tables.items()}
             translations = {engine: translate(joint.sql or "", engine, known) for engine in ENGINES}
             reads = project.upstream[joint.name] | ENGINE_TABLES.keys()
@@ -150,7 +150,8 @@ class Comparison:
             if isinstance(rows, Failure):  # on Spark, so that nothing can read it
                 return
             tables[joint.name] = Table(project.columns[joint.name], rows)
-            self._give(joint.name, tables[joint.name])
+            if any(joint.name in project.upstream[later.name] for later in joints[position + 1 :]):
+                self._give(joint.name, tables[joint.name])
 
     def _analyze(self, case: Case) -> None:
         """Let Spark read a query, which refers to views as they are now."""
@@ -164,28 +165,33 @@ class Comparison:
             case.frame, case.rows["spark"] = None, Failure(f"the types {', '.join(kinds)}")
 
     def _give(self, name: str, table: Table) -> None:
-        self._duck.give(name, table.arrow())
-        self._spark.spark.sql(table.sql()).createOrReplaceTempView(quote(name))
+        """Make a table known, unless it is."""
+        if self._given.get(name) != table:
+            self._given[name] = table
+            self._duck.give(name, table.arrow())
+            self._spark.spark.sql(table.sql()).createOrReplaceTempView(quote(name))
 
     def _on_spark(self, cases: Sequence[Case]) -> None:
-        """Compute the frames of several cases by one job, or alone where that fails."""
+        """Compute the frames of several cases by one job, or in halves where that fails."""
         waiting = [case for case in cases if case.frame is not None]
         if not waiting:
             return
         for n, case in enumerate(waiting):
             case.frame.createOrReplaceTempView(quote(f"case {n}"))
         parts = [f"SELECT {n} AS n, * FROM {quote(f'case {n}')}" for n in range(len(waiting))]
-        found = self._spark.query(" UNION ALL ".join(parts))
+        # One task, since each task is sent the plan of all of them.
+        found = self._spark.query(f"SELECT /*+ COALESCE(1) */ * FROM ({' UNION ALL '.join(parts)})")
         if isinstance(found, Failure) and len(waiting) > 1:
-            for case in waiting:
-                self._on_spark([case])
+            middle = len(waiting) // 2
+            self._on_spark(waiting[:middle])
+            self._on_spark(waiting[middle:])
             return
         each = [found] if isinstance(found, Failure) else _split(found, len(waiting))
         for case, rows in zip(waiting, each, strict=True):
             case.rows["spark"], case.frame = rows, None
 
     def _on_sail(self, cases: Sequence[Case]) -> None:
-        """Compute cases by one query, or alone where that fails."""
+        """Compute cases by one query, or in halves where that fails."""
         here = [case for case in cases if not case.translations["sail"].refusals]
         if not here:
             return
@@ -197,8 +203,9 @@ class Comparison:
             parts.append(f"SELECT {n} AS n, * FROM (WITH {given} {query}) AS t")
         found = self._sail.query(" UNION ALL ".join(parts))
         if isinstance(found, Failure) and len(here) > 1:
-            for case in here:
-                self._on_sail([case])
+            middle = len(here) // 2
+            self._on_sail(here[:middle])
+            self._on_sail(here[middle:])
             return
         each = [found] if isinstance(found, Failure) else _split(found, len(here))
         for case, rows in zip(here, each, strict=True):

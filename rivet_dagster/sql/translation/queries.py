@@ -17,7 +17,7 @@ from rivet_dagster.sql.translation.model import Named, NotProven, Refusal, Typed
 from rivet_dagster.sql.translation.proven import AGGREGATE, WINDOW, Support
 from rivet_dagster.sql.translation.recursion import LEVELS, unroll
 from rivet_dagster.sql.translation.scope import SelectScope, as_subquery, column_of, quoted
-from rivet_dagster.sql.translation.set_operations import SET_OPERATIONS, combine
+from rivet_dagster.sql.translation.set_operations import SET_OPERATIONS, combine, needs_numbers
 from rivet_dagster.sql.translation.spark_types import VOID
 from rivet_dagster.sql.translation.subqueries import check_subqueries
 
@@ -180,8 +180,9 @@ class Queries:
             leftmost = leftmost.this
         made, columns = self.query(leftmost, visible, outer)
         for operation, arm in reversed(arms):
-            word = SET_OPERATIONS[type(operation)] + ("" if operation.args.get("distinct") else " ALL")
-            self._require(word, operation)
+            if not needs_numbers(operation, self.support):
+                word = SET_OPERATIONS[type(operation)] + ("" if operation.args.get("distinct") else " ALL")
+                self._require(word, operation)
             other, others = self.query(arm, visible, outer)
             made, columns = combine(self._expressions({}), operation, (made, columns), (other, others))
         scope = SelectScope()

@@ -5,21 +5,23 @@ from dataclasses import replace
 import pytest
 from support.projects import PLUGINS, profile, python, sink, source, sql
 
+from rivet_dagster.cache import CompileCache
 from rivet_dagster.compiler.compilation import compile_project
 from rivet_dagster.model.joint import Joint
 from rivet_dagster.model.project import Project
+from rivet_dagster.sql import translation
 
 ORDERS = {"options": {"schema": "id INT, s STRING, d DOUBLE, m DECIMAL(6,2)"}}
 
 
-def errors(*joints: Joint, support: str | None = "duckdb", functions=None):
+def errors(*joints: Joint, support: str | None = "duckdb", functions=None, cache: CompileCache | None = None):
     """Compile joints on an engine whose SQL is Spark's by a list; return the errors."""
     engines = {
         name: replace(traits, dialect="duckdb" if support else traits.dialect, sql_support=lambda spec: support)
         for name, traits in PLUGINS.engines.items()
     }
     project = Project(profile(), joints, functions or {})
-    return compile_project(project, replace(PLUGINS, engines=engines)).errors
+    return compile_project(project, replace(PLUGINS, engines=engines), cache).errors
 
 
 def test_a_construct_that_is_not_listed_is_an_error_at_its_line():
@@ -62,3 +64,29 @@ def test_expressions_of_a_source_are_checked():
     joint = source("orders", columns=(("h", "hash(id)"),), **ORDERS)
     found = errors(joint, sink("out", "orders"))
     assert {error.code for error in found} == {"RVT-329"}
+
+
+def test_a_query_is_translated_once(monkeypatch: pytest.MonkeyPatch):
+    joints = [
+        source("orders", columns=(("h", "hash(id)"), ("s", None)), **ORDERS),
+        sql("keys", "SELECT s,\n  hash(s) AS h FROM orders"),
+        sql("texts", "SELECT upper(s) AS s FROM keys"),
+        sink("out", "texts"),
+    ]
+    cache = CompileCache()
+    first = errors(*joints, cache=cache)
+    assert [error.joint for error in first] == ["keys", "orders"]
+    monkeypatch.setattr(translation, "translate", lambda *_: pytest.fail("translated again"))
+    again = CompileCache(cache.used)
+    assert errors(*joints, cache=again) == first
+    assert again.used == cache.used
+
+
+def test_a_query_is_translated_again_for_other_types_and_for_another_engine():
+    cache = CompileCache()
+    query = sql("sums", "SELECT s + 1 AS n FROM orders")
+    cases = [("INT", "duckdb"), ("MAP<INT, INT>", "duckdb"), ("INT", "sail"), ("INT", "duckdb")]
+    joints = [[source("orders", options={"schema": f"s {kind}"}), query, sink("out", "sums")] for kind, _ in cases]
+    found = [len(errors(*each, support=support, cache=cache)) for each, (_, support) in zip(joints, cases, strict=True)]
+    assert found == [0, 1, 0, 0]
+    assert sum(key.startswith("translation ") for key in cache.used) == 3

@@ -1,6 +1,7 @@
 """Parquet files in DuckDB: the types that it finds in them by itself, and footers that change."""
 
 import datetime as dt
+import json
 import os
 from decimal import Decimal
 from pathlib import Path
@@ -10,9 +11,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from rivet_dagster.engines.duckdb.relations import parquet
 from rivet_dagster.engines.duckdb.relations.parquet import parquet_query
 from rivet_dagster.engines.duckdb.relations.paths import DataFile
 from rivet_dagster.engines.duckdb.types import duckdb_type
+from rivet_dagster.engines.duckdb.writing import SPARK_SCHEMA
+from rivet_dagster.errors import RivetError
 from rivet_dagster.model.schema import SparkType
 
 PLAIN = {
@@ -86,3 +90,48 @@ def test_the_footer_of_each_of_many_files_is_read_once(tmp_path: Path, monkeypat
     monkeypatch.setattr(pq, "read_metadata", lambda path: read.append(path) or read_metadata(path))
     query_of(*tmp_path.iterdir())
     assert len(read) == 1100
+
+
+def with_spark_schema(table: pa.Table, kind: str) -> pa.Table:
+    fields = [{"name": name, "type": kind, "nullable": True, "metadata": {}} for name in table.column_names]
+    return table.replace_schema_metadata({SPARK_SCHEMA: json.dumps({"type": "struct", "fields": fields})})
+
+
+@pytest.mark.parametrize("of_spark", [True, False])
+def test_many_files_of_one_schema_have_their_columns_found_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, of_spark: bool
+):
+    parquet._columns_of.cache_clear()
+    found = []
+    monkeypatch.setattr(parquet, "_plain_type", lambda column: found.append(column.path) or "int")
+    table = pa.table({"one": pa.array([1], pa.int32()), "two": pa.array([1], pa.int32())})
+    for n in range(12):
+        pq.write_table(with_spark_schema(table, "integer") if of_spark else table, tmp_path / f"{n}.parquet")
+    query_of(*(tmp_path / f"{n}.parquet" for n in range(12)))
+    assert found == ["one", "two"]
+
+
+def test_files_of_the_same_columns_for_spark_and_other_types_are_told_apart(tmp_path: Path):
+    files = {}
+    for name, column in {
+        "int": pa.array([1], pa.int32()),
+        "short": pa.array([2], pa.int16()),
+        "int again": pa.array([3], pa.int32()),
+        "within": pa.array([{"x": 4}], pa.struct([("x", pa.int32())])),
+    }.items():
+        files[name] = tmp_path / f"{name}.parquet"
+        pq.write_table(with_spark_schema(pa.table({"x": column}), "integer"), files[name])
+    cast = {name for name, file in files.items() if "CAST" in query_of(file)[0]}
+    assert cast == {"short", "within"}
+    with duckdb.connect() as connection:
+        found = connection.sql(query_of(files["int"], files["short"])[0])
+        assert [str(kind) for kind in found.types] == ["INTEGER"]
+        assert sorted(found.fetchall()) == [(1,), (2,)]
+
+
+def test_timestamps_of_the_old_type_are_refused_by_the_name_of_the_file(tmp_path: Path):
+    table = pa.table({"t": pa.array([dt.datetime(2024, 1, 1)], pa.timestamp("us"))})
+    for name in ("one", "two"):
+        pq.write_table(table, tmp_path / f"{name}.parquet", use_deprecated_int96_timestamps=True)
+        with pytest.raises(RivetError, match=rf"RVT-519 .*{name}\.parquet: timestamps of the old type INT96"):
+            query_of(tmp_path / f"{name}.parquet")

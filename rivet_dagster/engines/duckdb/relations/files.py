@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from rivet_dagster.engines.duckdb.relations.csv import csv_query
 from rivet_dagster.engines.duckdb.relations.parquet import Columns, parquet_query
 from rivet_dagster.engines.duckdb.relations.paths import data_files, folder_columns
@@ -40,19 +42,21 @@ def files_query(files: Files, projection: Projection | None) -> tuple[str, Colum
     return query, columns
 
 
-def _without(declared: list[tuple[str, SparkType]] | None, in_folders: Columns) -> list[tuple[str, SparkType]] | None:
+def _without(declared: Columns | None, in_folders: Columns) -> Columns | None:
     names = {name.lower() for name, _ in in_folders}
     return None if declared is None else [(name, kind) for name, kind in declared if name.lower() not in names]
 
 
-def declared_columns(schema: str, engine: str = "duckdb") -> list[tuple[str, SparkType]]:
+# A source has the same schema in each run of a process.
+@lru_cache(maxsize=256)
+def declared_columns(schema: str, engine: str = "duckdb") -> tuple[tuple[str, SparkType], ...]:
     """Return the columns of the option ``schema`` of ``Files``. Raises RVT-519."""
     try:
         if schema.startswith("{"):
-            return list(parse_json(schema))
+            return tuple(parse_json(schema))
         columns = parse_ddl(schema)
         if columns is not None and all(column.type is not None for column in columns):
-            return [(column.name, parse_type(str(column.type))) for column in columns]
+            return tuple((column.name, parse_type(str(column.type))) for column in columns)
     except ValueError as error:
         raise RivetError("RVT-519", f"the engine {engine} cannot read columns of the schema: {error}") from error
     raise RivetError("RVT-519", f"the engine {engine} cannot read the schema {schema!r}", remediation=_SPARK)

@@ -128,16 +128,44 @@ def _stored_then(path: str, _: tuple[int, ...]) -> _Stored:
     metadata = footer.metadata or {}
     if any(key in metadata for key in _OLD):
         raise RivetError("RVT-519", f"{path} has dates of an old Spark's calendar", remediation=_SPARK)
-    stored = [footer.schema.column(position) for position in range(len(footer.schema))]
-    if any(column.physical_type == "INT96" for column in stored):
-        raise RivetError("RVT-519", f"{path} has timestamps of the old type INT96", remediation=_SPARK)
     try:
-        if SPARK_SCHEMA.encode() in metadata:
-            columns = tuple(parse_json(metadata[SPARK_SCHEMA.encode()].decode()))
-        else:
-            columns = tuple((field.name, type_of_arrow(field.type)) for field in footer.schema.to_arrow_schema())
+        return _columns_of(_Schema(footer))
     except (TypeError, ValueError) as error:
         raise RivetError("RVT-519", f"{path}: {error}", remediation=_SPARK) from error
+
+
+class _Schema:
+    """The schema of a footer; those of two files are equal if their columns have the same names and types."""
+
+    def __init__(self, footer: Any) -> None:
+        self.parquet = footer.schema
+        self.paths = tuple(self.parquet.column(position).path for position in range(len(self.parquet)))
+        spark = (footer.metadata or {}).get(SPARK_SCHEMA.encode())
+        self.meant = self.parquet.to_arrow_schema() if spark is None else spark.decode()
+
+    def __hash__(self) -> int:
+        return hash(self.paths)
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, _Schema)
+            and self.meant == other.meant
+            and self.paths == other.paths
+            and bool(self.parquet.equals(other.parquet))
+        )
+
+
+# The many files of a table have few schemas, and are read anew in each process.
+@lru_cache(maxsize=64)
+def _columns_of(schema: _Schema) -> _Stored:
+    """Return the columns of a schema. Raise TypeError or ValueError for those that Spark reads by its settings."""
+    stored = [schema.parquet.column(position) for position in range(len(schema.parquet))]
+    if any(column.physical_type == "INT96" for column in stored):
+        raise ValueError("timestamps of the old type INT96")
+    if isinstance(schema.meant, str):
+        columns = tuple(parse_json(schema.meant))
+    else:
+        columns = tuple((field.name, type_of_arrow(field.type)) for field in schema.meant)
     plain = [(column.path, _plain_type(column)) for column in stored]
     return _Stored(columns, plain == [(name, str(kind)) for name, kind in columns])
 
