@@ -282,20 +282,11 @@ def test_columns_of_partitions_have_these_types(session, catalog, reader, made, 
 
 
 @pytest.mark.nightly
-def test_what_cannot_be_taken_over_is_refused(hive, catalog, reader, tmp_path):
-    spark = hive.one_session.spark
-    for columns, by, change, why in (
-        ("id INT", "p DOUBLE", "", "is PARTITIONED BY p, whose type is double"),
-        ("id INT", "p INT", "ADD PARTITION (p=1) LOCATION 's3a://bucket/p'", "at s3a://bucket/p, where no table"),
-    ):
-        spark.sql(f"DROP TABLE IF EXISTS {reader.name}")
-        spark.sql(f"CREATE TABLE {reader.name} ({columns}) PARTITIONED BY ({by}) STORED AS PARQUET")
-        if change:
-            spark.sql(f"ALTER TABLE {reader.name} {change}")
-        for call in (catalog.existing, catalog.adopt):
-            with pytest.raises(RivetError, match="RVT-404") as caught:
-                call(TABLE)
-            assert why in str(caught.value)
+def test_columns_of_partitions_of_other_types_are_refused(catalog, reader):
+    reader.spark.sql(f"CREATE TABLE {reader.name} (id INT) PARTITIONED BY (p DOUBLE) STORED AS PARQUET")
+    for call in (catalog.existing, catalog.adopt):
+        with pytest.raises(RivetError, match=r"RVT-404 .* is PARTITIONED BY p, whose type is double"):
+            call(TABLE)
 
 
 def test_batches_that_do_not_fit_the_partitions_are_refused(hive, session, catalog, reader, made):
@@ -310,7 +301,7 @@ def test_batches_that_do_not_fit_the_partitions_are_refused(hive, session, catal
             "RVT-514 the batch lacks day, by which",
         ),
         (ReplaceAll(), whole.replace("'x' AS name, ", ""), r"RVT-404 .* the batch lacks name \(string\)"),
-        (ReplaceAll(), whole.replace("1L", "1"), "RVT-404 .* id is bigint in the table and int in the version"),
+        (ReplaceAll(), whole.replace("1L", "1"), r"RVT-404 .* id is bigint in the table and int in the version"),
         (ReplaceAll(), whole.replace("'eu'", "''"), "RVT-404 Hive takes the value '' of region for NULL"),
     ):
         with pytest.raises(RivetError, match=why):
@@ -341,7 +332,7 @@ def test_what_others_write_while_a_table_is_taken_over_is_not_lost(hive, catalog
     assert (reader.locations(), catalog.current(TABLE)) == (locations, None)
     assert catalog.adopt(TABLE).statistics.rows == 6
     reader.spark.sql(f"INSERT INTO {reader.name} VALUES (9, 'n9', DATE'2025-01-01', 'eu')")
-    with pytest.raises(RivetError, match="RVT-404 .* has other files in its partition day=2025-01-01/region=eu"):
+    with pytest.raises(RivetError, match=r"RVT-404 .* has other files in its partition day=2025-01-01/region=eu"):
         catalog.give_up(TABLE)
     assert len(reader.rows()) == 7
 
@@ -399,5 +390,5 @@ def test_a_batch_replaces_the_partitions_of_its_values(session, catalog, reader,
     made()
     catalog.adopt(TABLE)
     batch = "SELECT 6L AS id, 'x' AS name, DATE'2024-01-01' AS day, 'eu' AS region"
-    write(catalog, session, ReplacePartitions(("day",)), batch, "two")
+    write(catalog, session, ReplacePartitions(column="day"), batch, "two")
     assert reader.rows() == [row for row in THERE if row[2] == SECOND] + [(6, "x", FIRST, "eu")]

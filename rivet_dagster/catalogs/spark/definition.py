@@ -26,6 +26,8 @@ VERSION = "rivet.version"
 """The property of a table that is PARTITIONED BY with the version that it was switched to last."""
 VERSION_BEFORE = "rivet.version.before"
 """That with the version before it, which is there as long as it is not certain that the switch has happened."""
+NOTHING = "none"
+"""Its value if nothing was published before: not all metastores keep an empty text."""
 _LONGEST = 4000
 """The length of the longest value that all metastores take; Spark divides a longer schema."""
 

@@ -39,8 +39,8 @@ class Described:
     """A table or view as the metastore has it; ``location`` is a path or URI without escapes, None of a view.
 
     ``format`` is that of its files, in lower case; ``buckets`` is their number and their columns, "" without any.
-    ``version`` is the one that a table that is PARTITIONED BY was switched to last, and ``before`` that before it, ""
-    without one, as long as it is not certain that the switch has happened.
+    ``version`` is the one that a table that is PARTITIONED BY was switched to last, and ``before`` that before it,
+    or ``NOTHING``, as long as it is not certain that the switch has happened.
     """
 
     type: str

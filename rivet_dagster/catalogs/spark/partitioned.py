@@ -36,6 +36,7 @@ from rivet_dagster.catalogs.filesystem.files.data_files import share
 from rivet_dagster.catalogs.filesystem.files.file_status import damage, names_in
 from rivet_dagster.catalogs.filesystem.files.footers import is_data, parquet_files
 from rivet_dagster.catalogs.filesystem.versions.layout import TableLayout
+from rivet_dagster.catalogs.spark.definition import NOTHING
 from rivet_dagster.catalogs.spark.metastore import Metastore, local_folder
 from rivet_dagster.catalogs.spark.names import SparkTableName
 from rivet_dagster.catalogs.spark.partitions import (
@@ -91,7 +92,7 @@ class PartitionedTable:
             location = self.metastore.partition_location(self.name, self.columns, witness.values)
             if witness.saw_switch(None if location is None else local_folder(location)):
                 return version
-        return before or None
+        return None if before == NOTHING else before
 
     def partitions_of(self, version: str) -> VersionPartitions | None:
         """Return the partitions of a version; None if it does not exist. Raises RVT-407, OSError."""
@@ -137,7 +138,7 @@ class PartitionedTable:
             sync(folder)
 
     def carry_out(self, version: str, before: str, switch: Switch, more: tuple[str, ...] = ()) -> None:
-        """Have the metastore publish a version, whose folders exist, in place of that ``before``, "" for none.
+        """Have the metastore publish a version, whose folders exist, in place of that ``before``, or of ``NOTHING``.
 
         ``more`` are columns that the table gets. Raises RVT-404.
         """

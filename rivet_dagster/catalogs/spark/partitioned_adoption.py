@@ -25,6 +25,7 @@ from rivet_dagster.catalogs.filesystem.versions import lifecycle
 from rivet_dagster.catalogs.filesystem.versions.layout import ADOPTED_FROM
 from rivet_dagster.catalogs.filesystem.versions.records import forget_publishers, read_manifest, write_manifest
 from rivet_dagster.catalogs.spark.adoption import published_version, refused, remove_unswitched
+from rivet_dagster.catalogs.spark.definition import NOTHING
 from rivet_dagster.catalogs.spark.metastore import Described, local_folder
 from rivet_dagster.catalogs.spark.partitioned import PartitionedTable, shown, written_by_others
 from rivet_dagster.catalogs.spark.partitions import TYPES, Partition, Values, VersionPartitions, is_text_of, plan_switch
@@ -35,6 +36,9 @@ from rivet_dagster.errors import RivetError
 from rivet_dagster.file_replacement import replace_file, sync
 from rivet_dagster.model.relations import CatalogTable, Files
 from rivet_dagster.model.storage import ExistingTable, Provenance, Record, Statistics
+from rivet_dagster.sql.write_strategies.alignment import nothing_of
+
+_ROWS = "rivet_rows"
 
 
 @dataclass(frozen=True)
@@ -108,12 +112,14 @@ def _write_anew(partitioned: PartitionedTable, version: str, old: OldPartitions)
     metastore.refresh(name)
     data.mkdir()
     with session.views():
-        frame, split_by = table.lay_out(session, session.load(CatalogTable(name.identifier)), None)
+        rows = session.load(CatalogTable(name.identifier))
+        frame, split_by = table.lay_out(session, rows, None)
         written = Files("parquet", (str(data),))
         session.write(frame, written, None, split_by)
         flatten(data)
         if not names_in(data):  # a split write of no rows leaves no file
-            session.write(session.load(CatalogTable(name.identifier)), written)
+            session.register(_ROWS, rows)
+            session.write(session.query(nothing_of(_ROWS, [column for column, _ in session.columns(rows)])), written)
     footers = Footers()
     files = lifecycle.tidy(data, footers)
     statistics = footers.statistics(files)
@@ -140,7 +146,7 @@ def _write_anew(partitioned: PartitionedTable, version: str, old: OldPartitions)
     now = OldPartitions(partitioned, _folders(partitioned))
     if now.folders != old.folders or now.stamps != files_before or statistics.rows != old.rows:
         raise RivetError("RVT-405", f"{name} has been written to by somebody while it was taken over")
-    partitioned.carry_out(version, "", switch)
+    partitioned.carry_out(version, NOTHING, switch)
     return manifest
 
 
@@ -162,7 +168,7 @@ def give_up(partitioned: PartitionedTable) -> bool:
             _require_same_rows(partitioned, version)
             old = _before(partitioned, version)
             if old:
-                metastore.set_version(name, version, "")
+                metastore.set_version(name, version, NOTHING)
                 metastore.move_partitions(name, partitioned.columns, old)
         metastore.set_version(name, None)
         remove_unswitched(table)

@@ -178,7 +178,7 @@ def plan_switch(before: VersionPartitions, files: Mapping[str, Values], folder: 
     >>> switch.added, switch.moved, switch.emptied
     (((None,),), (('2',),), (('3',),))
     >>> switch.after.partitions[("1",)].folder, switch.after.partitions[("2",)].folder, switch.after.witness
-    (PosixPath('/v1/0'), PosixPath('/v2/1'), Witness(values=('2',), before=PosixPath('/v1/1'), after=...))
+    (PosixPath('/v1/0'), PosixPath('/v2/2'), Witness(values=('2',), before=PosixPath('/v1/1'), after=...))
     """
     names: dict[Values, set[str]] = {}
     for name, values in files.items():
