@@ -291,6 +291,7 @@ class HiveLayout(TableLayout):
         if not self.has_parts:
             return frame, split_by
         columns = session.columns(frame)
+        self.metastore.refresh(self.hive_name)
         require_columns(self.hive_name, self.metastore.columns(self.hive_name), columns)
         session.register(_ROWS, frame)
         return session.query(part_further(_ROWS, [name for name, _ in columns], self._partition_columns)), PART

@@ -40,7 +40,8 @@ class Described:
 
     ``format`` is that of its files, in lower case; ``buckets`` is their number and their columns, "" without any.
     ``version`` is the one that a table that is PARTITIONED BY was switched to last, and ``before`` that before it,
-    or ``NOTHING``, as long as it is not certain that the switch has happened.
+    or ``NOTHING``, as long as it is not certain that the switch has happened. ``has_listed_partitions`` is false if
+    Spark finds the partitions in folders alone.
     """
 
     type: str
@@ -50,6 +51,7 @@ class Described:
     buckets: str = ""
     version: str | None = None
     before: str | None = None
+    has_listed_partitions: bool = True
 
     @property
     def unlike_version(self) -> str | None:
@@ -60,6 +62,8 @@ class Described:
             return f"is at {self.location}, where no table can be switched"
         if self.format != "parquet":
             return f"is of the format {self.format}, not Parquet"
+        if self.partitioned_by and not self.has_listed_partitions:
+            return "has its partitions in folders alone: have `MSCK REPAIR TABLE` list them in the metastore"
         return None
 
     @property
@@ -107,7 +111,8 @@ class Metastore:
         columns = tuple(known.get("partition_columns", ()))
         given = known.get("table_properties", {}) if columns else {}
         versions = (given.get(VERSION), given.get(VERSION_BEFORE))
-        return Described(known.get("type", ""), known.get("location"), provider, columns, buckets, *versions)
+        is_listed = "partition_provider" in known
+        return Described(known.get("type", ""), known.get("location"), provider, columns, buckets, *versions, is_listed)
 
     def folder_of(self, database: str) -> Path:
         """Return the folder for the tables of a database.

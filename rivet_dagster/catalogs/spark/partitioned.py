@@ -112,6 +112,7 @@ class PartitionedTable:
         old = self.partitions_of(before)
         if old is None:
             raise RivetError("RVT-407", f"{self._file(before)} is gone, which tells the partitions of {self.name}")
+        self.metastore.refresh(self.name)  # its columns may be others than this session knows
         more = self._new_columns(version)
         switch = plan_switch(old, self.read_partitions(version, old), self.folder / version)
         self._refuse_other_files(old, switch)

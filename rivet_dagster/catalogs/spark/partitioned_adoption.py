@@ -20,7 +20,7 @@ from pathlib import Path
 from rivet_dagster.catalogs.filesystem.files.data_files import Footers, flatten, keep_permissions, stamp_of
 from rivet_dagster.catalogs.filesystem.files.file_status import damage, is_folder, names_in
 from rivet_dagster.catalogs.filesystem.files.footer_cache import FileStamp
-from rivet_dagster.catalogs.filesystem.files.footers import footer_of, is_data
+from rivet_dagster.catalogs.filesystem.files.footers import footer_of, is_data, parquet_files
 from rivet_dagster.catalogs.filesystem.versions import lifecycle
 from rivet_dagster.catalogs.filesystem.versions.layout import ADOPTED_FROM
 from rivet_dagster.catalogs.filesystem.versions.records import forget_publishers, read_manifest, write_manifest
@@ -109,7 +109,6 @@ def adopt(partitioned: PartitionedTable) -> Manifest | None:
 def _write_anew(partitioned: PartitionedTable, version: str, old: OldPartitions) -> Manifest:
     table, metastore, name = partitioned.table, partitioned.metastore, partitioned.name
     data, session, files_before = table.data(version), metastore.session, old.stamps
-    metastore.refresh(name)
     data.mkdir()
     with session.views():
         rows = session.load(CatalogTable(name.identifier))
@@ -117,7 +116,7 @@ def _write_anew(partitioned: PartitionedTable, version: str, old: OldPartitions)
         written = Files("parquet", (str(data),))
         session.write(frame, written, None, split_by)
         flatten(data)
-        if not names_in(data):  # a split write of no rows leaves no file
+        if not parquet_files(data):  # a split write of no rows leaves no file
             session.register(_ROWS, rows)
             session.write(session.query(nothing_of(_ROWS, [column for column, _ in session.columns(rows)])), written)
     footers = Footers()
@@ -180,6 +179,7 @@ def _find(partitioned: PartitionedTable, described: Described) -> OldPartitions:
     name, columns = partitioned.name, partitioned.columns
     if described.unlike_version is not None:
         raise refused(name, described.unlike_version)
+    partitioned.metastore.refresh(name)
     types = {column.lower(): type_ for column, type_ in partitioned.metastore.columns(name)}
     for column in columns:
         if types[column.lower()] not in TYPES:
