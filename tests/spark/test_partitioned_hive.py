@@ -114,6 +114,7 @@ def write(catalog, session, plan, query: str, identity: str):
 @pytest.mark.parametrize("ddl", DDL)
 def test_a_table_with_partitions_is_taken_over_and_published_to(hive, session, catalog, reader, made, tmp_path, ddl):
     made(ddl)
+    catalog.keep = 3
     spark = hive.one_session.spark
     elsewhere = tmp_path / "else where%20"
     spark.sql(f"ALTER TABLE {reader.name} ADD PARTITION (day='2023-01-01', region='us') LOCATION '{elsewhere}'")
