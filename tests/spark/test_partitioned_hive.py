@@ -110,7 +110,7 @@ def write(catalog, session, plan, query: str, identity: str):
         return transaction.commit(identity)
 
 
-@pytest.mark.nightly(but=1)
+@pytest.mark.nightly
 @pytest.mark.parametrize("ddl", DDL)
 def test_a_table_with_partitions_is_taken_over_and_published_to(hive, session, catalog, reader, made, tmp_path, ddl):
     made(ddl)
