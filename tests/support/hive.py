@@ -107,14 +107,17 @@ def publish(catalog: SparkCatalog, session: PySparkSession, sql: str, identity: 
         return transaction.commit(identity)
 
 
-def publish_in_a_killed_process(hive: HiveSpark, folder: Path, sql: str, moment: str) -> None:
-    """Publish from another process that uses the same Spark, and is killed ``before`` or ``after`` the switch."""
-    _in_a_killed_process(hive, f"die_publishing(*{(str(folder), sql, moment)!r})")
+def publish_in_a_killed_process(hive: HiveSpark, folder: Path, sql: str, moment: str, step: str = "switch") -> None:
+    """Publish from another process that uses the same Spark, and is killed ``before`` or ``after`` a ``step`` of it."""
+    _in_a_killed_process(hive, f"die_publishing(*{(str(folder), sql, moment, step)!r})")
 
 
-def adopt_in_a_killed_process(hive: HiveSpark, folder: Path, step: str, moment: str) -> None:
-    """Take over the table ``orders`` in another process, which is killed ``before`` or ``after`` a ``step`` of it."""
-    _in_a_killed_process(hive, f"die_adopting(*{(str(folder), step, moment)!r})")
+def adopt_in_a_killed_process(hive: HiveSpark, folder: Path, step: str, moment: str, call: str = "adopt") -> None:
+    """Take over the table ``orders`` in another process, which is killed ``before`` or ``after`` a ``step`` of it.
+
+    Or give it up, by the ``call`` of that name.
+    """
+    _in_a_killed_process(hive, f"die_adopting(*{(str(folder), step, moment, call)!r})")
 
 
 def _in_a_killed_process(hive: HiveSpark, call: str) -> None:
@@ -128,19 +131,19 @@ def _in_a_killed_process(hive: HiveSpark, call: str) -> None:
     assert ended.returncode == -signal.SIGKILL
 
 
-def die_publishing(folder: str, sql: str, moment: str) -> None:
+def die_publishing(folder: str, sql: str, moment: str, step: str) -> None:
     """Publish as the run ``killed`` to the catalog of a folder, and die."""
     hive = _hive_of_parent(folder)
-    _die_around(lifecycle, "switch", moment)
+    _die_around(Metastore if hasattr(Metastore, step) else lifecycle, step, moment)
     with hive.session() as session:
         publish(hive.catalog(Path(folder)), session, sql, "killed")
 
 
-def die_adopting(folder: str, step: str, moment: str) -> None:
-    """Take over the table ``orders`` of the catalog of a folder, and die."""
+def die_adopting(folder: str, step: str, moment: str, call: str) -> None:
+    """Take over the table ``orders`` of the catalog of a folder, or give it up, and die."""
     catalog = _hive_of_parent(folder).catalog(Path(folder))
     _die_around(Metastore if hasattr(Metastore, step) else adoption, step, moment)
-    catalog.adopt(TABLE)
+    getattr(catalog, call)(TABLE)
 
 
 def _die_around(of: Any, name: str, moment: str) -> None:

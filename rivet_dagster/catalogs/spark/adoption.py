@@ -39,10 +39,6 @@ from rivet_dagster.model.relations import CatalogTable, Files
 from rivet_dagster.model.storage import ExistingTable, Provenance, Record, Statistics
 
 _WRITE_ANEW = "Read it as a source, and write its rows to a table of another name."
-_MAKE_ANEW = (
-    "Have its maker write it once without PARTITIONED BY (dbt: without `partition_by`, by a full refresh); the joint's "
-    "`partitions` do without. Or read it as a source, and write its rows to a table of another name."
-)
 
 
 def describe(metastore: Metastore, name: SparkTableName, described: Described) -> ExistingTable:
@@ -64,12 +60,12 @@ def adopt(table: TableLayout, metastore: Metastore, name: SparkTableName) -> Man
         return None
     lifecycle.make_durable(table.home)
     with lifecycle.hold_lock(table):
-        published, described = _published(table), metastore.describe(name)
+        published, described = published_version(table), metastore.describe(name)
         if published is not None or described is None:
             return None if published is None else lifecycle.manifest_of(table, published)
         files = _files_of(metastore, name, described)
         before = {path.name for path in files.files} if files is not None else set()
-        _remove_unswitched(table)
+        remove_unswitched(table)
         version = table.new_version()
         data = table.data(version)
         # First, since by this file the next attempt finds what is left of this one.
@@ -111,7 +107,7 @@ def give_up(table: TableLayout, metastore: Metastore, name: SparkTableName) -> b
     if not is_folder(table.home):
         return False
     with lifecycle.hold_lock(table):
-        version = _published(table)
+        version = published_version(table)
         if version is not None:
             manifest = read_manifest(table.manifest(version))
             if manifest is None or manifest.identity != ADOPTED:
@@ -122,7 +118,7 @@ def give_up(table: TableLayout, metastore: Metastore, name: SparkTableName) -> b
                 metastore.set_location(name, old)
             else:
                 metastore.set_buckets(name, old, buckets)
-        _remove_unswitched(table)
+        remove_unswitched(table)
     return version is not None
 
 
@@ -130,7 +126,7 @@ def _files_of(metastore: Metastore, name: SparkTableName, described: Described) 
     """Return the files of a table; None if it has none. Raises RVT-404 for a table that no version can be."""
     folder, why = described.folder, described.unlike_version
     if folder is None or why is not None:
-        raise _refused(name, str(why), _MAKE_ANEW if described.partitioned_by else _WRITE_ANEW)
+        raise refused(name, str(why))
     if not _data_names(folder):
         return None
     files = ParquetFolder.of(folder)
@@ -138,11 +134,12 @@ def _files_of(metastore: Metastore, name: SparkTableName, described: Described) 
     known = {column.lower(): type_ for column, type_ in metastore.columns(name)}
     if stored != known:
         differing = ", ".join(sorted({column for column, _ in stored.items() ^ known.items()}))
-        raise _refused(name, f"has other columns than its files: {differing}")
+        raise refused(name, f"has other columns than its files: {differing}")
     return files
 
 
-def _refused(name: SparkTableName, why: str, remedy: str = _WRITE_ANEW) -> RivetError:
+def refused(name: SparkTableName, why: str, remedy: str = _WRITE_ANEW) -> RivetError:
+    """Return RVT-404 for a table that is not taken over; ``why`` is the end of a sentence."""
     return RivetError("RVT-404", f"{name} cannot be taken over: it {why}", remediation=remedy)
 
 
@@ -150,8 +147,8 @@ def _data_names(folder: Path) -> set[str]:
     return {name for name in names_in(folder) if is_data(folder / name)}
 
 
-def _published(table: TableLayout) -> str | None:
-    """Return the version that is the table's location; None if that is another one, or there is no table."""
+def published_version(table: TableLayout) -> str | None:
+    """Return the version that is published; None if somebody else has made the table, or there is none."""
     try:
         return table.published()
     except NotWritable:
@@ -183,7 +180,7 @@ def _require_same_rows(table: TableLayout, version: str, rows: int, old: Path) -
         raise RivetError("RVT-404", message, remediation=f"Make the files in {old} those in {data}, then try it again.")
 
 
-def _remove_unswitched(table: TableLayout) -> None:
+def remove_unswitched(table: TableLayout) -> None:
     """Remove versions that were to be taken over, or were, while no version is the location of the table."""
     for version in versions_with(names_in(table.home), ADOPTED_FROM):
         lifecycle.remove(table, version)

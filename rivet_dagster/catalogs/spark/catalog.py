@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -19,11 +20,12 @@ from rivet_dagster.catalogs.filesystem.sources.source_schema import parquet_in
 from rivet_dagster.catalogs.filesystem.sources.table_files import TableFiles
 from rivet_dagster.catalogs.filesystem.version_folders import VersionFolders
 from rivet_dagster.catalogs.filesystem.versions.layout import HOMES, TableLayout, is_version_name
-from rivet_dagster.catalogs.spark import adoption
+from rivet_dagster.catalogs.spark import adoption, partitioned_adoption
 from rivet_dagster.catalogs.spark.metastore import Described, Metastore
 from rivet_dagster.catalogs.spark.names import OPTIONS, SparkTableName, resolve_paths, session_settings, wrong_options
+from rivet_dagster.catalogs.spark.partitioned import PartitionedTable, require_columns
 from rivet_dagster.catalogs.versions.refusals import ADOPT
-from rivet_dagster.engines.contract import EngineSession
+from rivet_dagster.engines.contract import EngineSession, Frame
 from rivet_dagster.entry_points import refuse_wrong_options
 from rivet_dagster.errors import NotFound, RivetError
 from rivet_dagster.machine import amount, any_server, free_space, little_space, servers_in, try_to_write
@@ -37,6 +39,9 @@ from rivet_dagster.model.storage import ExistingTable, Published
 from rivet_dagster.model.target import Location
 from rivet_dagster.model.write_plan import Append, AppendNewer, Refresh, ReplaceAll, ReplacePartitions
 from rivet_dagster.paths import scheme, shown_from
+from rivet_dagster.sql.write_strategies.alignment import PART, part_further
+
+_ROWS = "rivet_rows"
 
 
 class SparkCatalog(VersionFolders, NeedsEngine, HasVersions, Adopts, StagesForRuns, HasWatermarks, TellsLocations):
@@ -141,6 +146,8 @@ class SparkCatalog(VersionFolders, NeedsEngine, HasVersions, Adopts, StagesForRu
             raise RivetError("RVT-403", message, remediation="Observe tables whose files are on this machine.")
         if is_version_name(folder.name):
             return folder.name
+        if described.version is not None and (version := self.layout(table).published()) is not None:
+            return version
         return table_files.fingerprint(TableFiles(LocalTree(folder, self._root), "parquet", (folder,), table))
 
     def uri(self, table: str) -> str:
@@ -162,22 +169,31 @@ class SparkCatalog(VersionFolders, NeedsEngine, HasVersions, Adopts, StagesForRu
         """Return a table whose location is no version."""
         name, layout = self._name(table), self.layout(table)
         described = self._metastore.describe(name)
-        if described is None or is_version(described):
+        if described is None or adoption.published_version(layout) is not None:
             return None
         with translate_read_errors(layout.home):
+            if described.partitioned_by:
+                return partitioned_adoption.describe(layout.partitioned(described), described)
             return adoption.describe(self._metastore, name, described)
 
     def adopt(self, table: str, partitioned_by: Schema = ()) -> Published | None:
         """Link the files of the table into a folder, and make that its location."""
         layout = self.layout(table)
         with translate_write_errors(layout.home):
-            manifest = adoption.adopt(layout, self._metastore, self._name(table))
+            described = self._metastore.describe(self._name(table))
+            if described is not None and described.partitioned_by:
+                manifest = partitioned_adoption.adopt(layout.partitioned(described))
+            else:
+                manifest = adoption.adopt(layout, self._metastore, self._name(table))
         return self.committed(layout, manifest) if manifest is not None else None
 
     def give_up(self, table: str) -> bool:
         """Give the table its old location back, as long as no other version has been published."""
         layout = self.layout(table)
         with translate_write_errors(layout.home):
+            described = self._metastore.describe(self._name(table))
+            if described is not None and described.partitioned_by:
+                return partitioned_adoption.give_up(layout.partitioned(described))
             return adoption.give_up(layout, self._metastore, self._name(table))
 
     def _home(self, name: SparkTableName) -> Path:
@@ -185,7 +201,7 @@ class SparkCatalog(VersionFolders, NeedsEngine, HasVersions, Adopts, StagesForRu
         described = self._metastore.describe(name)
         if described is None:
             return database / name.table
-        if described.folder is not None and is_version(described):
+        if described.folder is not None and is_version_name(described.folder.name):
             return described.folder.parent
         return database / HOMES / name.table  # what lies in the folder of the table would be read as a part of it
 
@@ -202,11 +218,6 @@ class SparkCatalog(VersionFolders, NeedsEngine, HasVersions, Adopts, StagesForRu
 
     def _no_engine(self) -> EngineSession:
         raise RivetError("RVT-403", f"only an engine can look into the catalog '{self.name}'")
-
-
-def is_version(described: Described) -> bool:
-    """Return whether the location of a table is the folder of a version."""
-    return described.folder is not None and is_version_name(described.folder.name)
 
 
 @dataclass(frozen=True)
@@ -239,6 +250,10 @@ class HiveLayout(TableLayout):
         folder = described.folder
         if folder is not None and folder.parent == self.folder and is_version_name(folder.name):
             return folder.name
+        if described.version is not None:
+            version = self.partitioned(described).published(described.version, described.before)
+            if version is not None:
+                return version
         what = f"a table at {described.location}" if described.location else "a view"
         raise RivetError(
             "RVT-404",
@@ -247,10 +262,52 @@ class HiveLayout(TableLayout):
         )
 
     def switch(self, version: str) -> None:
-        """Make the version the table's location, in one change of the metastore."""
+        """Make the version the table's location, or the folders of its partitions theirs, in one change of it."""
+        described = self.metastore.describe(self.hive_name)
+        if described is not None and described.version is not None:
+            before = self.published()
+            assert before is not None  # a table that was not published from here is refused before
+            self.partitioned(described).switch(version, before, described.before is None)
+            return
         folder = self.data(version)
         files = parquet_in(folder, self.name)
         self.metastore.switch(self.hive_name, folder, files)
+
+    @cached_property
+    def has_parts(self) -> bool:
+        """Whether the table is PARTITIONED BY."""
+        return bool(self._partition_columns)
+
+    def check_batch(self, columns: Iterable[str]) -> None:
+        """Raise RVT-514 if a batch lacks columns by which the table is PARTITIONED BY."""
+        given = {name.lower() for name in columns}
+        lacking = [name for name in self._partition_columns if name.lower() not in given]
+        if lacking:
+            message = f"the batch lacks {', '.join(lacking)}, by which {self.hive_name} is PARTITIONED BY"
+            raise RivetError("RVT-514", message, remediation="Have the query give all columns of the partitions.")
+
+    def lay_out(self, session: EngineSession, frame: Frame, split_by: str | None) -> tuple[Frame, str | None]:
+        """Return rows with a part for each partition, if the table has partitions. Raises RVT-404."""
+        if not self.has_parts:
+            return frame, split_by
+        columns = session.columns(frame)
+        self.metastore.refresh(self.hive_name)
+        require_columns(self.hive_name, self.metastore.columns(self.hive_name), columns)
+        session.register(_ROWS, frame)
+        return session.query(part_further(_ROWS, [name for name, _ in columns], self._partition_columns)), PART
+
+    def forget(self, version: str) -> None:
+        """Remove the folders of the version's partitions that no other version has."""
+        PartitionedTable(self, self.metastore, self.hive_name, ()).forget(version)
+
+    def partitioned(self, described: Described) -> PartitionedTable:
+        """Return the table with its partitions."""
+        return PartitionedTable(self, self.metastore, self.hive_name, described.partitioned_by)
+
+    @cached_property
+    def _partition_columns(self) -> tuple[str, ...]:
+        described = self.metastore.describe(self.hive_name)
+        return described.partitioned_by if described is not None else ()
 
     def unpublish(self) -> None:
         """Drop the table; its versions stay."""

@@ -5,6 +5,7 @@ Each change is one call of Spark's client of the metastore, together with the ta
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -19,6 +20,14 @@ _OLD = (_SCHEMA, "spark.sql.statistics")
 """Properties of the old definition: columns, with the letter case that Hive loses, and statistics."""
 _IN_BUCKETS = re.compile(rf"{re.escape(_SCHEMA)}\.(?:num(?:Buckets|BucketCols|SortCols)|(?:bucket|sort)Col\.\d+)")
 """The properties of a table in which Spark keeps its buckets."""
+_OF_COLUMNS = re.compile(rf"{re.escape(_SCHEMA)}(?:\.numParts|\.part\.\d+)?")
+"""The properties of a table in which Spark keeps its columns."""
+VERSION = "rivet.version"
+"""The property of a table that is PARTITIONED BY with the version that it was switched to last."""
+VERSION_BEFORE = "rivet.version.before"
+"""That with the version before it, which is there as long as it is not certain that the switch has happened."""
+NOTHING = "none"
+"""Its value if nothing was published before: not all metastores keep an empty text."""
 _LONGEST = 4000
 """The length of the longest value that all metastores take; Spark divides a longer schema."""
 
@@ -28,7 +37,7 @@ def redefine(spark: Any, name: SparkTableName, schema: str, folder: Path) -> Non
 
     Raises RVT-402 on Spark Connect, through which the metastore's client is not within reach.
     """
-    if _is_remote(spark):
+    if is_remote(spark):
         raise RivetError(
             "RVT-402",
             f"the new version of {name} has other columns, which Spark Connect cannot switch with the rows",
@@ -52,10 +61,10 @@ class Buckets:
     @classmethod
     def of(cls, spark: Any, name: SparkTableName) -> Buckets:
         """Return the buckets of a table that has some. Raises RVT-402 on Spark Connect."""
-        if _is_remote(spark):
+        if is_remote(spark):
             message = f"{name} has buckets, which Spark Connect cannot take from it together with its location"
             raise RivetError("RVT-402", message, remediation="Take it over with an engine that runs on a `master`.")
-        found = _client(spark).getTable(name.database, name.table).bucketSpec()
+        found = client_of(spark).getTable(name.database, name.table).bucketSpec()
         properties = {key: value for key, value in _properties(spark, name).items() if _IN_BUCKETS.fullmatch(key)}
         if found.isEmpty():
             return cls(properties)
@@ -76,34 +85,63 @@ def set_buckets(spark: Any, name: SparkTableName, folder: Path, buckets: Buckets
     _alter(spark, name, folder, {"bucketSpec": jvm.scala.Option.apply(spec)}, properties)
 
 
-def _is_remote(spark: Any) -> bool:
+def is_remote(spark: Any) -> bool:
+    """Return whether a session is one of Spark Connect, through which the metastore's client is not within reach."""
     return ".connect." in type(spark).__module__
 
 
-def _client(spark: Any) -> Any:
+def client_of(spark: Any) -> Any:
     """Return Spark's client of the metastore: its SQL has no statement that changes this and the location at once."""
     return spark._jsparkSession.sharedState().externalCatalog().unwrapped().client()
 
 
 def _properties(spark: Any, name: SparkTableName) -> dict[str, str]:
-    return dict(_entries(_client(spark).getTable(name.database, name.table).properties()))
+    return dict(entries_of(client_of(spark).getTable(name.database, name.table).properties()))
+
+
+def set_version(spark: Any, name: SparkTableName, version: Mapping[str, str], more: Sequence[str] = ()) -> None:
+    """Give a table that is PARTITIONED BY the properties ``version`` in place of all others of ours, in one change.
+
+    ``more`` are columns that it gets, too, before those of its partitions; each is the JSON of a StructField. The table
+    is not on Spark Connect.
+    """
+    others = {
+        key: value
+        for key, value in _properties(spark, name).items()
+        if not key.startswith((VERSION, "spark.sql.statistics"))
+    }
+    changes = {}
+    if more:
+        table = spark._jsparkSession.sharedState().externalCatalog().getTable(name.database, name.table)
+        fields = json.loads(table.schema().json())["fields"]
+        at = len(fields) - table.partitionColumnNames().size()
+        schema = json.dumps({"type": "struct", "fields": [*fields[:at], *map(json.loads, more), *fields[at:]]})
+        others = {key: value for key, value in others.items() if not _OF_COLUMNS.fullmatch(key)}
+        others |= schema_properties(schema)
+        changes["schema"] = spark._jvm.org.apache.spark.sql.types.DataType.fromJson(schema)
+    _alter(spark, name, None, changes, others | dict(version))
 
 
 def _alter(
-    spark: Any, name: SparkTableName, folder: Path, changes: Mapping[str, Any], properties: Mapping[str, str]
+    spark: Any, name: SparkTableName, folder: Path | None, changes: Mapping[str, Any], properties: Mapping[str, str]
 ) -> None:
-    """Change the location, the properties and other fields of a table, in one change of the metastore."""
-    jvm, client = spark._jvm, _client(spark)
+    """Change the properties and other fields of a table, and its location, in one change of the metastore."""
+    jvm, client = spark._jvm, client_of(spark)
     table = client.getTable(name.database, name.table)
-    location = jvm.org.apache.hadoop.fs.Path(f"file:{folder}").toUri()
     scala_map = jvm.org.apache.spark.api.python.PythonUtils.toScalaMap
+    if folder is None:
+        client.alterTable(
+            name.database, name.table, copy_with(table, {"properties": scala_map(dict(properties)), **changes})
+        )
+        return
+    location = jvm.org.apache.hadoop.fs.Path(f"file:{folder}").toUri()
     # A table that was created with USING has its location here, too.
     options = {
-        key: f"file:{folder}" if key == "path" else value for key, value in _entries(table.storage().properties())
+        key: f"file:{folder}" if key == "path" else value for key, value in entries_of(table.storage().properties())
     }
     places = {"locationUri": jvm.scala.Option.apply(location), "properties": scala_map(options)}
-    storage = _copy(table.storage(), places)
-    changed = _copy(table, {"storage": storage, "properties": scala_map(dict(properties)), **changes})
+    storage = copy_with(table.storage(), places)
+    changed = copy_with(table, {"storage": storage, "properties": scala_map(dict(properties)), **changes})
     client.alterTable(name.database, name.table, changed)
 
 
@@ -124,13 +162,14 @@ def schema_properties(schema: str) -> dict[str, str]:
     return {f"{_SCHEMA}.numParts": str(len(parts)), **numbered}
 
 
-def _copy(record: Any, changed: Mapping[str, Any]) -> Any:
+def copy_with(record: Any, changed: Mapping[str, Any]) -> Any:
     """Return a copy of a Scala case class with some fields changed."""
     names = [record.productElementName(position) for position in range(record.productArity())]
     return record.copy(*(changed.get(name, record.productElement(at)) for at, name in enumerate(names)))
 
 
-def _entries(scala_map: Any) -> list[tuple[str, str]]:
+def entries_of(scala_map: Any) -> list[tuple[str, str]]:
+    """Return the entries of a Scala map."""
     entries, iterator = [], scala_map.iterator()
     while iterator.hasNext():
         entry = iterator.next()

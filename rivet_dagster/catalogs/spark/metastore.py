@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -16,8 +16,10 @@ from pathlib import Path
 from threading import Event, Lock, Thread
 from typing import Any
 
-from rivet_dagster.catalogs.spark.definition import Buckets, redefine, set_buckets
+from rivet_dagster.catalogs.spark.definition import VERSION, VERSION_BEFORE, Buckets, redefine, set_buckets, set_version
+from rivet_dagster.catalogs.spark.hive_partitions import HivePartitions
 from rivet_dagster.catalogs.spark.names import OWN, SparkTableName, columns_ddl
+from rivet_dagster.catalogs.spark.partitions import Values
 from rivet_dagster.engines.contract import EngineSession
 from rivet_dagster.engines.pyspark.messages import spark_error
 from rivet_dagster.engines.pyspark.waiting import THREAD_PREFIX
@@ -37,6 +39,9 @@ class Described:
     """A table or view as the metastore has it; ``location`` is a path or URI without escapes, None of a view.
 
     ``format`` is that of its files, in lower case; ``buckets`` is their number and their columns, "" without any.
+    ``version`` is the one that a table that is PARTITIONED BY was switched to last, and ``before`` that before it,
+    or ``NOTHING``, as long as it is not certain that the switch has happened. ``has_listed_partitions`` is false if
+    Spark finds the partitions in folders alone.
     """
 
     type: str
@@ -44,6 +49,9 @@ class Described:
     format: str = ""
     partitioned_by: tuple[str, ...] = ()
     buckets: str = ""
+    version: str | None = None
+    before: str | None = None
+    has_listed_partitions: bool = True
 
     @property
     def unlike_version(self) -> str | None:
@@ -54,9 +62,8 @@ class Described:
             return f"is at {self.location}, where no table can be switched"
         if self.format != "parquet":
             return f"is of the format {self.format}, not Parquet"
-        if self.partitioned_by:
-            by = ", ".join(self.partitioned_by)
-            return f"is partitioned by {by}, as no version is, and the metastore refuses to change partition columns"
+        if self.partitioned_by and not self.has_listed_partitions:
+            return "has its partitions in folders alone: have `MSCK REPAIR TABLE` list them in the metastore"
         return None
 
     @property
@@ -102,7 +109,10 @@ class Metastore:
         number = int(known.get("num_buckets") or 0)
         buckets = f"{number:,} by {', '.join(known.get('bucket_columns', ()))}" if number > 0 else ""
         columns = tuple(known.get("partition_columns", ()))
-        return Described(known.get("type", ""), known.get("location"), provider, columns, buckets)
+        given = known.get("table_properties", {}) if columns else {}
+        versions = (given.get(VERSION), given.get(VERSION_BEFORE))
+        is_listed = "partition_provider" in known
+        return Described(known.get("type", ""), known.get("location"), provider, columns, buckets, *versions, is_listed)
 
     def folder_of(self, database: str) -> Path:
         """Return the folder for the tables of a database.
@@ -164,6 +174,46 @@ class Metastore:
         """Do as ``set_location`` does, and give the table other buckets, or none, in the same change."""
         spark = self._spark
         self._change(name, lambda: set_buckets(spark, name, folder, buckets))
+
+    def set_version(
+        self, name: SparkTableName, version: str | None, before: str | None = None, more: Sequence[str] = ()
+    ) -> None:
+        """Have a table that is PARTITIONED BY name the version, and that before it as long as it may not be switched.
+
+        ``more`` are columns that it gets, each as the JSON of a StructField. Raises RVT-404.
+        """
+        spark = self._spark
+        given = {} if version is None else {VERSION: version}
+        given |= {} if before is None else {VERSION_BEFORE: before}
+        self._change(name, lambda: set_version(spark, name, given, more))
+
+    def partition_locations(self, name: SparkTableName, columns: Sequence[str]) -> dict[Values, str]:
+        """Return the locations of all partitions, as paths or URIs without escapes. Raises RVT-402, RVT-403."""
+        with _refused("RVT-403", f"the partitions of {name} cannot be read"):
+            return HivePartitions(self._spark, name, columns).locations()
+
+    def partition_location(self, name: SparkTableName, columns: Sequence[str], values: Values) -> str | None:
+        """Return the location of one; None if it does not exist. Raises RVT-402, RVT-403."""
+        with _refused("RVT-403", f"the partitions of {name} cannot be read"):
+            return HivePartitions(self._spark, name, columns).location(values)
+
+    def create_partitions(
+        self, name: SparkTableName, columns: Sequence[str], partitions: Sequence[Values], folder: Path
+    ) -> None:
+        """Add partitions, which do not exist yet, at ``folder``. Raises RVT-404."""
+        self._change(name, lambda: HivePartitions(self._spark, name, columns).create(partitions, folder))
+
+    def move_partitions(self, name: SparkTableName, columns: Sequence[str], folders: Mapping[Values, Path]) -> None:
+        """Make these folders the locations of their partitions, in one transaction of the metastore. Raises RVT-404."""
+        self._change(name, lambda: HivePartitions(self._spark, name, columns).move(folders))
+
+    def drop_partitions(self, name: SparkTableName, columns: Sequence[str], partitions: Sequence[Values]) -> None:
+        """Remove partitions; the files at their locations stay. Raises RVT-404."""
+        self._change(name, lambda: HivePartitions(self._spark, name, columns).drop(partitions))
+
+    def refresh(self, name: SparkTableName) -> None:
+        """Have the session forget the files that it has listed of a table. Raises RVT-403."""
+        self._rows(f"REFRESH TABLE {name.quoted_in(self.session.own_catalog)}")
 
     def columns(self, name: SparkTableName) -> tuple[tuple[str, str], ...]:
         """Return the columns of a table, with Spark's types. Raises RVT-403."""

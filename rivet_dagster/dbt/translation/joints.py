@@ -259,7 +259,10 @@ class JointTranslator:
         if strategy.write:
             draft.keys["write_strategy"] = dict(strategy.write)
         elif node.config.get("partition_by") and node.config.get("materialized") == "table":
-            draft.reasons.append("partition_by is the catalog's affair (`partitioned_by` in `options` on Iceberg)")
+            on_hive = "a table of Hive that is taken over keeps its partitions"
+            draft.reasons.append(
+                f"partition_by is the catalog's affair (`partitioned_by` in `options` on Iceberg; {on_hive})"
+            )
 
     def _table(self, draft: JointDraft, alias: str, node: DbtNode) -> dict[str, str]:
         """Return the key ``table``, where it is not the joint's name; two tables of one name get their schemas'."""

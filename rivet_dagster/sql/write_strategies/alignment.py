@@ -177,6 +177,34 @@ def part_rows(name: str, columns: Sequence[str]) -> tuple[str, Values]:
     return sql_text(exp.select(exp.Star(), named(part, PART)).from_(plain_relation(name))), {}
 
 
+def part_further(name: str, columns: Iterable[str], by: Sequence[str]) -> str:
+    """Return the rows of a relation, which may have parts, with a part for each combination of values ``by`` in a part.
+
+    ``columns`` are all of the relation. A collision of two hashes gives rows of two combinations one part.
+
+    >>> part_further("batch", ["id", "day"], ["day"])
+    'SELECT `id`, `day`, XXHASH64(`day`) AS `rivet_part` FROM `batch`'
+    >>> part_further("batch", ["day", "rivet_part"], ["day"])
+    'SELECT `day`, XXHASH64(`rivet_part`, `day`) AS `rivet_part` FROM `batch`'
+    """
+    present = list(columns)
+    within = [PART] if PART in present else []
+    part = exp.Anonymous(this="XXHASH64", expressions=[plain_column(column) for column in (*within, *by)])
+    stored = [plain_column(column) for column in present if column != PART]
+    return sql_text(exp.select(*stored, named(part, PART)).from_(plain_relation(name)))
+
+
+def values_of_files(name: str, columns: Sequence[str]) -> str:
+    """Return the query of the URIs of the files of a relation, with the texts of the values of ``columns`` in each.
+
+    >>> values_of_files("files", ["day"])
+    'SELECT DISTINCT INPUT_FILE_NAME() AS `file`, CAST(`day` AS STRING) AS `0` FROM `files`'
+    """
+    file = named(exp.Anonymous(this="INPUT_FILE_NAME"), "file")
+    texts = [named(exp.cast(plain_column(column), "string"), str(at)) for at, column in enumerate(columns)]
+    return sql_text(exp.select(file, *texts).distinct().from_(plain_relation(name)))
+
+
 def parted_by_window(name: str, partitions: Partitions, kind: str, window: Window) -> tuple[str, Values]:
     """Return the same with a part for each partition of ``window``; ``kind`` is the type of their column.
 

@@ -42,12 +42,15 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from rivet_dagster.catalogs.filesystem.files.file_status import MISSING, is_folder, names_in, translate_read_errors
 from rivet_dagster.catalogs.versions.refusals import ADOPT
 from rivet_dagster.errors import RivetError
 from rivet_dagster.model.convert import show
+
+if TYPE_CHECKING:
+    from rivet_dagster.engines.contract import EngineSession, Frame
 
 HOMES = ".rivet"
 """The folder of a catalog that contains the tables' versions."""
@@ -247,6 +250,24 @@ class TableLayout:
     def unpublish(self) -> None:
         """Have readers find no table any more; its versions stay. Raises OSError."""
         os.unlink(self.link)
+
+    @property
+    def has_parts(self) -> bool:
+        """Whether the table's storage needs files that hold the rows of one part each, as ``lay_out`` tells these."""
+        return False
+
+    def check_batch(self, columns: Iterable[str]) -> None:
+        """Raise RVT-514 if a batch lacks columns that the table's storage needs."""
+
+    def lay_out(self, session: EngineSession, frame: Frame, split_by: str | None) -> tuple[Frame, str | None]:
+        """Return rows that are to be written, and the column by whose values they are split into files, if they are.
+
+        The column is not stored. Raises RVT-404 for columns that the table cannot have.
+        """
+        return frame, split_by
+
+    def forget(self, version: str) -> None:
+        """Remove what a version has outside of its folders, when these have been removed. Raises OSError."""
 
     def new_version(self) -> str:
         """Return a name that sorts after those of all existing versions."""

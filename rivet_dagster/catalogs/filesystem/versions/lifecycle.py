@@ -339,6 +339,7 @@ def _remove_path(path: Path) -> None:
 
 
 def _remove_beside(table: TableLayout, version: str) -> None:
+    table.forget(version)
     beside = (table.manifest, table.files, table.watermark, table.expired)
     for path in [file(version) for file in beside]:
         path.unlink(missing_ok=True)

@@ -78,6 +78,8 @@ class StagedVersion(RewritableVersion):
     def add(self, frame: Frame, context: WriteContext, split_by: str | None = None) -> None:
         """Have the engine write files; those of a split write are in subfolders until ``flatten`` moves them."""
         before = self._added_files()
+        with self.session.views():
+            frame, split_by = self.table.lay_out(self.session, frame, split_by)
         written = self._write(frame, before, context.progress, split_by)
         if split_by is None:
             self._join(written, [*before, *written])
@@ -113,7 +115,9 @@ class StagedVersion(RewritableVersion):
                 path.unlink()
 
     def put(self, rows: object) -> bool:
-        """Write one more file, if Spark reads all columns with their own types."""
+        """Write one more file, if Spark reads all columns with their own types, and files need no parts."""
+        if self.table.has_parts:
+            return False
         with translate_write_errors(self.folder), FileHeartbeat(self.table, self.name).required():
             return write_rows(rows, self.folder)
 

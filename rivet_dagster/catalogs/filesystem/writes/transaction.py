@@ -72,6 +72,9 @@ class FilesystemTransaction(StagedTransaction, VersionTransaction, ErrorTransact
 
     def write(self, plan: WritePlan, frame: Frame, context: WriteContext = NO_CONTEXT) -> None:
         """Rewrite the table by copy on write: files that do not change are shared."""
+        staged = self._staged
+        if staged.table.has_parts:
+            staged.table.check_batch([name for name, _ in staged.session.columns(frame)])
         self.query_plan = self._rows.write(rewritten(self._staged, plan, frame, context))
 
     def write_errors(self, table: str, frame: Frame | None) -> StoredRows:
