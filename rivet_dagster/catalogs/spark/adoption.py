@@ -107,19 +107,16 @@ def give_up(table: TableLayout, metastore: Metastore, name: SparkTableName) -> b
     if not is_folder(table.home):
         return False
     with lifecycle.hold_lock(table):
-        version = published_version(table)
-        if version is not None:
-            manifest = read_manifest(table.manifest(version))
-            if manifest is None or manifest.identity != ADOPTED:
-                raise published_since(table.name, version, manifest.identity if manifest is not None else "")
-            old, buckets = _before(table, version)
-            _require_same_rows(table, version, manifest.rows, old)
+        adopted = adopted_version(table)
+        if adopted is not None:
+            old, buckets = _before(table, adopted.version)
+            _require_same_rows(table, adopted.version, adopted.rows, old)
             if buckets is None:
                 metastore.set_location(name, old)
             else:
                 metastore.set_buckets(name, old, buckets)
         remove_unswitched(table)
-    return version is not None
+    return adopted is not None
 
 
 def _files_of(metastore: Metastore, name: SparkTableName, described: Described) -> ParquetFolder | None:
@@ -145,6 +142,18 @@ def refused(name: SparkTableName, why: str, remedy: str = _WRITE_ANEW) -> RivetE
 
 def _data_names(folder: Path) -> set[str]:
     return {name for name in names_in(folder) if is_data(folder / name)}
+
+
+def adopted_version(table: TableLayout) -> Manifest | None:
+    """Return the manifest of the version that was taken over; None if there is none.
+
+    Raises RVT-404 if another version has been published since.
+    """
+    version = published_version(table)
+    manifest = read_manifest(table.manifest(version)) if version is not None else None
+    if version is not None and (manifest is None or manifest.identity != ADOPTED):
+        raise published_since(table.name, version, manifest.identity if manifest is not None else "")
+    return manifest
 
 
 def published_version(table: TableLayout) -> str | None:

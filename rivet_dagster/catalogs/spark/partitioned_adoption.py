@@ -23,15 +23,14 @@ from rivet_dagster.catalogs.filesystem.files.footer_cache import FileStamp
 from rivet_dagster.catalogs.filesystem.files.footers import footer_of, is_data, parquet_files
 from rivet_dagster.catalogs.filesystem.versions import lifecycle
 from rivet_dagster.catalogs.filesystem.versions.layout import ADOPTED_FROM
-from rivet_dagster.catalogs.filesystem.versions.records import forget_publishers, read_manifest, write_manifest
-from rivet_dagster.catalogs.spark.adoption import published_version, refused, remove_unswitched
+from rivet_dagster.catalogs.filesystem.versions.records import forget_publishers, write_manifest
+from rivet_dagster.catalogs.spark.adoption import adopted_version, published_version, refused, remove_unswitched
 from rivet_dagster.catalogs.spark.definition import NOTHING
 from rivet_dagster.catalogs.spark.metastore import Described, local_folder
 from rivet_dagster.catalogs.spark.partitioned import PartitionedTable, shown, written_by_others
 from rivet_dagster.catalogs.spark.partitions import TYPES, Partition, Values, VersionPartitions, is_text_of, plan_switch
 from rivet_dagster.catalogs.versions.facts import ADOPTED
 from rivet_dagster.catalogs.versions.manifest import Manifest
-from rivet_dagster.catalogs.versions.refusals import published_since
 from rivet_dagster.errors import RivetError
 from rivet_dagster.file_replacement import replace_file, sync
 from rivet_dagster.model.relations import CatalogTable, Files
@@ -159,19 +158,16 @@ def give_up(partitioned: PartitionedTable) -> bool:
     if not is_folder(table.home):
         return False
     with lifecycle.hold_lock(table):
-        version = published_version(table)
-        if version is not None:
-            manifest = read_manifest(table.manifest(version))
-            if manifest is None or manifest.identity != ADOPTED:
-                raise published_since(table.name, version, manifest.identity if manifest is not None else "")
-            _require_same_rows(partitioned, version)
-            old = _before(partitioned, version)
+        adopted = adopted_version(table)
+        if adopted is not None:
+            _require_same_rows(partitioned, adopted.version)
+            old = _before(partitioned, adopted.version)
             if old:
-                metastore.set_version(name, version, NOTHING)
+                metastore.set_version(name, adopted.version, NOTHING)
                 metastore.move_partitions(name, partitioned.columns, old)
         metastore.set_version(name, None)
         remove_unswitched(table)
-    return version is not None
+    return adopted is not None
 
 
 def _find(partitioned: PartitionedTable, described: Described) -> OldPartitions:
