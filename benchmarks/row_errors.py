@@ -1,6 +1,6 @@
 """What quarantining costs: the same joints with `on_error: fail` and `on_error: quarantine`, on clean and dirty rows.
 
-`wide` casts 100 columns of text, `chain` 20 of them in as many fused joints, which `one` does in one joint.
+`wide` casts 100 columns of text; `chain` casts 20 in as many fused joints, which `one` does in one joint.
 
 In dirty rows one string of 10,000 cannot be cast. Then `fail` publishes nothing, so that all runs are compared with the
 one of the same joint that may fail, but does not, on the clean rows. ``quarantine`` reads the clean rows. ``dirty``
@@ -75,7 +75,9 @@ class Case:
         return (self.sql,) if isinstance(self.sql, str) else self.sql
 
 
-WIDE = 100
+WIDE, LONG = 100, 20
+COLUMNS = {"wide": WIDE, "long": LONG}
+"""Columns of text, by the name of the rows."""
 WIDE_ROWS = "SELECT id, {columns} FROM range(0, {rows}, 1, 8)"
 WIDE_COLUMN = "CASE WHEN id % 10000 = {i} AND {dirty} THEN 'x' ELSE CAST((id * 31 + {i}) % 1000 AS STRING) END AS c{i}"
 
@@ -122,18 +124,18 @@ CASES: Mapping[str, Case] = {
         "wide",
     ),
     "one": Case(
-        f"SELECT *, {casts(20)} FROM {{t}}",
-        any_bad(20),
-        f"SELECT count(*) FROM {{t}} WHERE NOT ({any_bad(20)})",
+        f"SELECT *, {casts(LONG)} FROM {{t}}",
+        any_bad(LONG),
+        f"SELECT count(*) FROM {{t}} WHERE NOT ({any_bad(LONG)})",
         1.1,
-        "wide",
+        "long",
     ),
     "chain": Case(
-        [f"SELECT *, CAST(c{i} AS INT) AS v{i} FROM {{t}}" for i in range(20)],
-        any_bad(20),
-        f"SELECT count(*) FROM {{t}} WHERE NOT ({any_bad(20)})",
+        [f"SELECT *, CAST(c{i} AS INT) AS v{i} FROM {{t}}" for i in range(LONG)],
+        any_bad(LONG),
+        f"SELECT count(*) FROM {{t}} WHERE NOT ({any_bad(LONG)})",
         1.1,
-        "wide",
+        "long",
     ),
 }
 
@@ -150,7 +152,7 @@ def main() -> None:
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--rows", type=int, default=5_000_000, help="rows of each table (default 5,000,000)")
-    parser.add_argument("--wide-rows", type=int, default=1_000_000, help="rows of 100 columns (default 1,000,000)")
+    parser.add_argument("--wide-rows", type=int, default=1_000_000, help="rows of 20 or 100 texts (default 1,000,000)")
     parser.add_argument("--rounds", type=int, default=9, help="timed rounds (default 9)")
     parser.add_argument("--warm-ups", type=int, default=2, help="rounds before them that are not timed (default 2)")
     parser.add_argument("--case", choices=CASES, action="append", help="measure this joint; may be given several times")
@@ -160,7 +162,7 @@ def arguments() -> argparse.Namespace:
 
 def joints(with_parts: bool) -> list[Joint]:
     """The sources, and a query and a sink for each contender."""
-    sources = ("clean_rows", "dirty_rows", "clean_wide", "dirty_wide", "names")
+    sources = [f"{kind}_{rows}" for rows in ("rows", *COLUMNS) for kind in ("clean", "dirty")] + ["names"]
     found = [Joint(name=name, type="source", catalog="raw", table=f"{name}.parquet") for name in sources]
     for case, joint in CASES.items():
         for contender in contenders(with_parts):
@@ -238,10 +240,10 @@ class Benchmark:
             "dirty_rows": ROWS.format(rows=self.options.rows, dirty="TRUE"),
             "names": NAMES,
         }
-        if any(CASES[case].rows == "wide" for case in self.cases):
-            for table, dirty in (("clean_wide", "FALSE"), ("dirty_wide", "TRUE")):
-                columns = ", ".join(WIDE_COLUMN.format(i=i, dirty=dirty) for i in range(WIDE))
-                tables[table] = WIDE_ROWS.format(columns=columns, rows=self.options.wide_rows)
+        for rows in {CASES[case].rows for case in self.cases} & COLUMNS.keys():
+            for kind, dirty in (("clean", "FALSE"), ("dirty", "TRUE")):
+                columns = ", ".join(WIDE_COLUMN.format(i=i, dirty=dirty) for i in range(COLUMNS[rows]))
+                tables[f"{kind}_{rows}"] = WIDE_ROWS.format(columns=columns, rows=self.options.wide_rows)
         for table, sql in tables.items():
             path = str(self.folder / f"data/{table}.parquet")
             self.spark.sql(sql).write.parquet(path)
@@ -310,6 +312,10 @@ def report(runs: Mapping[str, Runs], cases: Sequence[str], contenders: Sequence[
             if contender == CLEAN:
                 verdicts.append(verdict(f"{case}, run", whole, CASES[case].most))
                 verdicts.append(verdict(f"{case}, write", write, MOST_OF_WRITE))
+    if {"chain", "one"} <= set(cases):
+        for contender in (CLEAN, DIRTY):
+            whole = ratios(runs[table_of("chain", contender)], runs[table_of("one", contender)])
+            compared.append((f"chain / one: {contender}, run", *quartiles(whole), mean_ratio(whole)))
     return "\n\n".join(
         [
             markdown(("run", "seconds: median (min..max)", "of these the write", "CPU seconds"), times),

@@ -48,8 +48,8 @@ def _bounded(column: str) -> str:
 
 
 # Spark writes a timestamp into the code that it generates, which would be compiled and optimized anew in each run. It
-# does not write arrays there, and takes no element out of one beforehand at a position that depends on the row.
-_FOUND_AT = "array(:found_at, :found_at)[IF(code IS NULL, 1, 0)] AS found_at"
+# does not write arrays there, and takes no element out of one beforehand at a position that is not deterministic.
+_FOUND_AT = "array(:found_at, :found_at)[IF(spark_partition_id() < 0, 1, 0)] AS found_at"
 
 _OF_RUN = (
     f"SELECT {', '.join(map(_bounded, QUERY_COLUMNS))}, :run_id AS run_id, :version AS version, {_FOUND_AT} FROM {_NEW}"
