@@ -44,7 +44,7 @@ from rivet_dagster.catalogs.environments.state import (
     refuse_wrong_name,
 )
 from rivet_dagster.catalogs.filesystem.files.file_status import damage, exists, is_folder, names_in, status
-from rivet_dagster.catalogs.filesystem.files.footers import parquet_files
+from rivet_dagster.catalogs.filesystem.files.footers import data_names
 from rivet_dagster.catalogs.filesystem.versions import lifecycle, links
 from rivet_dagster.catalogs.filesystem.versions.layout import HOMES, TableLayout, is_table_name
 from rivet_dagster.catalogs.filesystem.versions.lifecycle import sync_entry
@@ -272,7 +272,7 @@ def forget(environment: EnvironmentFolder, table: str) -> None:
 def _published(base: TableLayout) -> str | None:
     """Return the version that readers of the base see; None also if a person removed its files."""
     version = base.published()
-    return version if version is not None and parquet_files(base.data(version)) else None
+    return version if version is not None and data_names(base.data(version)) else None
 
 
 def _take(base: TableLayout, version: str, environment: EnvironmentFolder) -> None:

@@ -17,6 +17,7 @@ from rivet_dagster.catalogs.rewriting.histories import (
 )
 from rivet_dagster.catalogs.rewriting.incoming import Transforming, incoming_rows, no_rows
 from rivet_dagster.catalogs.rewriting.intervals import EVERYTHING, NOTHING, REPLACED, Affected, affected_rows
+from rivet_dagster.catalogs.rewriting.key_range import key_range
 from rivet_dagster.catalogs.rewriting.version import Remaining, RewritableVersion, fit_columns
 from rivet_dagster.catalogs.rewriting.window import WindowOfTable
 from rivet_dagster.engines.contract import EngineSession, Frame, QueryPlan
@@ -193,7 +194,10 @@ def _transformed(write: _Write, plan: Transforming, batch: StoredRows) -> Rewrit
             incoming = incoming_rows(plan, write.session, batch, base, write.context, within)
             add_versions(plan, write.version, incoming, write.context)
         else:
-            write.add(incoming_rows(plan, write.session, batch, base, write.context, within))
+            target = base
+            if isinstance(plan, Upsert) and base is not None and not write.refresh:
+                target = write.version.narrow_base(key_range(plan.keys, batch.statistics, base.columns))
+            write.add(incoming_rows(plan, write.session, batch, target, write.context, within))
         return _with_the_base(write, batch, write.version.added(), base, late)
 
 

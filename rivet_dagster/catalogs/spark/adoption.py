@@ -75,7 +75,7 @@ def adopt(table: TableLayout, metastore: Metastore, name: SparkTableName) -> Man
         data.mkdir()
         if files is not None:
             for path in files.files:
-                share(path, data)
+                share(path, data / path.name)
         else:
             session = metastore.session
             session.write(session.load(CatalogTable(name.identifier)), Files("parquet", (str(data),)))
@@ -141,7 +141,7 @@ def refused(name: SparkTableName, why: str, remedy: str = _WRITE_ANEW) -> RivetE
 
 
 def _data_names(folder: Path) -> set[str]:
-    return {name for name in names_in(folder) if is_data(folder / name)}
+    return {name for name in names_in(folder) if is_data(name)}
 
 
 def adopted_version(table: TableLayout) -> Manifest | None:

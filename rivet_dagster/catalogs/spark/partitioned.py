@@ -131,7 +131,7 @@ class PartitionedTable:
         for partition in switch.folders.values():
             partition.folder.mkdir()
             for name in sorted(partition.files):
-                if not share(data / name, partition.folder):
+                if not share(data / name, partition.folder / name):
                     sync(partition.folder / name)
             shutil.copymode(data, partition.folder)
             sync(partition.folder)
@@ -215,7 +215,7 @@ class PartitionedTable:
         """Raise RVT-404 if somebody else has written to a partition that is to be moved."""
         for values in (*switch.moved, *switch.emptied):
             partition = before.partitions[values]
-            if {name for name in names_in(partition.folder) if is_data(partition.folder / name)} != partition.files:
+            if {name for name in names_in(partition.folder) if is_data(name)} != partition.files:
                 raise written_by_others(self.name, self.columns, values, partition.folder)
 
     def _drop_leftovers(self) -> None:

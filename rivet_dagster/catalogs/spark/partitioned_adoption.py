@@ -53,7 +53,7 @@ class OldPartitions:
         files = {}
         for values, folder in self.folders.items():
             for path in (folder / name for name in names_in(folder)):
-                if is_data(path):
+                if is_data(path.name):
                     if is_folder(path):
                         partition = shown(self.of.columns, values)
                         raise refused(self.of.name, f"has files of {partition} in folders, as in {path.name}")
@@ -226,7 +226,7 @@ def _require_same_rows(partitioned: PartitionedTable, version: str) -> None:
     partitions = known.partitions if known is not None else {}
     for values in sorted(found.keys() | partitions.keys(), key=str):
         partition, folder = partitions.get(values), found.get(values)
-        names = {name for name in names_in(folder) if is_data(folder / name)} if folder is not None else set()
+        names = {name for name in names_in(folder) if is_data(name)} if folder is not None else set()
         if partition is None or partition.folder != folder or partition.files != names:
             where = folder or (partition.folder if partition is not None else partitioned.folder)
             raise written_by_others(partitioned.name, partitioned.columns, values, where)

@@ -12,19 +12,26 @@ from typing import Any
 
 from rivet_dagster.catalogs.filesystem.files.file_status import is_folder, names_in
 from rivet_dagster.catalogs.filesystem.files.footer_cache import FileStamp, read_footers, storable, write_footers
-from rivet_dagster.catalogs.filesystem.files.footers import Footer, footer_of, parquet_files, sql_type
+from rivet_dagster.catalogs.filesystem.files.footers import (
+    Footer,
+    data_names,
+    footer_of,
+    is_data,
+    parquet_files,
+    sql_type,
+)
 from rivet_dagster.catalogs.rewriting.intervals import Affected
 from rivet_dagster.catalogs.totals import Totals
 from rivet_dagster.errors import RivetError
 from rivet_dagster.model.storage import Statistics
 
 
-def stamp_of(path: Path) -> FileStamp:
+def stamp_of(path: Path | os.DirEntry[str]) -> FileStamp:
     """Return the stamp of a file. Raises RVT-407 if it does not exist any more."""
     try:
         status = path.stat()
     except FileNotFoundError as error:
-        raise RivetError("RVT-407", f"the file {path}, which the engine wrote, has vanished") from error
+        raise RivetError("RVT-407", f"the file {os.fspath(path)}, which the engine wrote, has vanished") from error
     return (path.name, status.st_size, status.st_mtime_ns)
 
 
@@ -41,9 +48,13 @@ class Footers:
         self._totals = Totals()
         self._totaled: frozenset[FileStamp] = frozenset()
 
-    def settle(self, files: Iterable[Path]) -> None:
-        """Look up ``files``, which are settled. Raises RVT-407."""
-        self._settled |= {path: stamp_of(path) for path in files}
+    def settle(self, folder: Path) -> list[Path]:
+        """Look up the files of a folder, which are settled, and return them in order. Raises RVT-407, OSError."""
+        with os.scandir(folder) as entries:
+            stamps = sorted(stamp_of(entry) for entry in entries if is_data(entry.name))
+        settled = {folder / stamp[0]: stamp for stamp in stamps}
+        self._settled |= settled
+        return list(settled)
 
     @property
     def settled(self) -> Collection[Path]:
@@ -52,8 +63,9 @@ class Footers:
 
     def share(self, path: Path, folder: Path) -> None:
         """Put a settled file into another folder, too, where it is settled unless it had to be copied."""
-        if share(path, folder):
-            self._settled[folder / path.name] = self._settled[path]
+        to = folder / path.name
+        if share(path, to):
+            self._settled[to] = self._settled[path]
 
     def stamp(self, path: Path) -> FileStamp:
         """Return the stamp of a file. Raises RVT-407."""
@@ -90,9 +102,11 @@ class Footers:
     def _totals_of(self, footers: Mapping[FileStamp, Footer]) -> Totals:
         """Return the totals of files with these footers: those of other files, changed by the difference if it is less.
 
-        The result is changed by the next call.
+        The result is changed by the next call. Totals of few files do not take the place of those of many.
         """
         if len(self._totaled ^ footers.keys()) > len(footers):
+            if len(footers) < len(self._totaled):
+                return Totals.of(footer.statistics for footer in footers.values())
             self._totals, self._totaled = Totals(), frozenset()
         gone, new = self._totaled - footers.keys(), footers.keys() - self._totaled
         for stamp in gone:
@@ -117,17 +131,17 @@ def flatten(folder: Path) -> None:
         shutil.rmtree(part)
 
 
-def share(path: Path, folder: Path) -> bool:
-    """Put the file into another folder, too: as a hard link if the file system has them, else as a copy.
+def share(path: Path, to: Path) -> bool:
+    """Put the file at another path, too: as a hard link if the file system has them, else as a copy.
 
     Return whether it is a link; a copy is not durable yet.
     """
     try:
-        os.link(path, folder / path.name)
+        os.link(path, to)
     except FileExistsError:
         raise  # a copy would overwrite the existing file in all versions that share it
     except OSError:
-        shutil.copy2(path, folder / path.name)
+        shutil.copy2(path, to)
         return False
     return True
 
@@ -135,10 +149,9 @@ def share(path: Path, folder: Path) -> bool:
 def keep_permissions(base: Path, folder: Path, files: Iterable[Path]) -> None:
     """Give a version's folder, and ``files`` of it, the permissions, and where possible the owner, of its base's."""
     _like(folder, base)
-    example = next(iter(parquet_files(base)), None)
-    if example is not None:
-        for path in files:
-            _like(path, example)
+    names = data_names(base)
+    for path in files if names else ():
+        _like(path, base / names[0])
 
 
 def _like(path: Path, example: Path) -> None:

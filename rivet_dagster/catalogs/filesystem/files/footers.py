@@ -21,12 +21,24 @@ _SQL_NAMES = {"byte": "tinyint", "short": "smallint", "integer": "int", "long": 
 
 def parquet_files(folder: Path) -> list[Path]:
     """Return the data files of a version, in order; none if its folder does not exist. Raises OSError."""
-    return [path for path in map(folder.joinpath, names_in(folder)) if is_data(path)]
+    return [folder / name for name in data_names(folder)]
 
 
-def is_data(path: Path) -> bool:
-    """Return whether a path is a data file; Spark also writes checksums and ``_SUCCESS`` files."""
-    return not path.name.startswith(("_", "."))
+def data_names(folder: Path) -> list[str]:
+    """Return the names of the data files of a version, in order; none if its folder does not exist. Raises OSError.
+
+    Where the paths are not needed, this is quicker than ``parquet_files``.
+    """
+    return list(filter(is_data, names_in(folder)))
+
+
+def is_data(name: str) -> bool:
+    """Return whether a name is that of a data file; Spark also writes checksums and ``_SUCCESS`` files.
+
+    >>> is_data("part-00000-5be2f7c3.snappy.parquet"), is_data("_SUCCESS"), is_data(".part-00000.crc")
+    (True, False, False)
+    """
+    return not name.startswith(("_", "."))
 
 
 @dataclass(frozen=True)

@@ -36,7 +36,7 @@ class ParquetFolder:
         """Return the files in a folder. Raises RVT-404 if it holds others, or what Spark does not read; OSError."""
         refuse_other_formats(folder)
         for name in names_in(folder):
-            if is_data(folder / name) and is_folder(folder / name):
+            if is_data(name) and is_folder(folder / name):
                 raise refuse_folder(folder, f"has its files in folders, as in {name}", WRITE_ANEW)
         files = tuple(parquet_files(folder))
         if not files:

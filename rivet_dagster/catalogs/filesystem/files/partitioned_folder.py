@@ -69,7 +69,7 @@ class PartitionedFolder:
         Raises RVT-404 for one that is partitioned by others, or holds what cannot be written anew as it is; OSError.
         """
         refuse_other_formats(folder)
-        if not any(is_data(folder / name) and is_folder(folder / name) for name in names_in(folder)):
+        if not any(is_data(name) and is_folder(folder / name) for name in names_in(folder)):
             return None
         files = tuple(_files_in(folder, folder, ()))
         if not files:
@@ -149,7 +149,7 @@ def _files_in(
     """Yield the files in a folder and its subfolders, with the columns and values of their partitions."""
     for name in names_in(folder):
         path = folder / name
-        if not is_data(path):
+        if not is_data(path.name):
             continue
         if not is_folder(path):
             yield path, keys

@@ -23,7 +23,7 @@ from rivet_dagster.catalogs.filesystem.files.file_status import (
     names_in,
     translate_read_errors,
 )
-from rivet_dagster.catalogs.filesystem.files.footers import is_data, parquet_files, read_statistics
+from rivet_dagster.catalogs.filesystem.files.footers import data_names, is_data, parquet_files, read_statistics
 from rivet_dagster.catalogs.filesystem.versions.layout import (
     ALIVE,
     MANIFEST,
@@ -101,10 +101,11 @@ def beat(table: TableLayout, version: str) -> None:
 
 def manifest_of(table: TableLayout, version: str) -> Manifest | None:
     """Return the manifest of a published version, rebuilt from the data if it is lost; None if both are lost."""
-    while files := parquet_files(table.data(version)):
+    while names := data_names(folder := table.data(version)):
         manifest = read_manifest(table.manifest(version))
         if manifest is not None:
             return manifest
+        files = [folder / name for name in names]
         try:
             return Manifest.now(version, None, "", read_statistics(files))
         except RivetError:
@@ -197,13 +198,14 @@ def copy(table: TableLayout, version: str, to: str, other: TableLayout | None = 
     files = parquet_files(table.data(version))
     if not files:
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(table.data(version)))
+    data = target.data(to)
     for path in files:
-        share(path, target.data(to))
+        share(path, data / path.name)
     errors = errors_folder(table, version)
     if errors is not None:
         folder = make_errors_folder(target, to, errors.name)
         for path in parquet_files(errors):
-            share(path, folder)
+            share(path, folder / path.name)
 
 
 def tidy(folder: Path, footers: Footers) -> list[Path]:
@@ -211,12 +213,15 @@ def tidy(folder: Path, footers: Footers) -> list[Path]:
 
     If all data files are empty, one of them stays. Return the remaining data files.
     """
-    for path in folder.iterdir():
-        if not is_data(path):
+    files = []
+    for name in names_in(folder):
+        path = folder / name
+        if is_data(name):
+            files.append(path)
+        else:
             shutil.rmtree(path) if is_folder(path) else path.unlink(missing_ok=True)
-    files = parquet_files(folder)
     empty = [path for path in files if footers.of(path).statistics.rows == 0]
-    removed = empty if len(empty) < len(files) else empty[1:]
+    removed = set(empty if len(empty) < len(files) else empty[1:])
     for path in removed:
         path.unlink()
     return [path for path in files if path not in removed]
@@ -352,15 +357,14 @@ def is_removed(table: TableLayout, version: str) -> bool:
     return not any(map(exists, (*table.removed(version), *table.folders(version))))
 
 
-def sync_data(table: TableLayout, version: str, durable: Collection[Path] = ()) -> None:
+def sync_data(table: TableLayout, version: str, files: Iterable[Path] | None = None) -> None:
     """Make a version's files, and those of its error table, durable, so that they survive a loss of power.
 
-    Those that are ``durable`` already, as files of other versions, are left out.
+    ``files`` are those that are not durable yet, as files of other versions are; None stands for all of the rows.
     """
     folder, errors = table.data(version), errors_folder(table, version)
-    for path in (*parquet_files(folder), folder):
-        if path not in durable:
-            sync(path)
+    for path in (*(parquet_files(folder) if files is None else files), folder):
+        sync(path)
     if errors is not None:
         for path in (*parquet_files(errors), errors, errors.parent, table.with_errors(version)):
             sync(path)

@@ -20,7 +20,7 @@ from rivet_dagster.catalogs.filesystem.files.data_files import (
 )
 from rivet_dagster.catalogs.filesystem.files.file_status import translate_read_errors, translate_write_errors
 from rivet_dagster.catalogs.filesystem.files.footer_cache import FileStamp
-from rivet_dagster.catalogs.filesystem.files.footers import parquet_files
+from rivet_dagster.catalogs.filesystem.files.footers import data_names, parquet_files
 from rivet_dagster.catalogs.filesystem.versions import lifecycle
 from rivet_dagster.catalogs.filesystem.versions.layout import TableLayout
 from rivet_dagster.catalogs.filesystem.versions.records import FileHeartbeat
@@ -134,8 +134,7 @@ class StagedVersion(RewritableVersion):
         base, folder = super().narrow_base(affected), self.base_folder
         assert folder is not None
         with translate_read_errors(self.table.home), FileHeartbeat(self.table, self.name).required():
-            files = parquet_files(folder)
-            self.footers.settle(files)
+            files = self._base_files
             unchanged, mixed, _ = prune_files(files, affected, self.footers)
             return Base(self._relation(mixed or files[:1], files), base.columns) if unchanged else base
 
@@ -145,8 +144,7 @@ class StagedVersion(RewritableVersion):
             base = self.base_folder
             if base is None:
                 return Remaining(0, None)
-            files, folder = parquet_files(base), self.folder
-            self.footers.settle(files)
+            files, folder = self._base_files, self.folder
             unchanged, mixed, rows = prune_files(files, affected, self.footers)
             if affected.joins_small and mixed:
                 unchanged, small = self._without_small(unchanged)
@@ -219,7 +217,7 @@ class StagedVersion(RewritableVersion):
         if self.upon is None:
             return None
         folder = self.table.data(self.upon)
-        if parquet_files(folder):
+        if data_names(folder):
             return folder
         if self.table.published() == self.upon:
             return None
@@ -227,11 +225,17 @@ class StagedVersion(RewritableVersion):
         raise RivetError("RVT-405", message)
 
     @cached_property
+    def _base_files(self) -> list[Path]:
+        """The files of the base, which are looked up once."""
+        folder = self.base_folder
+        return [] if folder is None else self.footers.settle(folder)
+
+    @cached_property
     def _base(self) -> Base | None:
         folder = self.base_folder
         if folder is None:
             return None
-        files = parquet_files(folder)
+        files = [folder / name for name in data_names(folder)[:1]]
         return Base(self._relation([folder], files), self.footers.of(files[0]).statistics.columns)
 
     def _relation(self, paths: list[Path], files: list[Path]) -> Files:

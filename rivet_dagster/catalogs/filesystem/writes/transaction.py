@@ -165,7 +165,7 @@ def publish(
             raise RivetError("RVT-407", f"the files in {staged.shown} have changed since they were judged")
         files = lifecycle.tidy(staged.folder, staged.footers)
         errors.complete()
-        lifecycle.sync_data(table, name, staged.footers.settled)
+        lifecycle.sync_data(table, name, [path for path in files if path not in staged.footers.settled])
         staged.footers.write(files, table.files(name))
         since = heartbeat.now()
     with lifecycle.hold_lock(table):
@@ -257,7 +257,7 @@ class StagedErrorFiles:
                 return None
             folder = make_errors_folder(staged.table, staged.name, name)
             for path in files:
-                share(path, folder)
+                share(path, folder / path.name)
         return self.add(name, None)
 
     def complete(self) -> None:

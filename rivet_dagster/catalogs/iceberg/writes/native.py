@@ -7,6 +7,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from sqlglot import exp
+
 from rivet_dagster.catalogs.capabilities.transaction import WriteContext
 from rivet_dagster.catalogs.iceberg.metadata.layout import layout_updates
 from rivet_dagster.catalogs.iceberg.metadata.snapshot_rows import manifests_of
@@ -23,6 +25,7 @@ from rivet_dagster.catalogs.rewriting.incoming import (
     own_columns,
     register_batch,
 )
+from rivet_dagster.catalogs.rewriting.key_range import in_range, key_range
 from rivet_dagster.catalogs.rewriting.rewrite import Rewritten, compute_batch, count_by_partition
 from rivet_dagster.catalogs.rewriting.version import fit_columns, table_columns
 from rivet_dagster.catalogs.rewriting.window import WindowOfTable
@@ -175,7 +178,7 @@ class NativeWrite:
         register_batch(self.session, self.session.load(batch.relation), columns)
         is_distinct = self._has_distinct(plan.keys, batch)
         source = BATCH if is_distinct else distinct_by_key(plan, self.session, columns, self.context.shows_values)
-        inside, values = self._window() if self.context.window is not None else (None, {})
+        inside, values = self._inside(plan.keys, batch)
         filled = [key for key in plan.keys if batch.statistics.values.get(key, ColumnStatistics()).nulls == 0]
         sql = update_or_insert(self.branch.written_to, columns, plan.keys, source, inside, True, filled)
         self._execute(sql, values)
@@ -243,7 +246,7 @@ class NativeWrite:
             frame = self.session.query(projection(columns, columns, BATCH))
             self._write(frame, "overwrite_partitions")
             return
-        inside, values = self._window() if self.context.window is not None else (None, {})
+        inside, values = self._inside(keys, batch)
         sql = delete_and_insert(self.branch.written_to, columns, keys, BATCH, inside)
         self._execute(sql, values)
 
@@ -288,6 +291,14 @@ class NativeWrite:
         written = stored.bytes_since(self.branch.start)
         record = Record(inserted=inserted, deleted=before + inserted - rows, bytes=written)
         return Rewritten(batch, whole, record, query_plan)
+
+    def _inside(self, keys: Sequence[str], batch: StoredRows) -> tuple[exp.Expr | None, Mapping[str, Any]]:
+        """Return the condition that a row of the table is one that the batch may change, and its parameters."""
+        inside, values = in_range(key_range(keys, batch.statistics, self.base.columns), self.base.columns)
+        if self.context.window is None:
+            return inside, values
+        window, bounds = self._window()
+        return window if inside is None else exp.and_(window, inside), {**values, **bounds}
 
     def _window(self) -> tuple[Any, Mapping[str, Any]]:
         assert self.context.window is not None
