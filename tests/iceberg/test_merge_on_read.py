@@ -1,5 +1,8 @@
 """Tables whose properties say merge on read: changes write delete files, and mean what they mean by copy on write."""
 
+from pathlib import Path
+from urllib.parse import urlparse
+
 import pytest
 from support.iceberg import declared
 from support.iceberg_runs import NAMESPACE, lake
@@ -86,3 +89,20 @@ def test_the_partitions_of_a_run_are_emptied_by_delete_files_and_other_writes_st
     write(merging.catalog, merging.session, Append(schema_change="add"), [(8, "b", 4, 4)], "wider", columns=wider)
     assert in_order(merging.table().scan().to_arrow()) == sort([*((*row, None) for row in rows), (8, "b", 4, 4)])
     assert merging.files()[1] == 0
+
+
+@pytest.mark.parametrize("plan", [Upsert(keys=("id",)), DeleteInsert(columns=("id",))], ids=["upsert", "delete_insert"])
+def test_files_whose_keys_lie_elsewhere_are_not_read(merging, plan):
+    for rows in [(1, "low", 1), (None, "none", 2)], [(101, "high", 3), (103, "high", 4)]:
+        write(merging.catalog, merging.session, Append(), rows, str(rows), columns=COLUMNS)
+    tasks = merging.table().scan("id < 100 OR id IS NULL").plan_files()
+    low = [Path(urlparse(task.file.file_path).path) for task in tasks]
+    for path in low:
+        path.rename(path.with_suffix(".away"))
+    batch = [(101, "changed", 5), (102, "new", 6)]
+    write(merging.catalog, merging.session, plan, batch, "changes", columns=COLUMNS)
+    for path in low:
+        path.with_suffix(".away").rename(path)
+    after = [(1, "low", 1), (None, "none", 2), (103, "high", 4), *batch]
+    assert low
+    assert rows_of(merging.catalog, merging.session) == sort(after)

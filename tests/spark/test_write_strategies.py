@@ -3,7 +3,11 @@
 What the rows become is said by rivet_dagster.testing.plan_cases, and put to each catalog.
 """
 
+import os
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from datetime import date
+from pathlib import Path
 
 import pytest
 from support.batches import Table
@@ -59,7 +63,8 @@ class TestFiles:
         low = out.files
         out.write([(101, "x"), (102, "y")])
         out.declare(MERGE)
-        assert out.write([(101, "X")]) == (0, 1, 0, 4)
+        with unreadable(out.folder.root / "lake/out", low):
+            assert out.write([(101, "X")]) == (0, 1, 0, 4)
         assert low < out.files
         assert out.rows == [A, (101, "X"), (102, "y"), B]
 
@@ -190,6 +195,23 @@ class TestGates:
         out = table({"mode": "append", "on_empty": "fail"})
         out.write([A])
         assert out.refuse([]).code == "RVT-508"
+
+
+@contextmanager
+def unreadable(folder: Path, files: set[int]) -> Iterator[None]:
+    """Have the data files that are identified by ``files`` be no Parquet for a while, though they look the same."""
+    paths = [path for path in folder.resolve().iterdir() if path.stat().st_ino in files]
+    contents = {path: (path.read_bytes(), path.stat()) for path in paths}
+    for path, (content, status) in contents.items():
+        path.write_bytes(bytes(len(content)))
+        os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
+    with ExitStack() as stack:
+        for path, (content, status) in contents.items():
+            shared = os.open(path, os.O_WRONLY)  # its version may have expired by the end of the block
+            stack.callback(os.close, shared)
+            stack.callback(os.utime, shared, ns=(status.st_atime_ns, status.st_mtime_ns))
+            stack.callback(os.pwrite, shared, content, 0)
+        yield
 
 
 def counts_of(result) -> tuple[int, int, int, int]:

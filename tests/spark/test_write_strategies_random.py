@@ -25,7 +25,7 @@ STRATEGIES: list[dict[str, Any]] = [
     {"mode": "incremental_append", "watermark_column": "at"},
 ]
 VALUES = {
-    "id": st.sampled_from([None, 1, 2, 3]),
+    "id": st.sampled_from([None, 1, 2, 3, 40]),
     "part": st.sampled_from([None, "x", "y"]),
     "at": st.sampled_from([None, 1, 2, 3]),
     "val": st.sampled_from([None, "a", "b"]),
