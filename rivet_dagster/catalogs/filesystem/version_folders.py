@@ -105,7 +105,8 @@ class VersionFolders(ABC):
         layout = self.layout(published.table)
         folder = lifecycle.folder(layout, published.version)
         with translate_read_errors(folder):
-            return Footers(layout.files(published.version)).statistics(parquet_files(folder))
+            footers = Footers(layout.files(published.version))
+            return footers.statistics(footers.settle(folder))
 
     def max_of(self, published: Published, column: str) -> Any:
         """Return the maximum by the files' footers; if they do not hold it, the column is read in this process."""

@@ -21,16 +21,16 @@ from rivet_dagster.model.profile import EngineSpec
 from rivet_dagster.model.write_plan import Append, ReplaceAll, Upsert, WritePlan
 
 FEW, MANY = (1_000, 10_000) if TORTURE else (10, 60)
-CALLS_OF_A_FILE = 2
-"""A look at a file that a new version shares, and its link."""
+KEPT = 1_000_000
+"""More versions than any of these tests makes."""
 
 
 class Grown:
-    """A catalog with the table ``orders``, as large as wanted."""
+    """A catalog with the table ``orders``, as large as wanted, that retains so many ``versions``."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, versions: int) -> None:
         self.root = root
-        self.catalog = catalog(root, "lake", versions=1_000_000)
+        self.catalog = catalog(root, "lake", versions=versions)
         self.numbers = count()
         self.oldest = publish(self.catalog, [1], run="first").version
 
@@ -105,12 +105,15 @@ class Grown:
             "sweep": lambda: sweep([lake]),
         }
 
-    def costs(self, monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
-        """Return how many calls each operation makes, the second time."""
+    def costs(self, monkeypatch: pytest.MonkeyPatch, before: int = 1, *names: str) -> dict[str, int]:
+        """Return how many calls each operation makes, those of ``names`` if given, after so many ``before``."""
         found: dict[str, int] = {}
         with DuckDBEngine(EngineSpec("duck", "duckdb")).session() as session:
-            for name, operation in self.operations(session).items():
-                operation()
+            operations = self.operations(session)
+            for name in names or operations:
+                operation = operations[name]
+                for _ in range(before):
+                    operation()
                 with counting_calls(monkeypatch) as counted:
                     operation()
                 found[name] = counted["calls"]
@@ -119,6 +122,8 @@ class Grown:
 
 SLACK = 5
 """The calls by which two runs of one operation may differ, as one more heartbeat."""
+CALLS_OF_SPARE = 25
+"""The calls of making and taking a spare folder, which a table of few files does not have."""
 
 
 @pytest.mark.slow
@@ -127,13 +132,13 @@ SLACK = 5
     [
         ("tables", {"sweep": 5}),
         ("versions", {"versions": 4}),
-        ("files", {"append": CALLS_OF_A_FILE, "merge": CALLS_OF_A_FILE}),
+        ("files", {"append": 1, "merge": 1}),
     ],
 )
 def test_the_calls_grow_only_with_what_the_operation_is_about(tmp_path, monkeypatch, what, growing):
     costs = []
     for size in (FEW, MANY):
-        grown = Grown(tmp_path / str(size))
+        grown = Grown(tmp_path / str(size), KEPT)
         getattr(grown, f"add_{what}")(size)
         costs.append(grown.costs(monkeypatch))
     few, many = costs
@@ -141,3 +146,14 @@ def test_the_calls_grow_only_with_what_the_operation_is_about(tmp_path, monkeypa
     more = {name: many[name] - few[name] for name in few if many[name] > few[name] + SLACK}
     assert more.keys() == growing.keys()
     assert all(more[name] <= growing[name] * (MANY - FEW) + SLACK for name in more)
+
+
+@pytest.mark.slow
+def test_files_that_no_run_changes_cost_no_call_once_versions_expire(tmp_path, monkeypatch):
+    costs = []
+    for size in (FEW, MANY):
+        grown = Grown(tmp_path / str(size), versions=2)
+        grown.add_files(size)
+        costs.append(grown.costs(monkeypatch, 3, "append", "merge", "current", "statistics", "published_by", "sweep"))
+    few, many = costs
+    assert {name: many[name] for name in few if many[name] > few[name] + SLACK + CALLS_OF_SPARE} == {}

@@ -61,10 +61,13 @@ class Footers:
         """The paths of the settled files."""
         return self._settled.keys()
 
-    def share(self, path: Path, folder: Path) -> None:
-        """Put a settled file into another folder, too, where it is settled unless it had to be copied."""
+    def share(self, path: Path, folder: Path, is_there: bool) -> None:
+        """Put a settled file into another folder, too, where it is settled unless it had to be copied.
+
+        ``is_there`` says that the folder has a link to it already.
+        """
         to = folder / path.name
-        if share(path, to):
+        if is_there or share(path, to):
             self._settled[to] = self._settled[path]
 
     def stamp(self, path: Path) -> FileStamp:
@@ -123,7 +126,7 @@ def flatten(folder: Path) -> None:
 
     Readers would take the subfolders for partition columns of the table.
     """
-    parts = [path for path in map(folder.joinpath, names_in(folder)) if "=" in path.name and is_folder(path)]
+    parts = [path for path in (folder / name for name in names_in(folder) if "=" in name) if is_folder(path)]
     for number, part in enumerate(parts):
         for path in parquet_files(part):
             # A task uses one file name in all subfolders that it writes to.

@@ -15,6 +15,8 @@
     <path>/.rivet/orders/00000004-e0a95c2f.kept  also beside a version that a run has staged
     <path>/.rivet/orders/00000001-1d0c52e9.removed/  being removed
     <path>/.rivet/orders/00000001-84a1be06.expired  beside a version that stays, since a person's link leads to it
+    <path>/.rivet/orders/spare/  links to files of the published version, for the next one
+    <path>/.rivet/orders/00000003-07fe3b1d.taken/  the spare folder, being made that of this version
     <path>/.rivet/orders/publishers.jsonl  of versions that others have replaced
     <path>/.rivet/orders/lock
 
@@ -60,7 +62,7 @@ _VERSION = re.compile(r"\d{8,}-[0-9a-f]{8}")
 _WITH_ERRORS, _ROWS = ".with_errors", "rows"
 MANIFEST = ".json"
 """The end of the name of a version's manifest."""
-UNPUBLISHED = ALIVE, MARKED, EXPIRED, _REMOVED = ".alive", ".kept", ".expired", ".removed"
+UNPUBLISHED = ALIVE, MARKED, EXPIRED, _REMOVED, _TAKEN = ".alive", ".kept", ".expired", ".removed", ".taken"
 """The ends of the names of what lies beside a version that is not published yet, or not any more."""
 ADOPTED_FROM = ".adopted"
 """The end of the name of the folder from which a version was taken over, or of a file that tells where that is."""
@@ -147,6 +149,11 @@ class TableLayout:
         """The file that records which runs published the versions that have expired."""
         return self.home / "publishers.jsonl"
 
+    @property
+    def spare(self) -> Path:
+        """The folder of files that the published version has, too, with which the next one may begin."""
+        return self.home / "spare"
+
     def data(self, version: str) -> Path:
         """Return the folder of a version's files, which is moved when an error table is published. Raises RVT-403."""
         rows = self.rows_with_errors(version)
@@ -200,6 +207,15 @@ class TableLayout:
     def removed(self, version: str) -> tuple[Path, Path]:
         """Return the paths that the ``folders`` are renamed to while their files are removed one by one."""
         return self._of(version, f"{_WITH_ERRORS}{_REMOVED}"), self._of(version, _REMOVED)
+
+    def rows_removed(self, version: str) -> tuple[Path, Path]:
+        """Return the paths at which the files of its rows are then, of which one exists."""
+        with_errors, alone = self.removed(version)
+        return with_errors / _ROWS, alone
+
+    def taken(self, version: str) -> Path:
+        """Return the path of the spare folder while it is made that of this version."""
+        return self._of(version, _TAKEN)
 
     def _of(self, version: str, suffix: str = "") -> Path:
         # A person may have typed it, and a path could lead to another table.

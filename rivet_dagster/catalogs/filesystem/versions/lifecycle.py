@@ -315,7 +315,7 @@ def delete(table: TableLayout, versions: Sequence[str]) -> None:
     A version that has come back by then, as one of the base that an environment takes over, is left alone.
     """
     for version in versions:
-        for path in table.removed(version):
+        for path in (*table.removed(version), table.taken(version)):
             _remove_path(path)
     if versions:
         with hold_lock(table):
@@ -329,7 +329,7 @@ def remove(table: TableLayout, version: str) -> None:
     # Canceled tasks of the engine may continue to write for a moment.
     for _ in range(10):
         set_aside(table, version)
-        for path in (*table.removed(version), *table.folders(version)):
+        for path in (*table.removed(version), *table.folders(version), table.taken(version)):
             _remove_path(path)
         if is_removed(table, version):
             _remove_beside(table, version)
@@ -354,7 +354,7 @@ def _remove_beside(table: TableLayout, version: str) -> None:
 
 def is_removed(table: TableLayout, version: str) -> bool:
     """Return whether no file of the version's tables is left. Raises OSError."""
-    return not any(map(exists, (*table.removed(version), *table.folders(version))))
+    return not any(map(exists, (*table.removed(version), *table.folders(version), table.taken(version))))
 
 
 def sync_data(table: TableLayout, version: str, files: Iterable[Path] | None = None) -> None:

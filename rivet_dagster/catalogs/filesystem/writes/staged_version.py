@@ -24,6 +24,7 @@ from rivet_dagster.catalogs.filesystem.files.footers import data_names, parquet_
 from rivet_dagster.catalogs.filesystem.versions import lifecycle
 from rivet_dagster.catalogs.filesystem.versions.layout import TableLayout
 from rivet_dagster.catalogs.filesystem.versions.records import FileHeartbeat
+from rivet_dagster.catalogs.filesystem.versions.spare import take_spare
 from rivet_dagster.catalogs.rewriting.intervals import Affected
 from rivet_dagster.catalogs.rewriting.version import Remaining, RewritableVersion
 from rivet_dagster.catalogs.versions.heartbeat import send_heartbeats
@@ -149,8 +150,9 @@ class StagedVersion(RewritableVersion):
             if affected.joins_small and mixed:
                 unchanged, small = self._without_small(unchanged)
                 mixed += small
+            there = take_spare(self.table, self.name, base, {path.name for path in unchanged})
             for path in unchanged:
-                self.footers.share(path, folder)
+                self.footers.share(path, folder, is_there=path.name in there)
             shared = sum(self.footers.stamp(path)[1] for path in unchanged)
             if not mixed:
                 return Remaining(rows, None, shared)

@@ -21,6 +21,7 @@ from rivet_dagster.catalogs.filesystem.versions import lifecycle, links, marked
 from rivet_dagster.catalogs.filesystem.versions.links import errors_folder, make_errors_folder
 from rivet_dagster.catalogs.filesystem.versions.marked import Mark, StagedFor
 from rivet_dagster.catalogs.filesystem.versions.records import FileHeartbeat, forget_publishers, write_manifest
+from rivet_dagster.catalogs.filesystem.versions.spare import keep_spare
 from rivet_dagster.catalogs.filesystem.writes.staged_version import StagedVersion, refuse_repeated_write, required_files
 from rivet_dagster.catalogs.parquet_rows import no_errors
 from rivet_dagster.catalogs.rewriting.rewrite import WrittenRows, rewritten
@@ -196,6 +197,8 @@ def publish(
         with suppress(OSError, RivetError):
             expired = lifecycle.expire(table, keep)
     with suppress(OSError):  # the next publication tries it again
+        for version in expired:
+            keep_spare(table, version, name)
         lifecycle.delete(table, expired)
     return manifest
 
