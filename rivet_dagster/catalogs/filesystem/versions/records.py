@@ -21,7 +21,7 @@ import secrets
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from pathlib import Path
 
 from rivet_dagster.catalogs.capabilities.upkeep import REMEMBERED
@@ -79,7 +79,7 @@ class Recorded:
 
     content: bytes
 
-    @property
+    @cached_property
     def versions(self) -> tuple[str, ...]:
         """The recorded versions, the oldest first. The lines are not parsed, of which there may be many thousands."""
         return tuple(dict.fromkeys(version.decode() for version in _VERSION_OF_LINE.findall(self.content)))
@@ -97,9 +97,16 @@ class Recorded:
 def read_publishers(table: TableLayout) -> Recorded:
     """Return the record. Raises OSError."""
     try:
-        return Recorded(table.publishers.read_bytes())
+        found = table.publishers.stat()
+        return _read_record(table.publishers, found.st_ino, found.st_size, found.st_mtime_ns)
     except FileNotFoundError:
         return Recorded(b"")
+
+
+@lru_cache(2)  # a run reads it some five times, and adds a line; there is one for each version of 30 days
+def _read_record(path: Path, _inode: int, size: int, _mtime_ns: int) -> Recorded:
+    with open(path, "rb") as file:
+        return Recorded(file.read(size))
 
 
 def remember_publishers(table: TableLayout, manifests: Iterable[Manifest]) -> None:
