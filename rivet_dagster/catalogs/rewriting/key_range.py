@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from sqlglot import exp
-
 from rivet_dagster.catalogs.rewriting.intervals import EVERYTHING, Affected, Interval, interval_of
 from rivet_dagster.engines.contract import Typed
 from rivet_dagster.model.storage import Statistics
-from rivet_dagster.sql.write_strategies.trees import Columns, plain_column
+from rivet_dagster.sql.partitions import Condition
+from rivet_dagster.sql.write_strategies.statements import all_of, any_of, between, is_null
+from rivet_dagster.sql.write_strategies.trees import Columns
 
 _WHOLE_NUMBERS = frozenset({"tinyint", "smallint", "int", "bigint"})
 _COMPARABLE = _WHOLE_NUMBERS | {"date", "string"}
@@ -34,7 +34,7 @@ def key_range(keys: Sequence[str], batch: Statistics, columns: Columns) -> Affec
     return Affected(tuple(keys), (ranges,)) if any(ranges) else EVERYTHING
 
 
-def in_range(affected: Affected, columns: Columns) -> tuple[exp.Expr | None, Mapping[str, Typed]]:
+def in_range(affected: Affected, columns: Columns) -> tuple[Condition | None, Mapping[str, Typed]]:
     """Return the condition that a row is in a ``key_range``, and its parameters; None where all rows are.
 
     >>> condition, values = in_range(Affected(("id",), ((Interval(3, 8, nulls=True),),)), [("id", "bigint")])
@@ -42,29 +42,26 @@ def in_range(affected: Affected, columns: Columns) -> tuple[exp.Expr | None, Map
     ('(`id` >= :rivet_key_0_min AND `id` <= :rivet_key_0_max) OR `id` IS NULL', Typed(value=8, type='bigint'))
     """
     kinds = {name.lower(): kind for name, kind in columns}
-    conditions: list[exp.Expr] = []
+    conditions: list[Condition] = []
     values: dict[str, Typed] = {}
     (intervals,) = affected.ranges
     for number, (key, interval) in enumerate(zip(affected.columns, intervals, strict=True)):
         if interval is None:
             continue
         least, most = f"rivet_key_{number}_min", f"rivet_key_{number}_max"
-        conditions.append(_between(key, interval, least, most))
+        conditions.append(_in(key, interval, least, most))
         if interval.min is not None:
             kind = kinds[key.lower()]
             values |= {least: Typed(interval.min, kind), most: Typed(interval.max, kind)}
-    return (exp.and_(*conditions) if conditions else None), values
+    return all_of(*conditions), values
 
 
-def _between(key: str, interval: Interval, least: str, most: str) -> exp.Expr:
+def _in(key: str, interval: Interval, least: str, most: str) -> Condition:
     """Return the condition that a key is in an interval, whose ends are the parameters ``least`` and ``most``."""
-    column, nothing = plain_column(key), exp.Is(this=plain_column(key), expression=exp.Null())
     if interval.min is None:
-        return nothing
-    above = exp.GTE(this=column, expression=exp.Placeholder(this=least))
-    below = exp.LTE(this=column.copy(), expression=exp.Placeholder(this=most))
-    between = exp.and_(above, below)
-    return exp.or_(between, nothing) if interval.nulls else between
+        return is_null(key)
+    inside = between(key, least, most)
+    return any_of(inside, is_null(key)) if interval.nulls else inside
 
 
 def _are_alike(given: str | None, known: str | None) -> bool:

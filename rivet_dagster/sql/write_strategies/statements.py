@@ -94,6 +94,32 @@ def delete(table: Sequence[str], condition: exp.Expr) -> str:
     return sql_text(exp.Delete(this=_table(table), where=exp.Where(this=condition)))
 
 
+def between(column: str, least: str, most: str) -> exp.Expr:
+    """Return the condition that a column of the table is from one parameter to another, both included.
+
+    >>> sql_text(between("id", "first", "last"))
+    '`id` >= :first AND `id` <= :last'
+    """
+    above = exp.GTE(this=plain_column(column), expression=exp.Placeholder(this=least))
+    return exp.and_(above, exp.LTE(this=plain_column(column), expression=exp.Placeholder(this=most)))
+
+
+def is_null(column: str) -> exp.Expr:
+    """Return the condition that a column of the table is NULL."""
+    return exp.Is(this=plain_column(column), expression=exp.Null())
+
+
+def all_of(*conditions: exp.Expr | None) -> exp.Expr | None:
+    """Return the condition that all conditions hold, those that are not None; None if there are none."""
+    given = [condition for condition in conditions if condition is not None]
+    return exp.and_(*given) if given else None
+
+
+def any_of(*conditions: exp.Expr) -> exp.Expr:
+    """Return the condition that any of the conditions holds."""
+    return exp.or_(*conditions)
+
+
 def count_query(name: str) -> str:
     """Return the query that counts, as ``rows``, the rows of a relation.
 

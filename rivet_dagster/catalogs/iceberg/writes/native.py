@@ -7,8 +7,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from sqlglot import exp
-
 from rivet_dagster.catalogs.capabilities.transaction import WriteContext
 from rivet_dagster.catalogs.iceberg.metadata.layout import layout_updates
 from rivet_dagster.catalogs.iceberg.metadata.snapshot_rows import manifests_of
@@ -42,10 +40,17 @@ from rivet_dagster.model.write_plan import (
     Upsert,
     WritePlan,
 )
+from rivet_dagster.sql.partitions import Condition
 from rivet_dagster.sql.write_strategies.alignment import projection
 from rivet_dagster.sql.write_strategies.merge import changed_rows
 from rivet_dagster.sql.write_strategies.scd2 import is_open, select_versions
-from rivet_dagster.sql.write_strategies.statements import count_query, delete, delete_and_insert, update_or_insert
+from rivet_dagster.sql.write_strategies.statements import (
+    all_of,
+    count_query,
+    delete,
+    delete_and_insert,
+    update_or_insert,
+)
 from rivet_dagster.sql.write_strategies.trees import BATCH, INCOMING, TARGET
 
 if TYPE_CHECKING:
@@ -292,13 +297,13 @@ class NativeWrite:
         record = Record(inserted=inserted, deleted=before + inserted - rows, bytes=written)
         return Rewritten(batch, whole, record, query_plan)
 
-    def _inside(self, keys: Sequence[str], batch: StoredRows) -> tuple[exp.Expr | None, Mapping[str, Any]]:
+    def _inside(self, keys: Sequence[str], batch: StoredRows) -> tuple[Condition | None, Mapping[str, Any]]:
         """Return the condition that a row of the table is one that the batch may change, and its parameters."""
         inside, values = in_range(key_range(keys, batch.statistics, self.base.columns), self.base.columns)
         if self.context.window is None:
             return inside, values
         window, bounds = self._window()
-        return window if inside is None else exp.and_(window, inside), {**values, **bounds}
+        return all_of(window, inside), {**values, **bounds}
 
     def _window(self) -> tuple[Any, Mapping[str, Any]]:
         assert self.context.window is not None
