@@ -21,7 +21,7 @@ import secrets
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from pathlib import Path
 
 from rivet_dagster.catalogs.capabilities.upkeep import REMEMBERED
@@ -79,7 +79,7 @@ class Recorded:
 
     content: bytes
 
-    @property
+    @cached_property
     def versions(self) -> tuple[str, ...]:
         """The recorded versions, the oldest first. The lines are not parsed, of which there may be many thousands."""
         return tuple(dict.fromkeys(version.decode() for version in _VERSION_OF_LINE.findall(self.content)))
@@ -96,10 +96,19 @@ class Recorded:
 
 def read_publishers(table: TableLayout) -> Recorded:
     """Return the record. Raises OSError."""
+    path = str(table.publishers)
     try:
-        return Recorded(table.publishers.read_bytes())
+        with open(path, "rb") as file:  # a network file system looks up the status of a file that is opened anew
+            found = os.fstat(file.fileno())
+        return _recorded_then(path, (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns))
     except FileNotFoundError:
         return Recorded(b"")
+
+
+@lru_cache(4)  # a run reads that of its table three times, and adds one line
+def _recorded_then(path: str, _: tuple[int, ...]) -> Recorded:
+    with open(path, "rb") as file:
+        return Recorded(file.read())
 
 
 def remember_publishers(table: TableLayout, manifests: Iterable[Manifest]) -> None:
