@@ -38,6 +38,8 @@ from rivet_dagster.sql.source_query import projection as projected
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from rivet_dagster.engines.kept_translations import KeptTranslations
+
 T = TypeVar("T")
 
 _LOADED = "rivet_loaded"
@@ -57,8 +59,10 @@ class DuckDBSession(EngineSession):
         database: MemoryDatabase,
         readers: Mapping[str, TableReader],
         check_interrupt: Callable[[], None] | None = None,
+        kept: KeptTranslations | None = None,
     ) -> None:
         self._database = database
+        self._kept = kept
         self._readers = readers
         self._check_interrupt = check_interrupt or _nothing
         self._numbers = itertools.count(1)
@@ -236,7 +240,7 @@ class DuckDBSession(EngineSession):
             return statement_in_duckdb(sql)
         tables = {name: self.columns(frame) for name, frame in self._named.items()}
         try:
-            return translate_query(sql, "DuckDB", tables, parameters)
+            return translate_query(sql, "DuckDB", tables, parameters, self._kept)
         except RivetError:
             self._refuse_mistakes(sql)
             raise
