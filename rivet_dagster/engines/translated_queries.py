@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import datetime as dt
+import json
 from collections.abc import Mapping
 from decimal import Decimal
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rivet_dagster.engines.contract import Typed
 from rivet_dagster.errors import Diagnostic, RivetError
-from rivet_dagster.sql.translation import Translation, translate
+
+if TYPE_CHECKING:
+    from rivet_dagster.engines.kept_translations import KeptTranslations
+    from rivet_dagster.sql.translation import Refusal
 
 _TYPES = {
     bool: "boolean",
@@ -24,15 +28,19 @@ _TYPES = {
 
 
 def translate_query(
-    sql: str, engine: str, tables: Mapping[str, tuple[tuple[str, str], ...]], parameters: Mapping[str, Any]
+    sql: str,
+    engine: str,
+    tables: Mapping[str, tuple[tuple[str, str], ...]],
+    parameters: Mapping[str, Any],
+    kept: KeptTranslations | None = None,
 ) -> str:
     """Return a query as ``DuckDB`` or ``Sail`` runs it, by the columns of the ``tables`` that it may read.
 
-    Raises RVT-329 for what may have other rows there than on Spark.
+    ``kept`` are the translations of earlier processes. Raises RVT-329 for what may have other rows there than on Spark.
     """
     types = ((name, spark_type_of(value)) for name, value in parameters.items())
-    translation = _translate(sql, engine.lower(), tuple(tables.items()), tuple(types))
-    if translation.refusals:
+    translated, refusals = _translate(sql, engine.lower(), tuple(tables.items()), tuple(types), kept)
+    if refusals:
         raise RivetError.of(
             Diagnostic(
                 "RVT-329",
@@ -40,9 +48,9 @@ def translate_query(
                 line=refusal.line,
                 remediation=refusal.remedy or _REMEDIES[engine],
             )
-            for refusal in translation.refusals
+            for refusal in refusals
         )
-    return translation.sql
+    return translated
 
 
 # A joint's query is the same in each run of a process, and so are mostly its columns.
@@ -52,8 +60,19 @@ def _translate(
     engine: str,
     tables: tuple[tuple[str, tuple[tuple[str, str], ...]], ...],
     types: tuple[tuple[str, str | None], ...],
-) -> Translation:
-    return translate(sql, engine, dict(tables), dict(types))
+    kept: KeptTranslations | None,
+) -> tuple[str, tuple[Refusal, ...]]:
+    text = json.dumps((sql, engine, tables, types))
+    known = kept.get(text) if kept is not None else None
+    if known is not None:
+        return known, ()
+    # A process whose queries are all kept runs without it.
+    from rivet_dagster.sql.translation import translate
+
+    made = translate(sql, engine, dict(tables), dict(types))
+    if kept is not None and not made.refusals:
+        kept.put(text, made.sql)
+    return made.sql, made.refusals
 
 
 _REMEDIES = {

@@ -44,6 +44,14 @@ class ListsFiles(Catalog):
         """
         return self.data_version(table, options)
 
+    def find(self, table: str, options: Mapping[str, Any]) -> tuple[Relation, str]:
+        """Return the ``relation`` and the ``data_version`` of ``table``, by one look at its files if the catalog can.
+
+        Raises RVT-403.
+        """
+        version = self.data_version(table, options)  # first: what changes in between must not count as read
+        return self.relation(table, options), version
+
 
 class ListsTables(Catalog):
     """lists its tables."""

@@ -248,6 +248,11 @@ class TablesOverBase(
             return self.data_version(table, options)
         return capable(self.base, ListsFiles).version_of_files(table, options, files)
 
+    def find(self, table: str, options: Mapping[str, Any]) -> tuple[Relation, str]:
+        """Return the data and the version of the environment's table, or of the base's."""
+        catalog = self._having(table)
+        return catalog.find(table, options) if isinstance(catalog, ListsFiles) else super().find(table, options)
+
     def landing_zone(self, table: str, options: Mapping[str, Any]) -> LandingZone:
         """Return the base's landing zone."""
         return capable(self.base, HasLandingZones).landing_zone(table, options)

@@ -116,7 +116,12 @@ class FilesystemCatalog(
 
     def data_version(self, table: str, options: Mapping[str, Any]) -> str:
         """Return a hash of the names, sizes and modification times of the table's files."""
-        return table_files.fingerprint(self._find(table, options))
+        return self._find_all(table, options)[1]
+
+    def find(self, table: str, options: Mapping[str, Any]) -> tuple[Files, str]:
+        """Return the files and their hash, for which they are looked up once."""
+        files, fingerprint = self._find_all(table, options)
+        return with_schema(table_files.relation(files, options), files), fingerprint
 
     def columns(self, table: str, options: Mapping[str, Any]) -> Schema | None:
         """Return the columns by the first file's footer or header; None for JSON and folders that may be partitions."""
@@ -295,6 +300,9 @@ class FilesystemCatalog(
 
     def _find(self, table: str, options: Mapping[str, Any]) -> TableFiles:
         return table_files.find(self._tree(table), table, self._format, options)
+
+    def _find_all(self, table: str, options: Mapping[str, Any]) -> tuple[TableFiles, str]:
+        return table_files.find_all(self._tree(table), table, self._format, options)
 
     def _tree(self, table: str) -> FileTree:
         """Return a new look at the files that ``table`` may consist of. Raises RVT-204 if they are elsewhere."""

@@ -165,8 +165,9 @@ LANDED = "landed"
 
 def summary(manifest: Manifest) -> dict[str, Any]:
     """Return the fields without columns, inputs and code, in the form that ``manifest_from`` takes."""
-    left_out = ("columns", "inputs", "code_versions")
-    return {key: value for key, value in asdict(replace(manifest, inputs={})).items() if key not in left_out}
+    left_out: dict[str, Any] = {"columns": (), "inputs": {}, "code_versions": {}}
+    fields = asdict(replace(manifest, **left_out))  # which copies deeply, so that these are taken out before
+    return {key: value for key, value in fields.items() if key not in left_out}
 
 
 def manifest_from(fields: dict[str, Any]) -> Manifest:

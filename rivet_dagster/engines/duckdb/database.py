@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping
+from collections.abc import Callable, Hashable, Mapping
 from pathlib import Path
 from threading import Lock
-from typing import Any
+from typing import Any, TypeVar
 
 import duckdb
 
@@ -14,6 +14,10 @@ from rivet_dagster.engines.duckdb.types import literal, quoted
 from rivet_dagster.errors import RivetError
 
 _SETTINGS = "Correct the engine's options and its `config`; docs/duckdb.md lists them."
+
+T = TypeVar("T")
+
+_MOST_FOUND = 256
 
 NO_SETTINGS: Mapping[str, str] = {}
 
@@ -47,6 +51,7 @@ class MemoryDatabase:
             raise RivetError("RVT-502", f"DuckDB cannot start: {error}", remediation=_SETTINGS) from error
         self._numbers = itertools.count(1)
         self._lock = Lock()
+        self._found: dict[Hashable, Any] = {}
 
     def cursor(self) -> Any:
         """Return a connection of its own to the database."""
@@ -55,6 +60,17 @@ class MemoryDatabase:
         for name, value in self._of_connections.items():
             connection.execute(_set(name, value))
         return connection
+
+    def find_once(self, key: Hashable, find: Callable[[], T]) -> T:
+        """Return what ``find`` has returned for an equal ``key`` before, as long as it is remembered."""
+        known: T | None = self._found.get(key)
+        if known is not None:
+            return known
+        found = find()
+        if len(self._found) >= _MOST_FOUND:
+            self._found = {}
+        self._found[key] = found
+        return found
 
     def new_name(self) -> str:
         """Return a name that no session has, of a schema that does not exist yet."""

@@ -18,6 +18,7 @@ from rivet_dagster.model.session_needs import SessionNeeds
 if TYPE_CHECKING:
     from rivet_dagster.engines.duckdb.database import MemoryDatabase
     from rivet_dagster.engines.duckdb.session import DuckDBSession
+    from rivet_dagster.engines.kept_translations import KeptTranslations
 
 
 class DuckDBEngine(Engine):
@@ -64,6 +65,7 @@ class DuckDBEngine(Engine):
         self._readers = {catalog: read for need in needs for catalog, read in need.readers.items()}
         self._lock = Lock()
         self._database: MemoryDatabase | None = None
+        self._kept: KeptTranslations | None = None
 
     def import_packages(self) -> None:
         """Import duckdb. Raises RVT-123."""
@@ -77,11 +79,13 @@ class DuckDBEngine(Engine):
             if self._database is None:
                 self.import_packages()
                 from rivet_dagster.engines.duckdb.database import MemoryDatabase
+                from rivet_dagster.engines.kept_translations import KeptTranslations
 
                 self._database = MemoryDatabase(self.database_config(), further_settings(self._spec))
+                self._kept = KeptTranslations(self.root)
         from rivet_dagster.engines.duckdb.session import DuckDBSession
 
-        return DuckDBSession(self._database, self._readers, self._check_interrupt)
+        return DuckDBSession(self._database, self._readers, self._check_interrupt, self._kept)
 
     def database_config(self) -> dict[str, str]:
         """Return the settings with which the database starts."""

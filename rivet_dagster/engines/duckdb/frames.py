@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,6 +26,16 @@ class DuckDBFrame:
     columns: tuple[tuple[str, SparkType], ...]
     names: tuple[str, ...]
     short: bool = False
+
+    @property
+    def has_these_types(self) -> bool:
+        """Whether the query has exactly the types of ``columns``: a name that is repeated cannot be cast."""
+        return are_distinct(self.names)
+
+
+def are_distinct(names: Sequence[str]) -> bool:
+    """Return whether no two names are those of one column."""
+    return len({name.lower() for name in names}) == len(names)
 
 
 def may_be_repeated(names: list[str]) -> bool:
@@ -49,12 +60,30 @@ def meant_types(names: list[str], types: list[Any]) -> list[SparkType]:
     return meant
 
 
-def with_meant_types(query: str, names: list[str], types: list[Any], meant: list[SparkType]) -> str:
-    """Return a query with columns of exactly the types ``meant``; it is ``query`` itself where it has them already."""
-    if all(is_the_same(type_, kind) for type_, kind in zip(types, meant, strict=True)):
-        return query
-    items = [
-        quoted(name) if is_the_same(type_, kind) else f"CAST({quoted(name)} AS {duckdb_type(kind)}) AS {quoted(name)}"
-        for name, type_, kind in zip(names, types, meant, strict=True)
-    ]
-    return f"SELECT {', '.join(items)} FROM (\n{query}\n)"
+@dataclass(frozen=True)
+class FoundColumns:
+    """The columns that DuckDB finds a query to have; ``items`` give them these types where they have others."""
+
+    columns: tuple[tuple[str, SparkType], ...]
+    items: str | None
+
+    @classmethod
+    def of(cls, given: list[str], names: list[str], types: list[Any]) -> FoundColumns:
+        """Return those that are ``given`` names by a query, and ``names`` where it is a subquery. Raises RVT-503."""
+        meant = meant_types(names, types)
+        casts = _casts(names, types, meant) if are_distinct(given) else None
+        return cls(tuple(zip(given, meant, strict=True)), casts)
+
+    def in_types(self, query: str) -> str:
+        """Return ``query`` with columns of exactly these types; it is itself where it has them already."""
+        return query if self.items is None else f"SELECT {self.items} FROM (\n{query}\n)"
+
+
+def _casts(names: list[str], types: list[Any], meant: list[SparkType]) -> str | None:
+    same = [is_the_same(type_, kind) for type_, kind in zip(types, meant, strict=True)]
+    if all(same):
+        return None
+    return ", ".join(
+        quoted(name) if is_meant else f"CAST({quoted(name)} AS {duckdb_type(kind)}) AS {quoted(name)}"
+        for name, kind, is_meant in zip(names, meant, same, strict=True)
+    )

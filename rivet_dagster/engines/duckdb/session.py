@@ -14,7 +14,7 @@ from rivet_dagster.engines.arrow_types import arrow_schema, plain_rows
 from rivet_dagster.engines.arrow_values import arrow_rows, nullable, refuse_repeated, untyped_columns
 from rivet_dagster.engines.contract import EngineSession, Progress, QueryPlan, WriteMode, cannot_read, cannot_write
 from rivet_dagster.engines.duckdb.database import MemoryDatabase
-from rivet_dagster.engines.duckdb.frames import DuckDBFrame, may_be_repeated, meant_types, with_meant_types
+from rivet_dagster.engines.duckdb.frames import DuckDBFrame, FoundColumns, may_be_repeated
 from rivet_dagster.engines.duckdb.messages import duckdb_error
 from rivet_dagster.engines.duckdb.parameters import bound_value
 from rivet_dagster.engines.duckdb.progress import PercentReport
@@ -38,6 +38,8 @@ from rivet_dagster.sql.source_query import projection as projected
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from rivet_dagster.engines.kept_translations import KeptTranslations
+
 T = TypeVar("T")
 
 _LOADED = "rivet_loaded"
@@ -57,8 +59,10 @@ class DuckDBSession(EngineSession):
         database: MemoryDatabase,
         readers: Mapping[str, TableReader],
         check_interrupt: Callable[[], None] | None = None,
+        kept: KeptTranslations | None = None,
     ) -> None:
         self._database = database
+        self._kept = kept
         self._readers = readers
         self._check_interrupt = check_interrupt or _nothing
         self._numbers = itertools.count(1)
@@ -95,7 +99,7 @@ class DuckDBSession(EngineSession):
 
     def query(self, sql: str, parameters: Mapping[str, Any] | None = None) -> DuckDBFrame:
         """Return the lazy result of ``sql``, which is translated. Raises RVT-329."""
-        return self._made(self._translated(sql, parameters or {}), parameters, sql, None)
+        return self._made(self._translated(sql, parameters or {}), parameters, sql, None, translated=True)
 
     def query_in(self, dialect: str, sql: str, parameters: Mapping[str, Any] | None = None) -> DuckDBFrame:
         """Return the lazy result of ``sql``, which is DuckDB's own, with parameters as ``$name``."""
@@ -236,7 +240,7 @@ class DuckDBSession(EngineSession):
             return statement_in_duckdb(sql)
         tables = {name: self.columns(frame) for name, frame in self._named.items()}
         try:
-            return translate_query(sql, "DuckDB", tables, parameters)
+            return translate_query(sql, "DuckDB", tables, parameters, self._kept)
         except RivetError:
             self._refuse_mistakes(sql)
             raise
@@ -264,21 +268,34 @@ class DuckDBSession(EngineSession):
         sql: str | None = None,
         skipped: int | None = 0,
         short: bool = False,
+        translated: bool = False,
     ) -> DuckDBFrame:
-        """Return the frame of a query of DuckDB's SQL; errors are about ``sql``, as ``duckdb_error`` takes it."""
+        """Return the frame of a query of DuckDB's SQL; errors are about ``sql``, as ``duckdb_error`` takes it.
+
+        A ``translated`` query reads nothing but registered frames.
+        """
 
         def make() -> DuckDBFrame:
             bound = replace_parameters(text, lambda name: self._variable(name, parameters or {}))
             query = f"{self._given(bound)}SELECT * FROM (\n{bound}\n)"
-            relation = self._connection.sql(query)
-            names, types = list(relation.columns), list(relation.types)
-            given = self._names_of(bound) if may_be_repeated(names) else names
-            meant = meant_types(names, types)
-            if len({name.lower() for name in given}) == len(given):
-                query = with_meant_types(query, names, types, meant)
-            return DuckDBFrame(query, tuple(zip(given, meant, strict=True)), tuple(given), short)
+            used = self._used(bound)
+            if translated and bound == text and all(frame.has_these_types for _, frame in used):
+                # Parsing and binding a query are dear to DuckDB, and it finds the same columns each time.
+                key = bound, tuple((name, frame.columns) for name, frame in used)
+                found = self._database.find_once(key, lambda: self._columns_of(query, bound))
+            else:
+                found = self._columns_of(query, bound)
+            names = tuple(name for name, _ in found.columns)
+            return DuckDBFrame(found.in_types(query), found.columns, names, short)
 
         return self._run(make, sql=sql, skipped=skipped)
+
+    def _columns_of(self, query: str, bound: str) -> FoundColumns:
+        """Return the columns that DuckDB finds in ``query``, under the names that they have in ``bound`` within."""
+        relation = self._connection.sql(query)
+        names = list(relation.columns)
+        given = self._names_of(bound) if may_be_repeated(names) else names
+        return FoundColumns.of(given, names, list(relation.types))
 
     def _of_files(self, files: Files, projection: Projection | None) -> DuckDBFrame:
         """Return the frame of files. DuckDB need not open those whose columns have been read from their footers."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
-from functools import cache, partial
 from typing import Any
 
 from rivet_dagster.compiler.group_query import FusedQuery
@@ -15,10 +14,9 @@ from rivet_dagster.execution.reading.landing import holds_new_rows
 from rivet_dagster.execution.reading.refs import MaterializedRef
 from rivet_dagster.execution.reading.rendering import RunQueries, render_whole, run_query
 from rivet_dagster.execution.reading.sources import (
-    current_relation,
+    CurrentSource,
     source_frame,
     source_frames_apart,
-    source_position,
     version_position,
 )
 from rivet_dagster.execution.row_error import locate_in_query
@@ -51,10 +49,9 @@ def _whole(runtime: Runtime, joint: CompiledJoint, window: Window | None) -> Mat
     """Return a handle on all rows of the joint, or on those partitions of an external asset that are in ``window``."""
     engine = runtime.engine(joint.engine)
     if isinstance(joint, SourceJoint):
-        # Determined once, so that the position is that of the snapshot that is read.
-        relation = cache(lambda: current_relation(runtime, joint))
-        position = partial(source_position, runtime, joint, window, relation)
-        return source_reference(runtime, joint, relation, position, window)
+        # Looked up once, so that the position is that of what is read.
+        source = CurrentSource(runtime, joint, window)
+        return source_reference(runtime, joint, source.relation, source.position, window)
     published = runtime.version_read(joint.name)
     if published is None:
         target = runtime.assembly.target(joint.name)

@@ -166,26 +166,38 @@ def data_version(runtime: Runtime, joint: SourceJoint) -> str:
         return runtime.catalog(joint.catalog).data_version(joint.table, joint.options)
 
 
-def source_position(
-    runtime: Runtime,
-    joint: SourceJoint,
-    window: Window | None = None,
-    relation: Callable[[], Relation] | None = None,
-) -> Position:
-    """Return the current position of a source; unknown if only an engine could determine it.
+class CurrentSource:
+    """A source as it is now; its table is looked up once, for its relation and its position."""
 
-    ``relation`` returns the relation that is read, by default the current one.
-    """
-    try:
-        if joint.catalog == DAGSTER:
-            return version_position(*runtime.external_assets.read(joint.table, _asset_window(joint, window)))
-        if CatalogTable in runtime.catalog(joint.catalog).gives:
-            current = relation() if relation is not None else current_relation(runtime, joint)
-            if isinstance(current, CatalogTable) and current.snapshot is not None:
-                return SnapshotPosition(joint.catalog, ".".join(current.identifier[1:]), current.snapshot)
-        return FilesPosition(data_version(runtime, joint))
-    except RivetError:
-        return UnknownPosition()  # reading the source reports the error, if there is one
+    def __init__(self, runtime: Runtime, joint: SourceJoint, window: Window | None = None) -> None:
+        self._runtime = runtime
+        self._joint = joint
+        self._window = window
+        self._relation: Relation | None = None
+
+    def relation(self) -> Relation:
+        """Return the relation of the source, the same each time. Raises RVT-321, RVT-403."""
+        if self._relation is None:
+            self._relation = current_relation(self._runtime, self._joint)
+        return self._relation
+
+    def position(self) -> Position:
+        """Return the position of the source before its relation is read; unknown if only an engine could find it."""
+        runtime, joint = self._runtime, self._joint
+        try:
+            if joint.catalog == DAGSTER:
+                return version_position(*runtime.external_assets.read(joint.table, _asset_window(joint, self._window)))
+            catalog = runtime.catalog(joint.catalog)
+            if CatalogTable in catalog.gives:
+                current = self.relation()
+                if isinstance(current, CatalogTable) and current.snapshot is not None:
+                    return SnapshotPosition(joint.catalog, ".".join(current.identifier[1:]), current.snapshot)
+            if self._relation is None and isinstance(catalog, ListsFiles) and not joint.landing:
+                self._relation, version = catalog.find(joint.table, joint.options)
+                return FilesPosition(version)
+            return FilesPosition(data_version(runtime, joint))
+        except RivetError:
+            return UnknownPosition()  # reading the source reports the error, if there is one
 
 
 def _asset_window(joint: SourceJoint, window: Window | None) -> Window | None:

@@ -228,3 +228,28 @@ def test_an_unreadable_folder_is_not_empty(tmp_path, data, monkeypatch):
     error = refused(catalog(tmp_path).files, "days", {})
     assert error.code == "RVT-403"
     assert "data/days cannot be listed: Permission denied" in str(error)
+
+
+@pytest.mark.parametrize("table", ["orders.csv", "days", "days/*.csv", "more", "plain"])
+def test_relation_and_version_of_one_look_are_those_of_two(tmp_path, data, table):
+    lake = catalog(tmp_path)
+    assert lake.find(table, {}) == (lake.relation(table, {}), lake.data_version(table, {}))
+
+
+def test_a_file_is_looked_up_once_for_its_relation_and_its_version(tmp_path, data, monkeypatch):
+    looked_up, status = [], os.stat
+    monkeypatch.setattr(os, "stat", lambda path, **options: looked_up.append(str(path)) or status(path, **options))
+
+    def looks(look) -> int:
+        looked_up.clear()
+        look("days", {})
+        return looked_up.count(str(data / "days"))
+
+    lake = catalog(tmp_path)
+    assert looks(lake.find) == looks(lake.data_version) > 0
+
+
+@pytest.mark.parametrize("table", ["nowhere.csv", "nowhere/*.csv"])
+def test_what_is_not_there_is_no_version(tmp_path, data, table):
+    lake = catalog(tmp_path)
+    assert str(refused(lake.find, table, {})) == str(refused(lake.relation, table, {}))

@@ -77,6 +77,34 @@ def test_a_version_is_found_by_the_run_that_published_it(warehouse, table, monke
     assert warehouse.published_by("orders", "seven").rows_before == 1
 
 
+def test_the_record_of_publishers_is_read_again_when_it_has_changed(warehouse, table, monkeypatch):
+    for number in range(4):
+        publish(warehouse, [number], run=f"run{number}")
+    read = []
+    monkeypatch.setattr(
+        records, "Recorded", lambda content, recorded=records.Recorded: read.append(1) or recorded(content)
+    )
+    remembered = table.parent / ".rivet/orders/publishers.jsonl"
+    records._recorded_then.cache_clear()
+    for _ in range(3):
+        assert warehouse.published_by("orders", "run0") is not None
+        assert warehouse.published_by("orders", "unknown") is None
+    assert len(read) == 1
+    line = remembered.read_text().splitlines()[0]
+    with remembered.open("a") as file:  # as another process does
+        file.write(line.replace("run0", "unknown") + "\n")
+    assert warehouse.published_by("orders", "unknown") is not None
+    status = remembered.stat()
+    other = remembered.with_name("other")
+    other.write_text(remembered.read_text().replace("unknown", "replace"))  # as long as it was
+    os.replace(other, remembered)
+    os.utime(remembered, ns=(status.st_atime_ns, status.st_mtime_ns))
+    assert warehouse.published_by("orders", "unknown") is None
+    assert warehouse.published_by("orders", "replace") is not None
+    remembered.unlink()
+    assert warehouse.published_by("orders", "run0") is None
+
+
 def test_the_run_of_a_version_of_an_earlier_release_is_found_too(tmp_path, table):
     """Its manifest has neither the previous version nor the row counts of the run."""
     warehouse = catalog(tmp_path, versions=1)

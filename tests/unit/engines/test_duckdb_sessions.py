@@ -17,6 +17,7 @@ from rivet_dagster.engines.duckdb.config import wrong_options
 from rivet_dagster.errors import RivetError
 from rivet_dagster.model.profile import EngineSpec
 from rivet_dagster.model.relations import Files
+from rivet_dagster.sql.generated_statements import GeneratedStatement
 
 MANY = "SELECT range AS id, md5(CAST(range AS VARCHAR)) || md5(CAST(range * 7 AS VARCHAR)) AS t FROM range({})"
 
@@ -157,6 +158,7 @@ from pathlib import Path
 from rivet_dagster.engines.duckdb import DuckDBEngine
 from rivet_dagster.model.profile import EngineSpec
 from rivet_dagster.model.relations import Files
+from rivet_dagster.sql.generated_statements import GeneratedStatement
 options = {"memory_limit": "1GB", "threads": 2, "temp_directory": sys.argv[1] + "/spilled"}
 engine = DuckDBEngine(EngineSpec("duck", "duckdb", options=options))
 with engine.session() as session:
@@ -232,3 +234,71 @@ def test_what_is_no_query_is_no_construct_that_is_not_proven(session):
     assert "lacking" in str(caught.value)
     with pytest.raises(RivetError, match=r"RVT-329 hash\(\)"):
         session.query("SELECT hash(id) AS h FROM orders")
+
+
+def bound(session, monkeypatch) -> list[str]:
+    """Return a list to which each query is added that DuckDB binds for its columns."""
+    found, columns_of = [], type(session)._columns_of
+    monkeypatch.setattr(
+        type(session), "_columns_of", lambda self, query, text: found.append(text) or columns_of(self, query, text)
+    )
+    return found
+
+
+def columns_in_new_session(duck: DuckDBEngine, path: Path, sql: str, parameters=None) -> tuple[tuple[str, str], ...]:
+    with duck.session() as session:
+        session.register("t", session.load(Files("parquet", (str(path),))))
+        frame = session.query(sql, parameters)
+        columns = session.columns(frame)
+        assert session.to_arrow(frame).schema.names == [name for name, _ in columns]
+    return columns
+
+
+def test_a_query_of_the_same_columns_is_bound_once_by_all_sessions(session, tmp_path, monkeypatch):
+    for name, values in (("one", [1]), ("two", [2])):
+        pq.write_table(pa.table({"a": values}), tmp_path / f"{name}.parquet")
+    found, duck = bound(session, monkeypatch), engine()
+    sql = "SELECT a + 1 AS b FROM (SELECT a FROM t) AS t"
+    first = columns_in_new_session(duck, tmp_path / "one.parquet", sql)
+    assert first == columns_in_new_session(duck, tmp_path / "two.parquet", sql) == (("b", "bigint"),)
+    assert len(found) == 1
+    columns_in_new_session(engine(), tmp_path / "one.parquet", sql)  # another database may have other settings
+    assert len(found) == 2
+
+
+def test_a_query_of_other_columns_is_bound_again(tmp_path):
+    duck, file = engine(), tmp_path / "t.parquet"
+    for kind in (pa.int32(), pa.int64(), pa.string()):
+        pq.write_table(pa.table({"a": pa.array([None], kind)}), file)
+        given = {pa.int32(): "int", pa.int64(): "bigint", pa.string(): "string"}[kind]
+        assert columns_in_new_session(duck, file, "SELECT a FROM t") == (("a", given),)
+
+
+def test_a_query_with_parameters_is_bound_each_time(session, tmp_path, monkeypatch):
+    pq.write_table(pa.table({"a": [1]}), tmp_path / "t.parquet")
+    found, duck = bound(session, monkeypatch), engine()
+    for value, kind in ((1, "int"), ("x", "string"), (1, "int")):
+        columns = columns_in_new_session(duck, tmp_path / "t.parquet", "SELECT :v AS v FROM t", {"v": value})
+        assert columns == (("v", kind),)
+    assert len(found) == 3
+    assert not duck._database._found  # its text names variables of one session
+
+
+def test_a_query_of_repeated_names_is_bound_each_time(session, monkeypatch):
+    """Columns of the same name cannot be cast to the types that they are said to have."""
+    found, duck = bound(session, monkeypatch), engine()
+    for kind in ("UTINYINT", "SMALLINT"):  # which are one type to Spark
+        with duck.session() as opened:
+            opened.register("t", opened.query_in("duckdb", f"SELECT CAST(1 AS {kind}) AS a, 2 AS b, 3 AS b"))
+            opened.query(GeneratedStatement("SELECT a FROM t"))
+    assert len(found) == 4
+
+
+def test_what_duckdbs_own_sql_reads_is_bound_each_time(tmp_path):
+    """Only it knows the files that it names."""
+    duck, file = engine(), tmp_path / "t.parquet"
+    for kind, given in ((pa.int32(), "int"), (pa.string(), "string")):
+        pq.write_table(pa.table({"a": pa.array([None], kind)}), file)
+        with duck.session() as session:
+            session.register("t", session.query_in("duckdb", f"SELECT * FROM '{file}'"))
+            assert session.columns(session.query("SELECT * FROM t")) == (("a", given),)

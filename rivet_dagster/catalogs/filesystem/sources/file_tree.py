@@ -80,7 +80,11 @@ class FileTree(ABC):
 
     def text(self, path: PurePath) -> str:
         """Return a path as files are named: relative to the folder of the catalog if it is inside."""
-        return str(path.relative_to(self.folder) if path.is_relative_to(self.folder) else path)
+        text, folder = str(path), str(self.folder)
+        if text == folder:
+            return "."
+        beginning = folder if folder.endswith("/") else f"{folder}/"
+        return text.removeprefix(beginning)
 
     @abstractmethod
     def open(self, path: PurePath) -> Any:

@@ -113,20 +113,40 @@ class TableFiles:
 def find(tree: FileTree, table: str, default_format: str, options: Mapping[str, Any]) -> TableFiles:
     """Return the current files of ``table``. Raises RVT-403 if there are none that an engine would read."""
     with tree.looking(tree.join(table)):
-        return _find(tree, table, default_format, options)
+        paths = _existing_roots(tree, table, default_format)
+        return _described(tree, table, default_format, options, paths, next(tree.data_files(paths), None))
 
 
-def _find(tree: FileTree, table: str, default_format: str, options: Mapping[str, Any]) -> TableFiles:
+def find_all(tree: FileTree, table: str, default_format: str, options: Mapping[str, Any]) -> tuple[TableFiles, str]:
+    """Return what ``find`` does, and the ``fingerprint`` of these files, for which all are listed once."""
+    with tree.looking(tree.join(table)):
+        paths = _existing_roots(tree, table, default_format)
+        files = list(tree.data_files(paths))
+        found = _described(tree, table, default_format, options, paths, files[0] if files else None)
+        return found, fingerprint_of(files, tree.folder)
+
+
+def _existing_roots(tree: FileTree, table: str, default_format: str) -> tuple[PurePath, ...]:
     path = tree.join(table)
     paths = roots(tree, table, default_format)
     if not paths and is_glob(table):
         raise RivetError("RVT-403", f"no file matches {tree.shown(path)}")
     if not paths:
         raise RivetError("RVT-403", f"{tree.shown(path)} does not exist{hint(tree, path)}")
-    first = next(tree.data_files(paths), None)
+    return paths
+
+
+def _described(
+    tree: FileTree,
+    table: str,
+    default_format: str,
+    options: Mapping[str, Any],
+    paths: tuple[PurePath, ...],
+    first: LandedFile | None,
+) -> TableFiles:
     if first is None and "schema" not in {key.lower() for key in options}:
         # Names that begin with _ or . are ignored, as they are by Spark.
-        raise RivetError("RVT-403", f"{tree.shown(path)} holds no data file, and no `schema` is given")
+        raise RivetError("RVT-403", f"{tree.shown(tree.join(table))} holds no data file, and no `schema` is given")
     example = PurePath(first.path).name if first is not None else table
     format = chosen_format(options) or format_of(table) or (format_of(example) if first else None) or default_format
     return TableFiles(tree, format, paths, example)

@@ -96,17 +96,19 @@ class Recorded:
 
 def read_publishers(table: TableLayout) -> Recorded:
     """Return the record. Raises OSError."""
+    path = str(table.publishers)
     try:
-        found = table.publishers.stat()
-        return _read_record(table.publishers, found.st_ino, found.st_size, found.st_mtime_ns)
+        with open(path, "rb") as file:  # a network file system looks up the status of a file that is opened anew
+            found = os.fstat(file.fileno())
+        return _recorded_then(path, (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns))
     except FileNotFoundError:
         return Recorded(b"")
 
 
-@lru_cache(2)  # a run reads it some five times, and adds a line; there is one for each version of 30 days
-def _read_record(path: Path, _inode: int, size: int, _mtime_ns: int) -> Recorded:
+@lru_cache(4)  # a run reads that of its table three times, and adds one line
+def _recorded_then(path: str, _: tuple[int, ...]) -> Recorded:
     with open(path, "rb") as file:
-        return Recorded(file.read(size))
+        return Recorded(file.read())
 
 
 def remember_publishers(table: TableLayout, manifests: Iterable[Manifest]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
+from functools import cached_property
 from threading import Thread
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -21,6 +22,7 @@ from rivet_dagster.model.relations import ArrowRows, Files, Kinds
 from rivet_dagster.model.session_needs import SessionNeeds
 
 if TYPE_CHECKING:
+    from rivet_dagster.engines.kept_translations import KeptTranslations
     from rivet_dagster.engines.pyspark.adapter import SparkAdapter
     from rivet_dagster.engines.pyspark.class_archive.jvm import SparkJvm
     from rivet_dagster.engines.pyspark.server.connecting import UsedServer
@@ -109,7 +111,15 @@ class SailEngine(PySparkEngine, remote=SAIL):
     def _session_on(self, base: SparkAdapter) -> PySparkSession:
         from rivet_dagster.engines.pyspark.sail.session import SailSession
 
-        return SailSession(base, self._settings, self._check_interrupt)
+        session = SailSession(base, self._settings, self._check_interrupt)
+        session.kept = self._kept
+        return session
+
+    @cached_property
+    def _kept(self) -> KeptTranslations:
+        from rivet_dagster.engines.kept_translations import KeptTranslations
+
+        return KeptTranslations(self.root)
 
     def _settings_of_sessions(self, base: SparkAdapter) -> dict[str, str]:
         return {key: value for key, value in self._config.items() if key in HONOURED}

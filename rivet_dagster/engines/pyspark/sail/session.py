@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame
 
+    from rivet_dagster.engines.kept_translations import KeptTranslations
+
 _OF_SOURCE = "Correct the source's `options`, `columns` or `filter`, or its files."
 
 
@@ -31,6 +33,9 @@ class SailSession(PySparkSession):
     """A session on Sail: views whose names differ in letter case alone are one, as in Spark."""
 
     queries_at_once = 1
+
+    kept: KeptTranslations | None = None
+    """The translations of earlier processes."""
 
     def load(self, relation: Relation, projection: Projection | None = None) -> DataFrame:
         """Return a frame that reads ``relation`` in place. Raises RVT-519 for what Sail reads otherwise than Spark."""
@@ -119,7 +124,7 @@ class SailSession(PySparkSession):
             return sql
         tables = {self._names[key]: self.columns(frame) for key, frame in self._views.frames().items()}
         try:
-            return translate_query(sql, "Sail", tables, parameters or {})
+            return translate_query(sql, "Sail", tables, parameters or {}, self.kept)
         except RivetError:
             # Where it names what does not exist, no other SQL would help: then that is the error.
             super().query(sql, parameters)
