@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from rivet_dagster.catalogs.capabilities.transaction import WriteContext
+from rivet_dagster.catalogs.rewriting.current_keys import are_current
 from rivet_dagster.catalogs.rewriting.incoming import BatchKeys, register_relations
 from rivet_dagster.catalogs.rewriting.intervals import MOST_VALUES, NULL, Affected, Range, point_interval
 from rivet_dagster.catalogs.rewriting.version import Remaining, RewritableVersion
@@ -47,9 +48,12 @@ def narrow_history(
     late. Raises RVT-513, RVT-514.
     """
     read = version.narrow_base(Affected((plan.valid_to,), ((NULL,),)))
+    started = context.started or datetime.now(UTC)
     columns = register_relations(plan, version.session, batch, read, _all_rows)
+    if are_current(plan, read, batch, started):
+        return NarrowedHistory(read, None if read is base else (), BatchKeys.CURRENT)
     query = unusual_keys([name for name, _ in columns], plan, MOST_VALUES + 1)
-    rows = version.session.rows(query, {"run_started_at": context.started or datetime.now(UTC)})
+    rows = version.session.rows(query, {"run_started_at": started})
     late = tuple(tuple(point_interval(row[key]) for key in plan.keys) for row in rows if row[LATE])
     if read is base or len(late) > MOST_VALUES:
         return NarrowedHistory(base, None, _batch_keys(rows, saw_all=read is base))

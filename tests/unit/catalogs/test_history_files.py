@@ -131,6 +131,30 @@ def test_a_batch_without_repeated_keys_is_queried_once(tmp_path, session, monkey
     assert len(queries) == 4, "whether rows of one time are repeated, and whether these are ambiguous, too"
 
 
+@pytest.mark.slow
+def test_a_small_batch_of_changed_rows_with_times_is_written_without_a_query_before(tmp_path, session, monkeypatch):
+    catalog, columns = catalog_in(tmp_path), "id BIGINT, price BIGINT, at TIMESTAMP"
+    queries, history = [], []
+    rows = session.rows
+    monkeypatch.setattr(session, "rows", lambda sql, *values: queries.append(sql) or rows(sql, *values))
+
+    def run(number, *batch):
+        nonlocal history
+        queries.clear()
+        batch = [(key, price, started_at(number)) for key, price in batch]
+        write(catalog, session, PLAN, batch, str(number), started_at(number), columns)
+        asked = len(queries)
+        given = [dict(zip(MODEL.columns, row, strict=True)) for row in batch]
+        history = MODEL.run(history, given, started_at(number))
+        assert rows_of(catalog, session) == sort([tuple(row.values()) for row in history])
+        return asked
+
+    run(1, (1, 1), (2, 1), (None, 1))
+    assert run(2, (1, 2), (None, 1)) == 0
+    assert run(3, (1, 2), (2, 3), (None, 4)) == 0
+    assert run(4, (1, 2), (5, 1)) == 1, "a new key"
+
+
 def test_closed_versions_are_in_files_of_their_own(tmp_path, session):
     table = HistoryTable(tmp_path, session)
     table.change(1, 1)
