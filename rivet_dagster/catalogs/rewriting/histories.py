@@ -49,9 +49,9 @@ def narrow_history(
     """
     read = version.narrow_base(Affected((plan.valid_to,), ((NULL,),)))
     started = context.started or datetime.now(UTC)
-    columns = register_relations(plan, version.session, batch, read, _all_rows)
     if are_current(plan, read, batch, started):
         return NarrowedHistory(read, None if read is base else (), BatchKeys.CURRENT)
+    columns = register_relations(plan, version.session, batch, read, _all_rows)
     query = unusual_keys([name for name, _ in columns], plan, MOST_VALUES + 1)
     rows = version.session.rows(query, {"run_started_at": started})
     late = tuple(tuple(point_interval(row[key]) for key in plan.keys) for row in rows if row[LATE])
