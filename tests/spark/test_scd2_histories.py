@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from random import Random
 
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
-from support.scd2_histories import ALL_SEEN, KINDS, follow, histories
+from support.scd2_histories import ALL_SEEN, KINDS, follow, follow_plain, histories
 from support.scd2_runs import Spark
 from support.torture import TORTURE, examples
 
@@ -39,3 +40,11 @@ def test_each_run_gives_the_rows_of_the_model(session: PySparkSession, pytestcon
     check()
     if TORTURE or examples:
         assert seen == ALL_SEEN
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_batch_without_unusual_keys_needs_no_order_of_versions(session: PySparkSession, kind: str | None) -> None:
+    found = histories(Random(1), kind, KEYS)
+    plain = replace(found.strategy, close_missing=False)
+    assert follow_plain(Spark(session), replace(found, strategy=plain, runs=found.runs[:3])) >= {"new keys True"}

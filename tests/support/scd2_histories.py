@@ -112,7 +112,7 @@ def follow(engine: Spark | DuckDb, found: Histories) -> set[str]:
         shown = runs.conflicts(run.batch, run.started_at)
         assert len(shown) == min(len(conflicts), SHOWN)
         assert {_shown_key(row) for row in shown} <= conflicts
-        batch = [row for row in run.batch if _batch_key(strategy, row, run) not in conflicts]
+        batch = without_keys(strategy, run, conflicts)
 
         expected = strategy.run(history, batch, run.started_at)
         outcome = runs.run(history, batch, run.started_at)
@@ -126,6 +126,58 @@ def follow(engine: Spark | DuckDb, found: Histories) -> set[str]:
             seen.add("conflict")
         history = expected
     return seen
+
+
+def follow_plain(engine: Spark | DuckDb, found: Histories) -> set[str]:
+    """Compare the unusual keys of each batch with its rows, and the plain changes of its other keys with the model.
+
+    Return what the batches had.
+    """
+    strategy, runs = found.strategy, Runs(engine, found.strategy, found.types)
+    history: list[Row] = []
+    seen: set[str] = set()
+    for run in found.runs:
+        expected = unusual_keys_of(strategy, history, run)
+        shown = runs.unusual_keys(history, run.batch, run.started_at, 1000)
+        assert sorted(shown, key=repr) == sorted(expected, key=repr)
+        few = runs.unusual_keys(history, run.batch, run.started_at, 2)
+        late = sum(is_late for *_, is_late, _, _ in expected)
+        assert len(few) == min(2, len(expected))
+        assert sum(is_late for *_, is_late, _, _ in few) == min(2, late), "late keys come first"
+
+        seen |= {f"late {late}, several {several}, known {known}" for *_, late, several, known in expected}
+        new = {key for *key_, late, several, known in expected for key in [tuple(key_)] if not (several or known)}
+        unusual = {tuple(key) for *key, _, _, _ in expected}
+        for has_new_keys, left_out in ((False, unusual), (True, unusual - new)):
+            batch = [row for row in run.batch if strategy.key(row) not in left_out]
+            outcome = runs.run(history, batch, run.started_at, has_new_keys)
+            after = strategy.run(history, batch, run.started_at)
+            assert_same(strategy, outcome.rows, after, batch, run)
+            assert outcome.counts == strategy.difference(history, after)
+            inserted, updated = outcome.counts
+            seen |= {f"new keys {has_new_keys}"} if inserted or updated else set()
+            seen |= {"overwritten"} if updated > inserted else set()
+        conflicts = conflicts_of(strategy, run)
+        history = strategy.run(history, without_keys(strategy, run, conflicts), run.started_at)
+    return seen
+
+
+def unusual_keys_of(strategy: Scd2, history: list[Row], run: Run) -> list[Key]:
+    """Return the keys of a batch that are late or have several rows, with LATE, SEVERAL and KNOWN."""
+    times: dict[Key, list[datetime]] = {}
+    for row in run.batch:
+        times.setdefault(strategy.key(row), []).append(strategy.at(row, run.started_at))
+    known = {strategy.key(row) for row in history}
+    begins = {strategy.key(row): row[strategy.valid_from] for row in history if row[strategy.valid_to] is None}
+    keys = [
+        (*key, key not in begins or begins[key] > min(own), len(own) > 1, key in known) for key, own in times.items()
+    ]
+    return [key for key in keys if key[-3] or key[-2]]
+
+
+def without_keys(strategy: Scd2, run: Run, keys: set[Key]) -> list[Row]:
+    """Return the rows of a batch without those of some keys, with their times."""
+    return [row for row in run.batch if _batch_key(strategy, row, run) not in keys]
 
 
 def conflicts_of(strategy: Scd2, run: Run) -> set[Key]:

@@ -91,10 +91,16 @@ class Runs:
     strategy: Scd2
     types: Mapping[str, str]
 
-    def run(self, history: Sequence[Row], batch: Sequence[Row], run: datetime) -> Outcome:
-        """Apply a batch without ambiguous keys to ``history``."""
+    def run(
+        self, history: Sequence[Row], batch: Sequence[Row], run: datetime, has_new_keys: bool | None = None
+    ) -> Outcome:
+        """Apply a batch without ambiguous keys to ``history``, by ``plain_changes`` if ``has_new_keys`` is given."""
         self._register(history, batch)
-        found = self.engine.rows(scd2.changes(self.strategy.history_columns, self.strategy.plan), run)
+        columns, plan = self.strategy.history_columns, self.strategy.plan
+        query = scd2.changes(columns, plan)
+        if has_new_keys is not None:
+            query = scd2.plain_changes(columns, plan, has_new_keys)
+        found = self.engine.rows(query, run)
         kinds: dict[str, list[Row]] = {scd2.INSERT: [], scd2.UPDATE: []}
         for row in found:
             kinds[row.pop(scd2.CHANGE)].append(row)
@@ -102,6 +108,14 @@ class Runs:
         rows = [row for row in history if self.strategy.identity(row) not in updated] + found
         assert len(rows) == len(history) + len(kinds[scd2.INSERT]), "an update of what is not there"
         return Outcome(rows, kinds[scd2.INSERT], kinds[scd2.UPDATE])
+
+    def unusual_keys(
+        self, history: Sequence[Row], batch: Sequence[Row], run: datetime, most: int
+    ) -> list[tuple[Any, ...]]:
+        """Return the keys of the batch that are late or have several rows, each with LATE, SEVERAL and KNOWN."""
+        self._register(history, batch)
+        found = self.engine.rows(scd2.unusual_keys(self.strategy.history_columns, self.strategy.plan, most), run)
+        return [tuple(row.values()) for row in found]
 
     def conflicts(self, batch: Sequence[Row], run: datetime) -> list[Row]:
         """Return the ambiguous keys, as far as they are shown."""

@@ -7,20 +7,21 @@ late keys, which have a row from before their open version, or no open version.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
 from rivet_dagster.catalogs.capabilities.transaction import WriteContext
-from rivet_dagster.catalogs.rewriting.incoming import register_relations
+from rivet_dagster.catalogs.rewriting.current_keys import are_current
+from rivet_dagster.catalogs.rewriting.incoming import BatchKeys, register_relations
 from rivet_dagster.catalogs.rewriting.intervals import MOST_VALUES, NULL, Affected, Range, point_interval
 from rivet_dagster.catalogs.rewriting.version import Remaining, RewritableVersion
 from rivet_dagster.engines.contract import EngineSession, Frame
 from rivet_dagster.model.storage import Base, ColumnStatistics, StoredRows
 from rivet_dagster.model.write_plan import History
 from rivet_dagster.sql.write_strategies.alignment import PART, part_rows
-from rivet_dagster.sql.write_strategies.scd2 import late_keys, select_versions
+from rivet_dagster.sql.write_strategies.scd2 import KNOWN, LATE, SEVERAL, late_keys, select_versions, unusual_keys
 
 LateKeys = tuple[Range, ...] | None
 """The late keys of a batch; None if versions of any key may change."""
@@ -29,24 +30,50 @@ Within = Callable[[EngineSession, Frame], Frame]
 """A function that selects rows of a table."""
 
 
+@dataclass(frozen=True)
+class NarrowedHistory:
+    """The part of a ``base`` that a batch needs, its late keys, and what is known about all of its keys."""
+
+    base: Base
+    late: LateKeys
+    keys: BatchKeys
+
+
 def narrow_history(
     plan: History, version: RewritableVersion, base: Base, batch: StoredRows, context: WriteContext
-) -> tuple[Base, LateKeys]:
+) -> NarrowedHistory:
     """Return ``base`` with the open versions, and the closed ones of late keys, which are returned, too.
 
     The base stays whole, and any key counts as late, where no file has closed versions alone, or too many keys are
     late. Raises RVT-513, RVT-514.
     """
-    open_versions = version.narrow_base(Affected((plan.valid_to,), ((NULL,),)))
-    if open_versions is base:
-        return base, None
-    rows = _late_keys(plan, version.session, open_versions, batch, context, lambda _, frame: frame, MOST_VALUES + 1)
-    if len(rows) > MOST_VALUES:
-        return base, None
-    late = tuple(tuple(map(point_interval, row.values())) for row in rows)
+    read = version.narrow_base(Affected((plan.valid_to,), ((NULL,),)))
+    started = context.started or datetime.now(UTC)
+    if are_current(plan, read, batch, started):
+        return NarrowedHistory(read, None if read is base else (), BatchKeys.CURRENT)
+    columns = register_relations(plan, version.session, batch, read, _all_rows)
+    query = unusual_keys([name for name, _ in columns], plan, MOST_VALUES + 1)
+    rows = version.session.rows(query, {"run_started_at": started})
+    late = tuple(tuple(point_interval(row[key]) for key in plan.keys) for row in rows if row[LATE])
+    if read is base or len(late) > MOST_VALUES:
+        return NarrowedHistory(base, None, _batch_keys(rows, saw_all=read is base))
     if not late:
-        return open_versions, late
-    return version.narrow_base(_versions(plan, (None,) * len(plan.keys), late)), late
+        return NarrowedHistory(read, late, _batch_keys(rows, saw_all=True))
+    narrowed = version.narrow_base(_versions(plan, (None,) * len(plan.keys), late))
+    return NarrowedHistory(narrowed, late, _batch_keys(rows, saw_all=narrowed.relation == read.relation))
+
+
+def _batch_keys(rows: Sequence[Mapping[str, Any]], saw_all: bool) -> BatchKeys:
+    """Return what the unusual keys of a batch show, which are ``rows``; ``saw_all`` versions of late ones, or not."""
+    if len(rows) > MOST_VALUES or any(row[SEVERAL] for row in rows):
+        return BatchKeys.ANY
+    if not rows:
+        return BatchKeys.CURRENT
+    return BatchKeys.CURRENT_OR_NEW if saw_all and not any(row[KNOWN] for row in rows) else BatchKeys.DISTINCT
+
+
+def _all_rows(session: EngineSession, frame: Frame) -> Frame:
+    return frame
 
 
 def has_late_keys(
@@ -56,21 +83,9 @@ def has_late_keys(
 
     Raises RVT-513, RVT-514.
     """
-    return bool(_late_keys(plan, session, base, batch, context, find_open, 1))
-
-
-def _late_keys(
-    plan: History,
-    session: EngineSession,
-    base: Base,
-    batch: StoredRows,
-    context: WriteContext,
-    within: Within,
-    most: int,
-) -> list[dict[str, Any]]:
-    columns = register_relations(plan, session, batch, base, within)
+    columns = register_relations(plan, session, batch, base, find_open)
     started = context.started or datetime.now(UTC)
-    return session.rows(late_keys([name for name, _ in columns], plan, most), {"run_started_at": started})
+    return bool(session.rows(late_keys([name for name, _ in columns], plan, 1), {"run_started_at": started}))
 
 
 def affected_versions(plan: History, affected: Affected, late: LateKeys) -> Affected:

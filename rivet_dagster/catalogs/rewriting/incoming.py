@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
+from enum import Enum
 from typing import Any
 
 from rivet_dagster.catalogs.capabilities.transaction import WriteContext
@@ -23,6 +24,18 @@ _CHANGES = "rivet_changes"
 _TIMES = ("date", "timestamp", "timestamp_ntz")
 
 
+class BatchKeys(Enum):
+    """What is known about the keys of a history's batch; each member implies those before it."""
+
+    ANY = 0
+    DISTINCT = 1
+    """No key, with its effective time, is that of several rows."""
+    CURRENT_OR_NEW = 2
+    """Each key is that of one row, and has one open version, which begins by the row's time, or no version at all."""
+    CURRENT = 3
+    """Each key has such an open version."""
+
+
 def own_columns(plan: History, batch: Columns) -> Columns:
     """Return the columns that the plan adds to those of the batch. Raises RVT-513."""
     added = tuple((getattr(plan, field), kind) for field, kind in VERSION_COLUMNS.items())
@@ -39,7 +52,13 @@ def own_columns(plan: History, batch: Columns) -> Columns:
 
 
 def versions(
-    plan: History, session: EngineSession, batch: Statistics, columns: Columns, started: datetime, shows_values: bool
+    plan: History,
+    session: EngineSession,
+    batch: Statistics,
+    columns: Columns,
+    started: datetime,
+    shows_values: bool,
+    keys: BatchKeys = BatchKeys.ANY,
 ) -> Frame:
     """Return the versions that the batch adds or changes; rows without a time take effect when the run ``started``.
 
@@ -49,10 +68,14 @@ def versions(
     at = plan.effective_at
     if at is not None and batch.values.get(at.lower(), ColumnStatistics()).nulls != 0:
         refuse_unplaced(session, scd2.count_without_time(at), at)
-    distinct = not session.rows(scd2.repeats(names, plan))
-    if not distinct:
-        refuse_ambiguous(session.rows(scd2.conflicts(names, plan)), plan.order_by, shows_values)
-    session.register(_CHANGES, session.query(scd2.changes(names, plan, distinct), {"run_started_at": started}))
+    if keys in (BatchKeys.CURRENT, BatchKeys.CURRENT_OR_NEW) and not plan.close_missing:
+        changes = scd2.plain_changes(names, plan, has_new_keys=keys is BatchKeys.CURRENT_OR_NEW)
+    else:
+        distinct = keys is not BatchKeys.ANY or not session.rows(scd2.repeats(names, plan))
+        if not distinct:
+            refuse_ambiguous(session.rows(scd2.conflicts(names, plan)), plan.order_by, shows_values)
+        changes = scd2.changes(names, plan, distinct)
+    session.register(_CHANGES, session.query(changes, {"run_started_at": started}))
     return session.query(projection(columns, columns, _CHANGES))
 
 
@@ -86,10 +109,11 @@ def incoming_rows(
     base: Base | None,
     context: WriteContext,
     within: Callable[[EngineSession, Frame], Frame],
+    keys: BatchKeys = BatchKeys.ANY,
 ) -> Frame:
     """Return the incoming rows; ``within`` selects the rows of the table that count, as those in the run's window.
 
-    Raises RVT-513 to RVT-516.
+    ``keys`` is what is known about those of a history's batch. Raises RVT-513 to RVT-516.
     """
     columns = register_relations(plan, session, batch, base, within)
     if isinstance(plan, Upsert):
@@ -98,7 +122,7 @@ def incoming_rows(
         )
     if isinstance(plan, History):
         started = context.started or datetime.now(UTC)
-        return versions(plan, session, batch.statistics, columns, started, context.shows_values)
+        return versions(plan, session, batch.statistics, columns, started, context.shows_values, keys)
     refuse_unplaced(session, without_value(plan.column), plan.column)
     return session.query(newer(columns, plan.column))
 

@@ -190,8 +190,9 @@ def _transformed(write: _Write, plan: Transforming, batch: StoredRows) -> Rewrit
         within = no_rows if write.refresh else window.within if window is not None else _all_rows
         late: LateKeys = None
         if isinstance(plan, History) and base is not None and not write.replaces and window is None:
-            base, late = narrow_history(plan, write.version, base, batch, write.context)
-            incoming = incoming_rows(plan, write.session, batch, base, write.context, within)
+            history = narrow_history(plan, write.version, base, batch, write.context)
+            base, late = history.base, history.late
+            incoming = incoming_rows(plan, write.session, batch, base, write.context, within, history.keys)
             add_versions(plan, write.version, incoming, write.context)
         else:
             target = base

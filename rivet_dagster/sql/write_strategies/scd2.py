@@ -10,7 +10,8 @@ version begins. Otherwise writing the same batch again could undo, in an earlier
 overwritten.
 
 Of a key whose open version begins by the time of all its new rows, no other version counts: neither can those change,
-nor do they change what becomes of the rows. ``late_keys`` are the other keys of a batch.
+nor do they change what becomes of the rows. ``late_keys`` are the other keys of a batch. Where no key is late, but for
+those without any version, and each key is that of one row, ``plain_changes`` computes the same by one join.
 
 Spark cannot compare maps: a batch with a map column is refused when the query is analyzed.
 
@@ -154,6 +155,65 @@ def late_keys(columns: Sequence[str], plan: History, most: int) -> str:
     return sql_text(limited(query, most).with_(plain_relation(_MATCHED).this, as_=matched))
 
 
+LATE, SEVERAL, KNOWN = "rivet_late", "rivet_several", "rivet_known"
+"""The columns of ``unusual_keys``: whether a key is late, it has several rows or open versions, it has any version."""
+
+
+def unusual_keys(columns: Sequence[str], plan: History, most: int) -> str:
+    """Return the query of up to ``most`` keys of the batch that are late or have several rows, the late ones first.
+
+    The target is read once, and need not have closed versions; KNOWN is true if it has any version of the key. A key
+    with several open versions counts as one with several rows. Rows without a time do not count.
+
+    >>> print(unusual_keys(["id", "at", "f", "t", "c"], History(keys=("id",), effective_at="at", valid_from="f",
+    ...     valid_to="t", is_current="c"), 3))
+    SELECT `key_0` AS `id`, `rivet_late`, `rivet_several`, `rivet_known` FROM
+      (SELECT `key_0`, NOT COALESCE(MIN(`begin`) <= MIN(`at`), FALSE) AS `rivet_late`,
+         COUNT(`at`) > 1 OR COUNT(`begin`) > 1 AS `rivet_several`, BOOL_OR(`is_known`) AS `rivet_known` FROM
+        (SELECT `id` AS `key_0`, CAST(`at` AS TIMESTAMP) AS `at`, CAST(NULL AS TIMESTAMP) AS `begin`,
+           FALSE AS `is_known` FROM `batch`
+         UNION ALL
+         SELECT `target`.`id` AS `key_0`, CAST(NULL AS TIMESTAMP) AS `at`,
+           IF(`target`.`t` IS NULL, `target`.`f`, NULL) AS `begin`, TRUE AS `is_known` FROM `target`
+           LEFT SEMI JOIN `batch` ON `target`.`id` IS NOT DISTINCT FROM `batch`.`id`) AS moments
+       GROUP BY `key_0`) AS judged
+      WHERE `rivet_late` OR `rivet_several` ORDER BY `rivet_late` DESC LIMIT 3
+    """
+    names = history_of(columns, plan)
+    keys, no_time = _keys(names), exp.cast(exp.Null(), _TIMESTAMP)
+    incoming = exp.select(
+        *_as_keys(map(plain_column, names.keys)),
+        named(_effective(names), "at"),
+        named(no_time, "begin"),
+        named(exp.false(), "is_known"),
+    ).from_(plain_relation(BATCH))
+    begin = exp.If(this=_is_open(names), true=plain_column(names.valid_from, TARGET), false=exp.Null())
+    known = exp.select(
+        *_as_keys(plain_column(key, TARGET) for key in names.keys),
+        named(no_time.copy(), "at"),
+        named(begin, "begin"),
+        named(exp.true(), "is_known"),
+    ).from_(plain_relation(TARGET))
+    known = join_relation(known, BATCH, "SEMI", same(names.keys, [TARGET], [BATCH]))
+    covers = exp.LTE(this=exp.Min(this=plain_column("begin")), expression=exp.Min(this=plain_column("at")))
+    several = [
+        exp.GT(this=exp.Count(this=plain_column(name), big_int=True), expression=exp.Literal.number(1))
+        for name in ("at", "begin")
+    ]
+    judged = exp.select(
+        *keys,
+        named(exp.Not(this=exp.Coalesce(this=covers, expressions=[exp.false()])), LATE),
+        named(exp.or_(*several), SEVERAL),
+        named(exp.LogicalOr(this=plain_column("is_known")), KNOWN),
+    ).from_(exp.union(incoming, known, distinct=False).subquery("moments"))
+    shown = [named(key, name) for key, name in zip(_keys(names), names.keys, strict=True)]
+    late_first = exp.Ordered(this=plain_column(LATE), desc=True, nulls_first=False)
+    query = exp.select(*shown, *map(plain_column, (LATE, SEVERAL, KNOWN)))
+    query = query.from_(judged.group_by(*_keys(names)).subquery("judged"))
+    query = query.where(exp.or_(plain_column(LATE), plain_column(SEVERAL))).order_by(late_first)
+    return sql_text(limited(query, most))
+
+
 def select_versions(columns: Sequence[str], valid_to: str, source: str, are_open: bool) -> str:
     """Return the query of the versions of the relation ``source`` that have no end, or else of those that have one.
 
@@ -193,6 +253,66 @@ def changes(columns: Sequence[str], plan: History, distinct: bool = False) -> st
         moments = _with_reopened(moments, names)
     versions = _versions(_numbered(_in_order(moments, names), names), names)
     return sql_text(_changed(_settled(_placed(versions, names), names), names))
+
+
+def plain_changes(columns: Sequence[str], plan: History, has_new_keys: bool) -> str:
+    """Return the query of the same rows as ``changes``, for a batch with one row of each key; no missing key is closed.
+
+    Each key has one open version, which begins by the time of the row; with ``has_new_keys``, or no version at all. The
+    target may lack closed versions. Of a key with a changed row both the version that ends and the new one are made of
+    one pair.
+    """
+    names = history_of(columns, plan)
+    found, differs, opens = plain_column("found"), plain_column("differs"), plain_column("opens")
+    differing = exp.Not(this=exp.Paren(this=same(names.tracked, ["incoming"], ["known"])))
+    judged = exp.select(exp.Star(), named(exp.or_(exp.Not(this=found), differing), "differs"))
+    judged = judged.from_(_pairs(names, has_new_keys).subquery("pairs"))
+
+    overwrites = exp.Not(this=exp.Paren(this=same(names.untracked, ["incoming"], ["known"])))
+    is_later = exp.LT(this=plain_column("begin"), expression=plain_column("at"))
+    closes = exp.and_(found.copy(), differs, is_later)
+    both, one = exp.Array(expressions=[exp.false(), exp.true()]), exp.Array(expressions=[exp.true()])
+    kinds = exp.If(this=closes, true=both, false=one)
+    others = [plain_column(name) for name in ("known", "incoming", "begin", "at", "found", "differs")]
+    split = exp.select(named(exp.Explode(this=kinds), "opens"), *others).from_(judged.subquery("judged"))
+    split = split.where(exp.or_(differs.copy(), overwrites))
+
+    begins = exp.and_(opens, differs.copy())
+    overwritten = set(names.untracked)
+
+    def value(name: str) -> exp.Expr:
+        is_new = opens.copy() if name in overwritten else begins.copy()
+        return exp.If(this=is_new, true=plain_column(name, "incoming"), false=plain_column(name, "known"))
+
+    own = {
+        names.valid_from: exp.If(this=begins.copy(), true=plain_column("at"), false=plain_column("begin")),
+        names.valid_to: exp.If(this=opens.copy(), true=exp.Null(), false=plain_column("at")),
+        names.is_current: opens.copy(),
+    }
+    values = [named(own[name] if name in own else value(name), name) for name in names.columns]
+    inserts = exp.and_(begins.copy(), exp.or_(exp.Not(this=found.copy()), is_later.copy()))
+    kind = exp.If(this=inserts, true=exp.Literal.string(INSERT), false=exp.Literal.string(UPDATE))
+    return sql_text(exp.select(*values, named(kind, CHANGE)).from_(split.subquery("split")))
+
+
+def _pairs(names: HistoryColumns, has_new_keys: bool) -> exp.Select:
+    """Return the rows of the batch, ``incoming`` at the time ``at``, with the ``known`` open version of their key."""
+    at = exp.cast(plain_column(names.effective_at, BATCH), _TIMESTAMP) if names.effective_at else _run_started_at()
+    incoming = [named(row_of(names.values, BATCH), "incoming"), named(at, "at")]
+    version = [named(row_of(names.values, TARGET), "known"), named(plain_column(names.valid_from, TARGET), "begin")]
+    if not has_new_keys:
+        query = exp.select(*version, *incoming, named(exp.true(), "found")).from_(plain_relation(TARGET))
+        query = query.join(exp.Join(this=plain_relation(BATCH), on=same(names.keys, [TARGET], [BATCH]), kind="INNER"))
+        return query.where(_is_open(names))
+    own_keys = _as_keys(plain_column(key, TARGET) for key in names.keys)
+    matched = exp.select(*own_keys, *version, named(exp.true(), "found")).from_(plain_relation(TARGET))
+    matched = join_relation(matched, BATCH, "SEMI", same(names.keys, [TARGET], [BATCH])).where(_is_open(names))
+    there = exp.Not(this=exp.Is(this=plain_column("found", _MATCHED), expression=exp.Null()))
+    query = exp.select(*[plain_column(name, _MATCHED) for name in ("known", "begin")], *incoming, named(there, "found"))
+    pairs = zip(names.keys, _keys(names, _MATCHED), strict=True)
+    same_key = exp.and_(*[exp.NullSafeEQ(this=plain_column(key, BATCH), expression=other) for key, other in pairs])
+    query = query.from_(plain_relation(BATCH))
+    return query.join(exp.Join(this=matched.subquery(_MATCHED), on=same_key, side="LEFT"))
 
 
 def _moments(names: HistoryColumns, distinct: bool) -> exp.Query:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import date, timedelta
 from pathlib import Path
 from random import Random
@@ -25,6 +26,7 @@ from rivet_dagster.testing.tables import TABLE, arrow_table, rows_of, sort, writ
 PLAN = History(keys=("id",), effective_at="at")
 COLUMNS = "id BIGINT, price BIGINT, at DATE"
 MODEL = Scd2(("id", "price", "at"), ("id",), effective_at="at")
+CLOSING = replace(MODEL, close_missing=True)
 FIRST = date(2026, 1, 1)
 KEYS = range(10)
 
@@ -55,13 +57,13 @@ class HistoryTable:
         self.runs = 0
         self.write([(key, 0, FIRST) for key in keys])
 
-    def write(self, rows):
+    def write(self, rows, model=MODEL):
         """Write a batch, compare the table with the model, and return the files that were shared and that are new."""
         before = self.files() if self.runs else {}
         started = started_at(self.runs)
-        record = write(self.catalog, self.session, PLAN, rows, str(self.runs), started, COLUMNS).record
+        record = write(self.catalog, self.session, model.plan, rows, str(self.runs), started, COLUMNS).record
         history = self.model
-        self.model = MODEL.run(history, [dict(zip(MODEL.columns, row, strict=True)) for row in rows], started)
+        self.model = model.run(history, [dict(zip(model.columns, row, strict=True)) for row in rows], started)
         self.runs += 1
         assert rows_of(self.catalog, self.session) == sort([tuple(row.values()) for row in self.model])
         assert (record.inserted, record.updated) == MODEL.difference(history, self.model)
@@ -117,16 +119,40 @@ def loaded(session, monkeypatch):
 
 
 @pytest.mark.slow
-def test_a_batch_without_repeated_keys_is_queried_twice(tmp_path, session, monkeypatch):
+def test_a_batch_without_repeated_keys_is_queried_once(tmp_path, session, monkeypatch):
     table = HistoryTable(tmp_path, session)
     table.change_ends(1)
     queries = []
     rows = session.rows
     monkeypatch.setattr(session, "rows", lambda sql, *values: queries.append(sql) or rows(sql, *values))
     table.change_ends(2)
-    assert len(queries) == 2, "whether keys are repeated, and which are late"
+    assert len(queries) == 1, "which keys are late or have several rows"
     table.write([*ends(3), *ends(3)])
-    assert len(queries) == 5, "which of the repeated keys are ambiguous, too"
+    assert len(queries) == 4, "whether rows of one time are repeated, and whether these are ambiguous, too"
+
+
+@pytest.mark.slow
+def test_a_small_batch_of_changed_rows_with_times_is_written_without_a_query_before(tmp_path, session, monkeypatch):
+    catalog, columns = catalog_in(tmp_path), "id BIGINT, price BIGINT, at TIMESTAMP"
+    queries, history = [], []
+    rows = session.rows
+    monkeypatch.setattr(session, "rows", lambda sql, *values: queries.append(sql) or rows(sql, *values))
+
+    def run(number, *batch):
+        nonlocal history
+        queries.clear()
+        batch = [(key, price, started_at(number)) for key, price in batch]
+        write(catalog, session, PLAN, batch, str(number), started_at(number), columns)
+        asked = len(queries)
+        given = [dict(zip(MODEL.columns, row, strict=True)) for row in batch]
+        history = MODEL.run(history, given, started_at(number))
+        assert rows_of(catalog, session) == sort([tuple(row.values()) for row in history])
+        return asked
+
+    run(1, (1, 1), (2, 1), (None, 1))
+    assert run(2, (1, 2), (None, 1)) == 0
+    assert run(3, (1, 2), (2, 3), (None, 4)) == 0
+    assert run(4, (1, 2), (5, 1)) == 1, "a new key"
 
 
 def test_closed_versions_are_in_files_of_their_own(tmp_path, session):
@@ -179,6 +205,18 @@ def test_a_new_key_beyond_those_of_the_files_is_no_reason_to_read_closed_version
     closed, _ = table.closed()
     shared, _ = table.write([(100, 1, FIRST + timedelta(9)), (None, 1, FIRST + timedelta(9))])
     assert closed <= shared
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("in_range", [True, False])
+def test_a_key_whose_versions_are_all_closed_is_not_taken_for_a_new_one(tmp_path, session, in_range):
+    table = HistoryTable(tmp_path, session)
+    table.write([(key, 0, FIRST) for key in KEYS if key != KEYS[-1]], CLOSING)
+    closed, _ = table.closed()
+    assert len(closed) == 1
+    others = [(5, 5, FIRST + timedelta(5)), (100, 1, FIRST)] if in_range else []
+    shared, _ = table.write([(KEYS[-1], 7, FIRST + timedelta(1)), *others])
+    assert not closed & shared
 
 
 @pytest.mark.slow
