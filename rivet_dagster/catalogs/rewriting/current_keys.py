@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, TypeGuard
 
 from rivet_dagster.catalogs.parquet_rows import needs_no_engine
+from rivet_dagster.catalogs.rewriting.key_range import WHOLE_NUMBERS
 from rivet_dagster.model.relations import Files, Relation
 from rivet_dagster.model.storage import Base, Statistics, StoredRows
 from rivet_dagster.model.write_plan import History
@@ -16,8 +17,6 @@ if TYPE_CHECKING:
 
 MOST_BATCH_ROWS, MOST_BASE_ROWS = 200_000, 5_000_000
 """The rows of a batch whose keys are read into the memory of this process, and those of files that are searched."""
-
-_WHOLE_NUMBERS = frozenset({"tinyint", "smallint", "int", "bigint"})
 
 _FIRST_YEAR = 1901
 """Times from then on are the same in all calendars that Spark has stored."""
@@ -40,8 +39,13 @@ def are_current(plan: History, base: Base, batch: StoredRows, started: datetime)
         return False
     if not _is_local(batch.relation) or not _is_local(base.relation) or batch.statistics.rows > MOST_BATCH_ROWS:
         return False
-    keys = _keys_of_batch(batch.relation, names)
-    return keys is not None and _are_covered(keys, base.relation, names, own, earliest)
+    import pyarrow as pa
+
+    try:
+        keys = _keys_of_batch(batch.relation, names)
+        return keys is not None and _are_covered(keys, base.relation, names, own, earliest)
+    except (OSError, pa.ArrowException):
+        return False  # the engine, which reads the same files next, says what is wrong with them
 
 
 def _earliest(plan: History, batch: Statistics, started: datetime) -> datetime | None:
@@ -57,7 +61,7 @@ def _earliest(plan: History, batch: Statistics, started: datetime) -> datetime |
 
 
 def _are_alike(given: str | None, known: str) -> bool:
-    return given == known == "string" or {given, known} <= _WHOLE_NUMBERS
+    return given == known == "string" or {given, known} <= WHOLE_NUMBERS
 
 
 def _is_local(relation: Relation) -> TypeGuard[Files]:

@@ -11,8 +11,9 @@ from rivet_dagster.sql.partitions import Condition
 from rivet_dagster.sql.write_strategies.statements import all_of, any_of, between, is_null
 from rivet_dagster.sql.write_strategies.trees import Columns
 
-_WHOLE_NUMBERS = frozenset({"tinyint", "smallint", "int", "bigint"})
-_COMPARABLE = _WHOLE_NUMBERS | {"date", "string"}
+WHOLE_NUMBERS = frozenset({"tinyint", "smallint", "int", "bigint"})
+"""Types whose values compare with each other as they are."""
+_COMPARABLE = WHOLE_NUMBERS | {"date", "string"}
 """Types whose values are in the same order in Python, in statistics and in Spark."""
 
 
@@ -66,4 +67,4 @@ def _in(key: str, interval: Interval, least: str, most: str) -> Condition:
 
 def _are_alike(given: str | None, known: str | None) -> bool:
     """Return whether values of two types, of a batch and of a table, compare as they are."""
-    return known in _COMPARABLE and (given == known or {given, known} <= _WHOLE_NUMBERS)
+    return known in _COMPARABLE and (given == known or {given, known} <= WHOLE_NUMBERS)

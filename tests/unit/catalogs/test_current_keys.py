@@ -127,6 +127,18 @@ def test_times_of_other_calendars_are_not_looked_into(looked):
     assert not looked([(1, "a", old)], [("a", 1, old, None)])
 
 
+def test_damaged_files_are_left_to_the_engine(looked, monkeypatch):
+    read = pq.ParquetFile.iter_batches
+
+    def damaged(file, *arguments, **options):
+        yield from list(read(file, *arguments, **options))[1:]
+        raise pa.ArrowInvalid("not read")
+
+    assert looked([(1, "a", hour(2))], CURRENT)
+    monkeypatch.setattr(pq.ParquetFile, "iter_batches", damaged)
+    assert not looked([(1, "a", hour(2))], CURRENT)
+
+
 def test_random_keys(looked):
     outcomes = Counter()
     for seed in range(examples(150, 2000)):
