@@ -337,6 +337,7 @@ def test_a_damaged_old_snapshot_stops_only_what_needs_it(place, content):
     assert place.ids() == [1, 2, 3, 7, 8]
 
 
+@pytest.mark.filterwarnings("ignore:Failed to delete old metadata:UserWarning:pyiceberg")
 @pytest.mark.parametrize("flag", ["true", "perhaps"])
 def test_old_metadata_files_that_cannot_be_removed_fail_no_commit(place, monkeypatch, flag):
     place.publish(FIRST)
