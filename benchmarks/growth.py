@@ -3,8 +3,9 @@
 Each operation is done at several sizes of a history that is made without Spark, and its cost is counted: calls of the
 operating system and requests by this process, bytes that this process and Spark's read and wrote, and seconds. The
 exponent of each is that between the two largest sizes: 1 is a cost in proportion to what the run does not change, 0 one
-that does not depend on it. The second of two runs counts. The figures are printed as Markdown. Nothing here asserts
-one. The bytes are those of /proc and need Linux.
+that does not depend on it. The second of two runs counts; of writes to tables of many files, whose versions must expire
+first, the fourth. The figures are printed as Markdown. Nothing here asserts one. The bytes are those of /proc and need
+Linux.
 """
 
 from __future__ import annotations
@@ -215,7 +216,10 @@ class Benchmark:
                     run(self.runtime, table)
                     add_files(self.runtime.base_catalog(catalog), table, self.files_of_history(size))
                     self.measure(
-                        f"{mode}, files of a table in {kind(catalog)}", size, partial(run, self.runtime, table)
+                        f"{mode}, files of a table in {kind(catalog)}",
+                        size,
+                        partial(run, self.runtime, table),
+                        before=3,
                     )
 
     def versions(self) -> None:
@@ -360,9 +364,10 @@ class Benchmark:
                 pq.write_table(rows(range((n + 1) * BATCH, (n + 2) * BATCH)), path)
         return paths
 
-    def measure(self, operation: str, size: int, action: Callable[[], Any]) -> None:
-        """Do an operation twice, and note the cost of the second time."""
-        action()
+    def measure(self, operation: str, size: int, action: Callable[[], Any], before: int = 1) -> None:
+        """Do an operation some times ``before``, and note the cost of the next time."""
+        for _ in range(before):
+            action()
         cost = self.counter.cost(action)
         self.figures.setdefault(operation, {})[size] = cost
         print(f"  {operation}, {size:,}: {cost}", file=sys.stderr, flush=True)
