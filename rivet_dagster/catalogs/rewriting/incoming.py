@@ -25,7 +25,7 @@ _TIMES = ("date", "timestamp", "timestamp_ntz")
 
 
 class BatchKeys(Enum):
-    """What is known about the keys of a history's batch; each member implies those before it."""
+    """Knowledge about the keys of a history's batch; each member implies those before it."""
 
     ANY = 0
     DISTINCT = 1

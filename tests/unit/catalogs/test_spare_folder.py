@@ -110,6 +110,35 @@ def test_a_file_of_the_same_name_is_not_taken_for_another(orders):
     orders.check()
 
 
+def test_a_new_file_does_not_take_the_place_of_a_shared_one(orders):
+    orders.append(100, 101, 102)
+    name = next(path.name for path in (orders.home / "spare").iterdir() if path.name.startswith("part-1."))
+    with orders.engine.session() as session, orders.catalog.begin("orders", session) as transaction:
+        pq.write_table(pa.table({"id": pa.array([7], pa.int64())}), Path(transaction.target.paths[0]) / name)
+        refused(transaction.write, Append(), session.query("SELECT CAST(8 AS BIGINT) AS id"))
+    orders.check()
+
+
+def test_folders_in_a_version_that_was_taken_over_are_removed(orders):
+    (orders.link / "_metadata").mkdir()
+    (orders.link / "_metadata/schema").touch()
+    (orders.link / "_SUCCESS").touch()
+    orders.append(100, 101)
+    assert not list(orders.home.rglob("_*"))
+    assert len(orders.spare) == FILES
+    orders.check()
+
+
+def test_a_version_expires_though_no_spare_folder_can_be_made(orders, monkeypatch):
+    def fail(*_):
+        raise PermissionError("not here")
+
+    monkeypatch.setattr(spare, "_remove_others", fail)
+    orders.append(100, 101, 102)
+    assert len([name for name in os.listdir(orders.home) if name.endswith(".json") and ".files" not in name]) == 2
+    orders.check()
+
+
 def test_of_two_versions_one_takes_it(orders):
     orders.append(100, 101, 102)
     with orders.engine.session() as session, orders.catalog.begin("orders", session) as one:

@@ -149,7 +149,7 @@ def _files_in(
     """Yield the files in a folder and its subfolders, with the columns and values of their partitions."""
     for name in names_in(folder):
         path = folder / name
-        if not is_data(path.name):
+        if not is_data(name):
             continue
         if not is_folder(path):
             yield path, keys

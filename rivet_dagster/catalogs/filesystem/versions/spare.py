@@ -47,9 +47,10 @@ def take_spare(table: TableLayout, version: str, base: Path, names: Collection[s
         os.rename(table.spare, taken)  # in one step, so that only one version takes it
     except FileNotFoundError:
         return set()
-    shared = {name: inode for name, inode in _inodes(base).items() if name in names}
+    written = set(os.listdir(folder))  # a name among these that is shared, too, is left to fail when it is linked
+    shared = {name: inode for name, inode in _inodes(base).items() if name in names and name not in written}
     _remove_others(taken, shared)
-    for name in os.listdir(folder):
+    for name in written:
         os.rename(folder / name, taken / name)
     os.rmdir(folder)
     os.rename(taken, folder)
@@ -67,12 +68,16 @@ def _leave(folder: Path, shared: dict[str, int]) -> bool:
 
 
 def _remove_others(folder: Path, shared: dict[str, int]) -> int:
-    """Remove the files of a folder but those that are ``shared``, by name and inode; return how many are left."""
+    """Remove all in a folder but the files that are ``shared``, by name and inode; return how many are left."""
     there = _inodes(folder)
     others = [name for name, inode in there.items() if shared.get(name) != inode]
     for name in others:
-        with suppress(FileNotFoundError):
+        try:
             os.unlink(folder / name)
+        except IsADirectoryError:  # such as a folder of others that was taken over may have
+            shutil.rmtree(folder / name)
+        except FileNotFoundError:
+            pass  # another run removes it as well
     return len(there) - len(others)
 
 

@@ -196,9 +196,10 @@ def publish(
         expired: list[str] = []
         with suppress(OSError, RivetError):
             expired = lifecycle.expire(table, keep)
-    with suppress(OSError):  # the next publication tries it again
+    with suppress(OSError):  # without a spare folder the next version links all files
         for version in expired:
             keep_spare(table, version, name)
+    with suppress(OSError):  # the next publication tries it again
         lifecycle.delete(table, expired)
     return manifest
 
