@@ -17,7 +17,7 @@ from rivet_dagster.compiler.joints import ColumnLineage, ColumnReference, LazyLi
 from rivet_dagster.model.joint import SINK, SOURCE, Joint
 from rivet_dagster.model.schema import Field, Schema
 from rivet_dagster.model.write_plan import History, WritePlan
-from rivet_dagster.sql.write_strategies.scd2 import VERSION_COLUMNS
+from rivet_dagster.sql.write_strategies.history_columns import VERSION_COLUMNS
 
 Origins = Sequence[tuple[str, Sequence[tuple[str, str]] | None]]
 """The upstream columns from which each column is computed, in order, as plain data: None where not certain."""

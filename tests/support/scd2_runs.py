@@ -11,7 +11,7 @@ import duckdb
 from sqlglot import exp, parse_one
 
 from rivet_dagster.engines.pyspark.session import PySparkSession
-from rivet_dagster.sql.write_strategies import scd2
+from rivet_dagster.sql.write_strategies import history_keys, scd2
 from support.joint_by_joint import QUICK
 from support.scd2_model import Row, Scd2
 
@@ -114,13 +114,15 @@ class Runs:
     ) -> list[tuple[Any, ...]]:
         """Return the keys of the batch that are late or have several rows, each with LATE, SEVERAL and KNOWN."""
         self._register(history, batch)
-        found = self.engine.rows(scd2.unusual_keys(self.strategy.history_columns, self.strategy.plan, most), run)
+        found = self.engine.rows(
+            history_keys.unusual_keys(self.strategy.history_columns, self.strategy.plan, most), run
+        )
         return [tuple(row.values()) for row in found]
 
     def conflicts(self, batch: Sequence[Row], run: datetime) -> list[Row]:
         """Return the ambiguous keys, as far as they are shown."""
         self._register([], batch)
-        return self.engine.rows(scd2.conflicts(self.strategy.history_columns, self.strategy.plan), run)
+        return self.engine.rows(history_keys.conflicts(self.strategy.history_columns, self.strategy.plan), run)
 
     def _register(self, history: Sequence[Row], batch: Sequence[Row]) -> None:
         own = (self.strategy.valid_from, self.strategy.valid_to, self.strategy.is_current)

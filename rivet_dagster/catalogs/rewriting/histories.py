@@ -21,7 +21,8 @@ from rivet_dagster.engines.contract import EngineSession, Frame
 from rivet_dagster.model.storage import Base, ColumnStatistics, StoredRows
 from rivet_dagster.model.write_plan import History
 from rivet_dagster.sql.write_strategies.alignment import PART, part_rows
-from rivet_dagster.sql.write_strategies.scd2 import KNOWN, LATE, SEVERAL, late_keys, select_versions, unusual_keys
+from rivet_dagster.sql.write_strategies.history_keys import KNOWN, LATE, SEVERAL, late_keys, unusual_keys
+from rivet_dagster.sql.write_strategies.scd2 import select_versions
 
 LateKeys = tuple[Range, ...] | None
 """The late keys of a batch; None if versions of any key may change."""

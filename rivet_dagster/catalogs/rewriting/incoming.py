@@ -14,10 +14,10 @@ from rivet_dagster.errors import RivetError
 from rivet_dagster.model.convert import show
 from rivet_dagster.model.storage import Base, ColumnStatistics, Statistics, StoredRows
 from rivet_dagster.model.write_plan import AppendNewer, History, Upsert
-from rivet_dagster.sql.write_strategies import scd2
+from rivet_dagster.sql.write_strategies import history_keys, scd2
 from rivet_dagster.sql.write_strategies.alignment import plain_columns, projection, without_rows
+from rivet_dagster.sql.write_strategies.history_columns import VERSION_COLUMNS
 from rivet_dagster.sql.write_strategies.merge import ambiguous_rows, changed_rows, decided_rows, newer, repeats
-from rivet_dagster.sql.write_strategies.scd2 import VERSION_COLUMNS
 from rivet_dagster.sql.write_strategies.trees import BATCH, TARGET, Columns, without_value
 
 _CHANGES = "rivet_changes"
@@ -67,13 +67,13 @@ def versions(
     names = [name for name, _ in columns]
     at = plan.effective_at
     if at is not None and batch.values.get(at.lower(), ColumnStatistics()).nulls != 0:
-        refuse_unplaced(session, scd2.count_without_time(at), at)
+        refuse_unplaced(session, history_keys.count_without_time(at), at)
     if keys in (BatchKeys.CURRENT, BatchKeys.CURRENT_OR_NEW) and not plan.close_missing:
         changes = scd2.plain_changes(names, plan, has_new_keys=keys is BatchKeys.CURRENT_OR_NEW)
     else:
-        distinct = keys is not BatchKeys.ANY or not session.rows(scd2.repeats(names, plan))
+        distinct = keys is not BatchKeys.ANY or not session.rows(history_keys.repeats(names, plan))
         if not distinct:
-            refuse_ambiguous(session.rows(scd2.conflicts(names, plan)), plan.order_by, shows_values)
+            refuse_ambiguous(session.rows(history_keys.conflicts(names, plan)), plan.order_by, shows_values)
         changes = scd2.changes(names, plan, distinct)
     session.register(_CHANGES, session.query(changes, {"run_started_at": started}))
     return session.query(projection(columns, columns, _CHANGES))

@@ -9,26 +9,32 @@ Untracked columns are overwritten only in the current version, even by a row wit
 version begins. Otherwise writing the same batch again could undo, in an earlier version, what its own later rows had
 overwritten.
 
-Of a key whose open version begins by the time of all its new rows, no other version counts: neither can those change,
-nor do they change what becomes of the rows. ``late_keys`` are the other keys of a batch. Where no key is late, but for
-those without any version, and each key is that of one row, ``plain_changes`` computes the same by one join.
+Where no key of the batch is late (``history_keys``), but for those without any version, and each key is that of one
+row, ``plain_changes`` computes the same by one join.
 
 Spark cannot compare maps: a batch with a map column is refused when the query is analyzed.
-
-The columns of a table with a history, by role.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 
 from sqlglot import exp
 
 from rivet_dagster.model.write_plan import History
-from rivet_dagster.sql.trees import limited, named
-from rivet_dagster.sql.write_strategies.merge import conflicts as ambiguous_keys
-from rivet_dagster.sql.write_strategies.merge import latest, repeated
+from rivet_dagster.sql.trees import named
+from rivet_dagster.sql.write_strategies.history_columns import (
+    TIMESTAMP,
+    HistoryColumns,
+    as_keys,
+    effective_time,
+    has_open_end,
+    history_of,
+    identity_of,
+    keys_of,
+    run_started_at,
+)
+from rivet_dagster.sql.write_strategies.merge import latest
 from rivet_dagster.sql.write_strategies.trees import (
     BATCH,
     TARGET,
@@ -39,179 +45,14 @@ from rivet_dagster.sql.write_strategies.trees import (
     row_of,
     same,
     sql_text,
-    without_value,
 )
-
-VERSION_COLUMNS = {"valid_from": "timestamp", "valid_to": "timestamp", "is_current": "boolean"}
-"""The fields of a write plan that name the columns that a history adds to the batch's, with their types."""
-
-
-@dataclass(frozen=True)
-class HistoryColumns:
-    """The names of the columns, in the table's spelling, and the other options of the strategy."""
-
-    columns: tuple[str, ...]
-    values: tuple[str, ...]
-    """The columns of the batch."""
-    keys: tuple[str, ...]
-    tracked: tuple[str, ...]
-    effective_at: str | None
-    order_by: tuple[str, ...]
-    valid_from: str
-    valid_to: str
-    is_current: str
-    close_missing: bool
-
-    @property
-    def untracked(self) -> tuple[str, ...]:
-        """The columns that a row may overwrite in the current version without adding a new version."""
-        return without(self.values, (*self.keys, *self.tracked, self.effective_at))
-
-
-def history_of(columns: Sequence[str], plan: History) -> HistoryColumns:
-    """Return the history of a table or batch with ``columns``, as the write plan describes it.
-
-    >>> columns = ["ID", "net", "From", "valid_to", "is_current"]
-    >>> history = history_of(columns, History(keys=("id",), valid_from="from"))
-    >>> history.keys, history.tracked, history.valid_from
-    (('ID',), ('net',), 'From')
-    """
-    spelled = {name.lower(): name for name in columns}
-
-    def given(*names: str) -> tuple[str, ...]:
-        return tuple(spelled.get(name.lower(), name) for name in names)
-
-    added = given(plan.valid_from, plan.valid_to, plan.is_current)
-    values = without(columns, added)
-    keys = given(*plan.keys)
-    effective_at = given(plan.effective_at)[0] if plan.effective_at is not None else None
-    return HistoryColumns(
-        columns=tuple(columns),
-        values=values,
-        keys=keys,
-        tracked=without(values, (*keys, effective_at)) if plan.tracked is None else given(*plan.tracked),
-        effective_at=effective_at,
-        order_by=given(*plan.order_by),
-        valid_from=added[0],
-        valid_to=added[1],
-        is_current=added[2],
-        close_missing=plan.close_missing,
-    )
-
-
-def without(names: Iterable[str], others: Iterable[str | None]) -> tuple[str, ...]:
-    """Return ``names`` in their order, without ``others``."""
-    left_out = set(others)
-    return tuple(name for name in names if name not in left_out)
-
 
 CHANGE = "rivet_change"
 """The column of ``changes`` with the kind of change of a row: INSERT or UPDATE."""
 
 INSERT, UPDATE = "insert", "update"
 
-_TIMESTAMP = exp.DType.TIMESTAMPTZ
-"""The TIMESTAMP of Spark."""
-
-
-def conflicts(columns: Sequence[str], plan: History) -> str:
-    """Return the query of up to 10 ambiguous keys, with their effective time, for which the batch's rows differ."""
-    names = history_of(columns, plan)
-    return sql_text(ambiguous_keys(BATCH, _identity(names), names.order_by, names.values))
-
-
-def repeats(columns: Sequence[str], plan: History) -> str:
-    """Return the query of one row if the batch has some key, with its effective time, more than once, else of none."""
-    return sql_text(repeated(BATCH, _identity(history_of(columns, plan))))
-
-
-_MATCHED, _BEGIN = "matched", "rivet_begin"
-
-
-def late_keys(columns: Sequence[str], plan: History, most: int) -> str:
-    """Return the query of up to ``most`` keys of the batch without an open version that begins by the time of each row.
-
-    The target is read once, for its open versions, and need have no others.
-
-    >>> print(late_keys(["id", "at", "f", "t", "c"], History(keys=("id",), effective_at="at", valid_from="f",
-    ...     valid_to="t", is_current="c"), 3))
-    WITH `matched` AS (SELECT `target`.`id` AS `id`, `target`.`f` AS `rivet_begin` FROM `target`
-      LEFT SEMI JOIN `batch` ON `target`.`id` IS NOT DISTINCT FROM `batch`.`id` WHERE `target`.`t` IS NULL)
-    SELECT DISTINCT `batch`.`id` AS `id` FROM `batch` LEFT ANTI JOIN `matched`
-      ON `batch`.`id` IS NOT DISTINCT FROM `matched`.`id`
-        AND `matched`.`rivet_begin` <= CAST(`batch`.`at` AS TIMESTAMP)
-      LIMIT 3
-    """
-    names = history_of(columns, plan)
-    begins = named(plain_column(names.valid_from, TARGET), _BEGIN)
-    own_keys = [named(plain_column(key, TARGET), key) for key in names.keys]
-    matched = exp.select(*own_keys, begins).from_(plain_relation(TARGET))
-    matched = join_relation(matched, BATCH, "SEMI", same(names.keys, [TARGET], [BATCH])).where(_is_open(names))
-    at = exp.cast(plain_column(names.effective_at, BATCH), _TIMESTAMP) if names.effective_at else _run_started_at()
-    covers = exp.LTE(this=plain_column(_BEGIN, _MATCHED), expression=at)
-    keys = [named(plain_column(key, BATCH), key) for key in names.keys]
-    query = exp.select(*keys).distinct().from_(plain_relation(BATCH))
-    query = join_relation(query, _MATCHED, "ANTI", exp.and_(same(names.keys, [BATCH], [_MATCHED]), covers))
-    return sql_text(limited(query, most).with_(plain_relation(_MATCHED).this, as_=matched))
-
-
-LATE, SEVERAL, KNOWN = "rivet_late", "rivet_several", "rivet_known"
-"""The columns of ``unusual_keys``: whether a key is late, it has several rows or open versions, it has any version."""
-
-
-def unusual_keys(columns: Sequence[str], plan: History, most: int) -> str:
-    """Return the query of up to ``most`` keys of the batch that are late or have several rows, the late ones first.
-
-    The target is read once, and need not have closed versions; KNOWN is true if it has any version of the key. A key
-    with several open versions counts as one with several rows. Rows without a time do not count.
-
-    >>> print(unusual_keys(["id", "at", "f", "t", "c"], History(keys=("id",), effective_at="at", valid_from="f",
-    ...     valid_to="t", is_current="c"), 3))
-    SELECT `key_0` AS `id`, `rivet_late`, `rivet_several`, `rivet_known` FROM
-      (SELECT `key_0`, NOT COALESCE(MIN(`begin`) <= MIN(`at`), FALSE) AS `rivet_late`,
-         COUNT(`at`) > 1 OR COUNT(`begin`) > 1 AS `rivet_several`, BOOL_OR(`is_known`) AS `rivet_known` FROM
-        (SELECT `id` AS `key_0`, CAST(`at` AS TIMESTAMP) AS `at`, CAST(NULL AS TIMESTAMP) AS `begin`,
-           FALSE AS `is_known` FROM `batch`
-         UNION ALL
-         SELECT `target`.`id` AS `key_0`, CAST(NULL AS TIMESTAMP) AS `at`,
-           IF(`target`.`t` IS NULL, `target`.`f`, NULL) AS `begin`, TRUE AS `is_known` FROM `target`
-           LEFT SEMI JOIN `batch` ON `target`.`id` IS NOT DISTINCT FROM `batch`.`id`) AS moments
-       GROUP BY `key_0`) AS judged
-      WHERE `rivet_late` OR `rivet_several` ORDER BY `rivet_late` DESC LIMIT 3
-    """
-    names = history_of(columns, plan)
-    keys, no_time = _keys(names), exp.cast(exp.Null(), _TIMESTAMP)
-    incoming = exp.select(
-        *_as_keys(map(plain_column, names.keys)),
-        named(_effective(names), "at"),
-        named(no_time, "begin"),
-        named(exp.false(), "is_known"),
-    ).from_(plain_relation(BATCH))
-    begin = exp.If(this=_is_open(names), true=plain_column(names.valid_from, TARGET), false=exp.Null())
-    known = exp.select(
-        *_as_keys(plain_column(key, TARGET) for key in names.keys),
-        named(no_time.copy(), "at"),
-        named(begin, "begin"),
-        named(exp.true(), "is_known"),
-    ).from_(plain_relation(TARGET))
-    known = join_relation(known, BATCH, "SEMI", same(names.keys, [TARGET], [BATCH]))
-    covers = exp.LTE(this=exp.Min(this=plain_column("begin")), expression=exp.Min(this=plain_column("at")))
-    several = [
-        exp.GT(this=exp.Count(this=plain_column(name), big_int=True), expression=exp.Literal.number(1))
-        for name in ("at", "begin")
-    ]
-    judged = exp.select(
-        *keys,
-        named(exp.Not(this=exp.Coalesce(this=covers, expressions=[exp.false()])), LATE),
-        named(exp.or_(*several), SEVERAL),
-        named(exp.LogicalOr(this=plain_column("is_known")), KNOWN),
-    ).from_(exp.union(incoming, known, distinct=False).subquery("moments"))
-    shown = [named(key, name) for key, name in zip(_keys(names), names.keys, strict=True)]
-    late_first = exp.Ordered(this=plain_column(LATE), desc=True, nulls_first=False)
-    query = exp.select(*shown, *map(plain_column, (LATE, SEVERAL, KNOWN)))
-    query = query.from_(judged.group_by(*_keys(names)).subquery("judged"))
-    query = query.where(exp.or_(plain_column(LATE), plain_column(SEVERAL))).order_by(late_first)
-    return sql_text(limited(query, most))
+_MATCHED = "matched"
 
 
 def select_versions(columns: Sequence[str], valid_to: str, source: str, are_open: bool) -> str:
@@ -229,23 +70,14 @@ def is_open(valid_to: str) -> exp.Expr:
     return exp.Is(this=plain_column(valid_to), expression=exp.Null())
 
 
-def count_without_time(effective_at: str) -> str:
-    """Return the query that counts, as ``rows``, the rows of the batch whose effective time is NULL.
-
-    >>> count_without_time("at")
-    'SELECT COUNT(*) AS `rows` FROM `batch` WHERE `at` IS NULL'
-    """
-    return without_value(effective_at)
-
-
 def changes(columns: Sequence[str], plan: History, distinct: bool = False) -> str:
     """Return the query of the versions that the batch adds to the target (INSERT) or changes in it (UPDATE).
 
     Its rows have the target's ``columns`` and CHANGE. ``:run_started_at``, a TIMESTAMP, is the effective time of rows
     without one, and the end of keys that are closed because the batch lacks them. A version is identified by its keys
-    and its ``valid_from``. The result is correct if ``conflicts`` and ``count_without_time`` find nothing; with
-    ``distinct``, which means less work, if ``repeats`` does not either. The target may lack closed versions of keys
-    that are not ``late_keys``.
+    and its ``valid_from``. The result is correct if ``conflicts`` and ``count_without_time`` of ``history_keys`` find
+    nothing; with ``distinct``, which means less work, if ``repeats`` there does not either. The target may lack closed
+    versions of keys that are not ``late_keys``.
     """
     names = history_of(columns, plan)
     moments = _moments(names, distinct)
@@ -297,19 +129,19 @@ def plain_changes(columns: Sequence[str], plan: History, has_new_keys: bool) -> 
 
 def _pairs(names: HistoryColumns, has_new_keys: bool) -> exp.Select:
     """Return the rows of the batch, ``incoming`` at the time ``at``, with the ``known`` open version of their key."""
-    at = exp.cast(plain_column(names.effective_at, BATCH), _TIMESTAMP) if names.effective_at else _run_started_at()
+    at = exp.cast(plain_column(names.effective_at, BATCH), TIMESTAMP) if names.effective_at else run_started_at()
     incoming = [named(row_of(names.values, BATCH), "incoming"), named(at, "at")]
     version = [named(row_of(names.values, TARGET), "known"), named(plain_column(names.valid_from, TARGET), "begin")]
     if not has_new_keys:
         query = exp.select(*version, *incoming, named(exp.true(), "found")).from_(plain_relation(TARGET))
         query = query.join(exp.Join(this=plain_relation(BATCH), on=same(names.keys, [TARGET], [BATCH]), kind="INNER"))
-        return query.where(_is_open(names))
-    own_keys = _as_keys(plain_column(key, TARGET) for key in names.keys)
+        return query.where(has_open_end(names))
+    own_keys = as_keys(plain_column(key, TARGET) for key in names.keys)
     matched = exp.select(*own_keys, *version, named(exp.true(), "found")).from_(plain_relation(TARGET))
-    matched = join_relation(matched, BATCH, "SEMI", same(names.keys, [TARGET], [BATCH])).where(_is_open(names))
+    matched = join_relation(matched, BATCH, "SEMI", same(names.keys, [TARGET], [BATCH])).where(has_open_end(names))
     there = exp.Not(this=exp.Is(this=plain_column("found", _MATCHED), expression=exp.Null()))
     query = exp.select(*[plain_column(name, _MATCHED) for name in ("known", "begin")], *incoming, named(there, "found"))
-    pairs = zip(names.keys, _keys(names, _MATCHED), strict=True)
+    pairs = zip(names.keys, keys_of(names, _MATCHED), strict=True)
     same_key = exp.and_(*[exp.NullSafeEQ(this=plain_column(key, BATCH), expression=other) for key, other in pairs])
     query = query.from_(plain_relation(BATCH))
     return query.join(exp.Join(this=matched.subquery(_MATCHED), on=same_key, side="LEFT"))
@@ -323,7 +155,7 @@ def _moments(names: HistoryColumns, distinct: bool) -> exp.Query:
     """
     # As a struct, so that no column of a row can be confused with the other names.
     known = exp.select(
-        *_as_keys(plain_column(key, TARGET) for key in names.keys),
+        *as_keys(plain_column(key, TARGET) for key in names.keys),
         named(plain_column(names.valid_from, TARGET), "at"),
         named(exp.false(), "is_new"),
         named(plain_column(names.valid_to, TARGET), "until"),
@@ -331,29 +163,25 @@ def _moments(names: HistoryColumns, distinct: bool) -> exp.Query:
         named(row_of(names.values, TARGET), "row"),
     )
     marker = named(exp.true(), "found")
-    present = exp.select(*_as_keys(map(plain_column, names.keys)), marker).from_(plain_relation(BATCH)).distinct()
-    pairs = zip(names.keys, _keys(names, "present"), strict=True)
+    present = exp.select(*as_keys(map(plain_column, names.keys)), marker).from_(plain_relation(BATCH)).distinct()
+    pairs = zip(names.keys, keys_of(names, "present"), strict=True)
     same_key = exp.and_(*[exp.NullSafeEQ(this=plain_column(key, TARGET), expression=other) for key, other in pairs])
     side = {"side": "LEFT"} if names.close_missing else {"kind": "INNER"}
     known = known.from_(plain_relation(TARGET)).join(exp.Join(this=present.subquery("present"), on=same_key, **side))
     if names.close_missing:
-        known = known.where(exp.or_(plain_column("found", "present"), _is_open(names)))
+        known = known.where(exp.or_(plain_column("found", "present"), has_open_end(names)))
     batch: exp.Expr = plain_relation(BATCH)
     if not distinct:
-        batch = latest(BATCH, _identity(names), names.order_by, names.values).subquery("incoming")
+        batch = latest(BATCH, identity_of(names), names.order_by, names.values).subquery("incoming")
     incoming = exp.select(
-        *_as_keys(map(plain_column, names.keys)),
-        named(_effective(names), "at"),
+        *as_keys(map(plain_column, names.keys)),
+        named(effective_time(names), "at"),
         named(exp.true(), "is_new"),
-        named(exp.cast(exp.Null(), _TIMESTAMP), "until"),
-        named(exp.cast(exp.Null(), _TIMESTAMP), "bound"),
+        named(exp.cast(exp.Null(), TIMESTAMP), "until"),
+        named(exp.cast(exp.Null(), TIMESTAMP), "bound"),
         named(row_of(names.values), "row"),
     ).from_(batch)
     return exp.union(known, incoming, distinct=False)
-
-
-def _is_open(names: HistoryColumns) -> exp.Expr:
-    return exp.Is(this=plain_column(names.valid_to, TARGET), expression=exp.Null())
 
 
 def _bound(names: HistoryColumns) -> exp.Expr:
@@ -361,7 +189,7 @@ def _bound(names: HistoryColumns) -> exp.Expr:
     if not names.close_missing:
         return end
     lacking = exp.Is(this=plain_column("found", "present"), expression=exp.Null())
-    return exp.If(this=lacking, true=_run_started_at(), false=end)
+    return exp.If(this=lacking, true=run_started_at(), false=end)
 
 
 def _with_reopened(moments: exp.Query, names: HistoryColumns) -> exp.Query:
@@ -369,7 +197,7 @@ def _with_reopened(moments: exp.Query, names: HistoryColumns) -> exp.Query:
 
     Its last row is then used twice: at its own time, and at the reopening.
     """
-    keys = _keys(names)
+    keys = keys_of(names)
     new_at = exp.If(this=plain_column("is_new"), true=plain_column("at"), false=exp.Null())
     ongoing = exp.and_(exp.Not(this=plain_column("is_new")), exp.Is(this=plain_column("until"), expression=exp.Null()))
     known = exp.select(
@@ -381,7 +209,7 @@ def _with_reopened(moments: exp.Query, names: HistoryColumns) -> exp.Query:
     at, closed = plain_column("at"), plain_column("closed")
     is_last = exp.and_(plain_column("is_new"), exp.EQ(this=at, expression=plain_column("last_at")))
     reopens = exp.and_(is_last, exp.Not(this=plain_column("is_open")), exp.LT(this=at.copy(), expression=closed))
-    again = exp.Greatest(this=closed.copy(), expressions=[_run_started_at()])
+    again = exp.Greatest(this=closed.copy(), expressions=[run_started_at()])
     times = exp.If(
         this=reopens, true=exp.Array(expressions=[at.copy(), again]), false=exp.Array(expressions=[at.copy()])
     )
@@ -393,9 +221,9 @@ def _in_order(moments: exp.Query, names: HistoryColumns) -> exp.Select:
     """Return each moment with the one before it, and with ``closed``, the last end of a version that began by then."""
     return exp.select(
         exp.Star(),
-        named(over(exp.Lag(this=plain_column("at")), _keys(names), *_ORDER), "previous_at"),
-        named(over(exp.Lag(this=plain_column("row")), _keys(names), *_ORDER), "previous"),
-        named(over(exp.Max(this=plain_column("bound")), _keys(names), *_ORDER, rows=True), "closed"),
+        named(over(exp.Lag(this=plain_column("at")), keys_of(names), *_ORDER), "previous_at"),
+        named(over(exp.Lag(this=plain_column("row")), keys_of(names), *_ORDER), "previous"),
+        named(over(exp.Max(this=plain_column("bound")), keys_of(names), *_ORDER, rows=True), "closed"),
     ).from_(moments.subquery("moments"))
 
 
@@ -414,7 +242,7 @@ def _numbered(moments: exp.Select, names: HistoryColumns) -> exp.Select:
     after_end = exp.and_(exp.LT(this=before, expression=closed), exp.LTE(this=closed.copy(), expression=at))
     later = exp.and_(exp.LT(this=before.copy(), expression=at.copy()), exp.or_(differs, after_end))
     begins = exp.or_(exp.Not(this=plain_column("is_new")), exp.Is(this=before.copy(), expression=exp.Null()), later)
-    number = over(exp.CountIf(this=begins), _keys(names), *_ORDER, rows=True)
+    number = over(exp.CountIf(this=begins), keys_of(names), *_ORDER, rows=True)
     return exp.select(exp.Star(), named(number, "number")).from_(moments.subquery("ordered"))
 
 
@@ -430,7 +258,7 @@ def _versions(moments: exp.Select, names: HistoryColumns) -> exp.Select:
     restated = exp.Filter(this=exp.AnyValue(this=plain_column("row")), expression=exp.Where(this=at_its_beginning))
     return (
         exp.select(
-            *_keys(names),
+            *keys_of(names),
             named(exp.Min(this=plain_column("at")), "begin"),
             named(exp.LogicalOr(this=exp.Not(this=plain_column("is_new"))), "is_known"),
             named(exp.Max(this=plain_column("until")), "until"),
@@ -440,13 +268,13 @@ def _versions(moments: exp.Select, names: HistoryColumns) -> exp.Select:
             named(restated, "restated"),
         )
         .from_(moments.subquery("numbered"))
-        .group_by(*_keys(names), plain_column("number"))
+        .group_by(*keys_of(names), plain_column("number"))
     )
 
 
 def _placed(versions: exp.Select, names: HistoryColumns) -> exp.Select:
     """Return each version with its end, whether it is the ``newest`` and open, and the row ``base`` it begins with."""
-    begin, closed, keys = plain_column("begin"), plain_column("closed"), _keys(names)
+    begin, closed, keys = plain_column("begin"), plain_column("closed"), keys_of(names)
     is_bounded = exp.GT(this=closed, expression=begin)
     bound = exp.If(this=is_bounded, true=closed.copy(), false=exp.Null())
     following = over(exp.Lead(this=begin.copy()), keys, begin)
@@ -492,25 +320,3 @@ def _changed(versions: exp.Select, names: HistoryColumns) -> exp.Select:
     )
     different = exp.Not(this=exp.Paren(this=as_before))
     return exp.select(*values, named(kind, CHANGE)).from_(versions.subquery("settled")).where(different)
-
-
-def _identity(names: HistoryColumns) -> list[exp.Expr]:
-    """Return what identifies a row of the batch: its keys and, if it has one, its effective time."""
-    keys: list[exp.Expr] = [plain_column(key) for key in names.keys]
-    return keys if names.effective_at is None else [*keys, named(_effective(names), names.effective_at)]
-
-
-def _effective(names: HistoryColumns) -> exp.Expr:
-    return exp.cast(plain_column(names.effective_at), _TIMESTAMP) if names.effective_at else _run_started_at()
-
-
-def _run_started_at() -> exp.Expr:
-    return exp.Placeholder(this="run_started_at")
-
-
-def _as_keys(keys: Iterable[exp.Expr]) -> list[exp.Expr]:
-    return [named(key, f"key_{position}") for position, key in enumerate(keys)]
-
-
-def _keys(names: HistoryColumns, *within: str) -> list[exp.Expr]:
-    return [plain_column(f"key_{position}", *within) for position in range(len(names.keys))]
