@@ -79,22 +79,27 @@ TIMESTAMP = exp.DType.TIMESTAMPTZ
 
 
 def has_open_end(names: HistoryColumns) -> exp.Expr:
+    """Return the condition that a version of the target has no end."""
     return exp.Is(this=plain_column(names.valid_to, TARGET), expression=exp.Null())
 
 
-def effective_time(names: HistoryColumns) -> exp.Expr:
-    return exp.cast(plain_column(names.effective_at), TIMESTAMP) if names.effective_at else run_started_at()
+def effective_time(names: HistoryColumns, *within: str) -> exp.Expr:
+    """Return the time at which a row of the batch takes effect, with the batch's name if that is given."""
+    return exp.cast(plain_column(names.effective_at, *within), TIMESTAMP) if names.effective_at else run_started_at()
 
 
 def run_started_at() -> exp.Expr:
+    """Return the parameter for the time at which the run began."""
     return exp.Placeholder(this="run_started_at")
 
 
 def as_keys(keys: Iterable[exp.Expr]) -> list[exp.Expr]:
+    """Return the keys under names by position, which no column of the batch is confused with."""
     return [named(key, f"key_{position}") for position, key in enumerate(keys)]
 
 
 def keys_of(names: HistoryColumns, *within: str) -> list[exp.Expr]:
+    """Return the columns that ``as_keys`` named, with a relation's name if that is given."""
     return [plain_column(f"key_{position}", *within) for position in range(len(names.keys))]
 
 

@@ -20,7 +20,6 @@ from rivet_dagster.sql.write_strategies.history_columns import (
     history_of,
     identity_of,
     keys_of,
-    run_started_at,
 )
 from rivet_dagster.sql.write_strategies.merge import conflicts as ambiguous_keys
 from rivet_dagster.sql.write_strategies.merge import repeated
@@ -69,7 +68,7 @@ def late_keys(columns: Sequence[str], plan: History, most: int) -> str:
     own_keys = [named(plain_column(key, TARGET), key) for key in names.keys]
     matched = exp.select(*own_keys, begins).from_(plain_relation(TARGET))
     matched = join_relation(matched, BATCH, "SEMI", same(names.keys, [TARGET], [BATCH])).where(has_open_end(names))
-    at = exp.cast(plain_column(names.effective_at, BATCH), TIMESTAMP) if names.effective_at else run_started_at()
+    at = effective_time(names, BATCH)
     covers = exp.LTE(this=plain_column(_BEGIN, _MATCHED), expression=at)
     keys = [named(plain_column(key, BATCH), key) for key in names.keys]
     query = exp.select(*keys).distinct().from_(plain_relation(BATCH))

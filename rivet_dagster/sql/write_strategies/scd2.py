@@ -129,7 +129,7 @@ def plain_changes(columns: Sequence[str], plan: History, has_new_keys: bool) -> 
 
 def _pairs(names: HistoryColumns, has_new_keys: bool) -> exp.Select:
     """Return the rows of the batch, ``incoming`` at the time ``at``, with the ``known`` open version of their key."""
-    at = exp.cast(plain_column(names.effective_at, BATCH), TIMESTAMP) if names.effective_at else run_started_at()
+    at = effective_time(names, BATCH)
     incoming = [named(row_of(names.values, BATCH), "incoming"), named(at, "at")]
     version = [named(row_of(names.values, TARGET), "known"), named(plain_column(names.valid_from, TARGET), "begin")]
     if not has_new_keys:
