@@ -88,12 +88,12 @@ class DagsterResource:
 class Observed:
     """A frame whose rows the engine looks at while it computes them for a write.
 
-    ``result`` returns after the write how many rows were computed, and for each condition whether it was true for one
-    of them; None if the engine has lost it. Where the engine repeats a part of its work, rows are counted repeatedly.
+    ``result`` returns after the write, for each condition, how many rows were computed, or None if it was true for one
+    of them; nothing if the engine has lost it. Where the engine repeats a part of its work, it counts rows repeatedly.
     """
 
     frame: Frame
-    result: Callable[[], tuple[int, tuple[bool, ...]] | None]
+    result: Callable[[], Sequence[int | None]]
 
 
 class EngineSession(ABC):

@@ -13,6 +13,7 @@ from rivet_dagster.model.relations import ArrowRows, CatalogTable, Files, Relati
 from rivet_dagster.model.schema import field_name
 
 if TYPE_CHECKING:
+    from pyiceberg.expressions import BooleanExpression
     from pyiceberg.table import DataScan, FileScanTask, Table
 
 _SPARK = "Run the joint on Spark."
@@ -36,16 +37,31 @@ def rows_without_spark(access: TableAccess, relation: CatalogTable) -> Relation:
     types = {str(field.field_type).partition("[")[0].partition("(")[0] for field in schema.fields}
     if types & _OTHERWISE or "time" in {kind for _, kind in columns}:
         raise _refused(name, f"columns of the types {', '.join(sorted(types & _OTHERWISE))}")
-    scan = table.scan(snapshot_id=snapshot)
+    ddl = ", ".join(f"{field_name(column)} {kind}" for column, kind in columns)
     try:
-        tasks = list(scan.plan_files()) if snapshot is not None else []
+        files = local_files(table, snapshot)
     except (NotImplementedError, ValueError) as error:
         raise _refused(name, f"this table: {error}") from error
-    ddl = ", ".join(f"{field_name(column)} {kind}" for column, kind in columns)
-    paths = [_local_path(task) for task in tasks]
-    if all(path is not None for path in paths) and (not tasks or _has_one_schema(table)):
-        return Files("parquet", tuple(path for path in paths if path is not None), {"schema": ddl})
-    return _arrow_rows(scan, name)
+    if files is not None:
+        return Files("parquet", files, {"schema": ddl})
+    return _arrow_rows(table.scan(snapshot_id=snapshot), name)
+
+
+def local_files(table: Table, snapshot: int | None, null: str | None = None) -> tuple[str, ...] | None:
+    """Return the paths of the data files of a snapshot if they can be read in place, by the names of the columns.
+
+    Those alone that may have rows in which the column ``null`` is NULL, if one is given. None where they are not local
+    Parquet files, rows in them are deleted, or the columns have ever been changed. Raises NotImplementedError or
+    ValueError for deletions that PyIceberg does not know.
+    """
+    from pyiceberg.expressions import AlwaysTrue, IsNull, Reference
+
+    if snapshot is None:
+        return ()
+    wanted: BooleanExpression = AlwaysTrue() if null is None else IsNull(term=Reference(null))
+    tasks = list(table.scan(wanted, snapshot_id=snapshot).plan_files())
+    paths = [path for task in tasks if (path := _local_path(task)) is not None]
+    return tuple(paths) if len(paths) == len(tasks) and (not tasks or _has_one_schema(table)) else None
 
 
 def _snapshot(table: Table, relation: CatalogTable) -> int | None:

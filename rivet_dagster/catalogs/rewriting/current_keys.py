@@ -1,12 +1,14 @@
-"""Whether all keys of a small batch have one open version, found in the files of a history without the engine."""
+"""What is known about the keys of a small batch, by the rows of a history, without a query of the engine."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, TypeGuard
 
 from rivet_dagster.catalogs.parquet_rows import needs_no_engine
+from rivet_dagster.catalogs.rewriting.incoming import BatchKeys
 from rivet_dagster.catalogs.rewriting.key_range import WHOLE_NUMBERS
 from rivet_dagster.model.relations import Files, Relation
 from rivet_dagster.model.storage import Base, Statistics, StoredRows
@@ -16,36 +18,45 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 MOST_BATCH_ROWS, MOST_BASE_ROWS = 200_000, 5_000_000
-"""The rows of a batch whose keys are read into the memory of this process, and those of files that are searched."""
+"""The rows of a batch whose keys are read into the memory of this process, and those of versions that are searched."""
 
 _FIRST_YEAR = 1901
 """Times from then on are the same in all calendars that Spark has stored."""
 
 
-def are_current(plan: History, base: Base, batch: StoredRows, started: datetime) -> bool:
-    """Return whether each key of the batch is that of one row, and has one open version, which begins by its time.
+@dataclass(frozen=True)
+class WantedColumns:
+    """The columns, in lower case, by which the keys of a batch are judged.
 
-    False also where that is not looked into: for many rows, keys other than whole numbers and texts, times of other
-    types than TIMESTAMP, and storage other than local files.
+    The first of its rows takes effect at ``earliest``.
+    """
+
+    keys: tuple[str, ...]
+    begin: str
+    end: str
+    earliest: datetime
+
+    @property
+    def of_versions(self) -> tuple[str, ...]:
+        """The columns that are read of each version."""
+        return (*self.keys, self.begin, self.end)
+
+
+def wanted_columns(plan: History, base: Base, batch: StoredRows, started: datetime) -> WantedColumns | None:
+    """Return the columns by which ``judge_keys`` judges a batch.
+
+    None for many rows, keys other than whole numbers and texts, and times of other types than TIMESTAMP.
     """
     earliest = _earliest(plan, batch.statistics, started)
     given = {name.lower(): kind for name, kind in batch.statistics.columns}
-    spelled = {name.lower(): (name, kind) for name, kind in base.columns}
-    names = list(dict.fromkeys(name.lower() for name in plan.keys))
-    own = [plan.valid_from.lower(), plan.valid_to.lower()]
-    if earliest is None or not all(name in spelled for name in (*names, *own)):
-        return False
-    if not all(_are_alike(given.get(name), spelled[name][1]) for name in names):
-        return False
-    if not _is_local(batch.relation) or not _is_local(base.relation) or batch.statistics.rows > MOST_BATCH_ROWS:
-        return False
-    import pyarrow as pa
-
-    try:
-        keys = _keys_of_batch(batch.relation, names)
-        return keys is not None and _are_covered(keys, base.relation, names, own, earliest)
-    except (OSError, pa.ArrowException):
-        return False  # the engine, which reads the same files next, says what is wrong with them
+    known = {name.lower(): kind for name, kind in base.columns}
+    keys = tuple(dict.fromkeys(name.lower() for name in plan.keys))
+    begin, end = plan.valid_from.lower(), plan.valid_to.lower()
+    if earliest is None or batch.statistics.rows > MOST_BATCH_ROWS or not {*keys, begin, end} <= known.keys():
+        return None
+    if not all(_are_alike(given.get(name), known[name]) for name in keys):
+        return None
+    return WantedColumns(keys, begin, end, earliest)
 
 
 def _earliest(plan: History, batch: Statistics, started: datetime) -> datetime | None:
@@ -64,95 +75,125 @@ def _are_alike(given: str | None, known: str) -> bool:
     return given == known == "string" or {given, known} <= WHOLE_NUMBERS
 
 
+def keys_in_files(plan: History, base: Base, is_whole: bool, batch: StoredRows, started: datetime) -> BatchKeys:
+    """Return what local Parquet files show about the keys of a batch; ANY where that is not looked into.
+
+    ``base`` has all open versions; it ``is_whole`` if it has the closed ones, too.
+    """
+    wanted = wanted_columns(plan, base, batch, started)
+    if wanted is None or not _is_local(batch.relation) or not _is_local(base.relation):
+        return BatchKeys.ANY
+    import pyarrow as pa
+
+    try:
+        keys, versions = _tables(batch.relation, wanted.keys), _tables(base.relation, wanted.of_versions)
+        return judge_keys(wanted, keys, versions, is_whole)
+    except (OSError, pa.ArrowException):
+        return BatchKeys.ANY  # the engine, which reads the same files next, says what is wrong with them
+
+
 def _is_local(relation: Relation) -> TypeGuard[Files]:
     return needs_no_engine(relation) and all(path.startswith("/") for path in relation.paths)
 
 
-def _keys_of_batch(relation: Files, names: Sequence[str]) -> pa.Table | None:
-    """Return the keys of a batch, None if any is that of several rows."""
+_ROWS_AT_ONCE = 262_144
+
+
+def _tables(relation: Files, names: Sequence[str]) -> Iterator[pa.Table]:
+    """Return columns of files, by their names in lower case, some rows at a time; NULL for those that a file lacks."""
     import pyarrow as pa
-
-    parts: list[pa.Table] = []
-    for file in _opened(relation):
-        if not _has_keys(file.schema_arrow, names):
-            return None
-        parts += _columns(file, names)
-    if not parts:
-        return None
-    keys = pa.concat_tables(parts)
-    return keys if keys.group_by(names).aggregate([]).num_rows == keys.num_rows else None
-
-
-def _are_covered(keys: pa.Table, relation: Files, names: Sequence[str], own: Sequence[str], earliest: datetime) -> bool:
-    """Return whether each of the distinct ``keys`` has one open version in the files, and each begins by ``earliest``.
-
-    ``own`` are the columns with the beginnings and the ends of versions.
-    """
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    begin, end = own
-    matched, wanted = [], keys[names[0]].combine_chunks()
-    rows = rows_matched = 0
-    for file in _opened(relation):
-        rows += file.metadata.num_rows
-        if rows > MOST_BASE_ROWS or not _has_keys(file.schema_arrow, names, begin):
-            return False
-        for table in _columns(file, (*names, *own)):
-            is_wanted = pc.is_in(table[names[0]], value_set=wanted)
-            matched.append(table.filter(pc.and_(pc.is_null(table[end]), is_wanted)))
-            rows_matched += matched[-1].num_rows
-        if rows_matched > MOST_BATCH_ROWS:
-            return False
-    if not rows_matched:
-        return False
-    found = pa.concat_tables(matched)
-    if found[begin].null_count or pc.max(found[begin]).as_py() > earliest:
-        return False
-    # NULL is a key as any other to group_by.
-    marked = [
-        table.select(names).append_column(_IN_BATCH, pa.array([in_batch] * table.num_rows, pa.int64()))
-        for table, in_batch in ((keys, 1), (found, 0))
-    ]
-    counts = pa.concat_tables(marked).group_by(names).aggregate([(_IN_BATCH, "sum"), ([], "count_all")])
-    own_keys = counts.filter(pc.equal(counts[f"{_IN_BATCH}_sum"], 1))
-    return bool(pc.all(pc.equal(own_keys["count_all"], 2)).as_py())
-
-
-_IN_BATCH = "rivet_in_batch"
-
-
-def _opened(relation: Files) -> Iterator[Any]:
-    """Open the files of a relation one after the other."""
     import pyarrow.dataset as ds
     import pyarrow.parquet as pq
 
     for path in relation.paths:
         for file in ds.dataset(path, format="parquet").files:
             with pq.ParquetFile(file) as opened:
-                yield opened
+                spelled = {name.lower(): name for name in opened.schema_arrow.names if name.lower() in names}
+                for batch in opened.iter_batches(_ROWS_AT_ONCE, columns=list(spelled.values())):
+                    missing = pa.nulls(batch.num_rows)
+                    columns = [batch.column(spelled[name]) if name in spelled else missing for name in names]
+                    yield pa.Table.from_arrays(columns, list(names))
 
 
-def _has_keys(schema: pa.Schema, names: Sequence[str], time: str | None = None) -> bool:
-    """Return whether a file has its keys as whole numbers and texts, and ``time`` as a TIMESTAMP of Spark."""
+def judge_keys(
+    wanted: WantedColumns, batch: Iterable[pa.Table], versions: Iterable[pa.Table], is_whole: bool
+) -> BatchKeys:
+    """Return what is known about the keys of a batch by those of its rows, and by the versions of a history.
+
+    The tables have the wanted columns. ``versions`` has all open ones; it ``is_whole`` if it has the closed ones, too.
+    ANY where more versions come than are searched, or keep their values otherwise than Spark does.
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    parts = []
+    for table in batch:
+        if not _are_comparable(table, wanted.keys):
+            return BatchKeys.ANY
+        parts.append(_marked(table, wanted, in_batch=pa.repeat(True, table.num_rows)))
+    if not parts:
+        return BatchKeys.ANY
+    given = pa.concat_tables(parts)
+    names = list(wanted.keys)
+    if given.group_by(names).aggregate([]).num_rows < given.num_rows:
+        return BatchKeys.ANY
+    first = given[names[0]].combine_chunks()
+    rows, rows_found = 0, 0
+    for table in versions:
+        rows += table.num_rows
+        if rows > MOST_BASE_ROWS or not _are_comparable(table, wanted.keys, wanted.begin, wanted.end):
+            return BatchKeys.ANY
+        found = table.filter(pc.is_in(_comparable(table[names[0]]), value_set=first))
+        is_open = pc.is_null(found[wanted.end])
+        has_begun = pc.less_equal(found[wanted.begin], pa.scalar(wanted.earliest, pa.timestamp("us", "UTC")))
+        parts.append(_marked(found, wanted, is_open=is_open, is_current=pc.and_(is_open, has_begun)))
+        rows_found += found.num_rows
+        if rows_found > MOST_BATCH_ROWS:
+            return BatchKeys.ANY
+    # NULL is a key as any other to group_by.
+    sums = [(mark, "sum") for mark in _MARKS]
+    counts = pa.concat_tables(parts).group_by(names).aggregate([*sums, ([], "count_all")])
+    return _judged(counts.filter(pc.equal(counts["in_batch_sum"], 1)), is_whole)
+
+
+def _judged(keys: pa.Table, is_whole: bool) -> BatchKeys:
+    """Return what is known by the number of rows, and of marks, for each key of a batch."""
+    import pyarrow.compute as pc
+
+    is_current = pc.and_(pc.equal(keys["is_open_sum"], 1), pc.equal(keys["is_current_sum"], 1))
+    if pc.all(is_current).as_py():
+        return BatchKeys.CURRENT
+    is_new = pc.equal(keys["count_all"], 1)
+    return BatchKeys.CURRENT_OR_NEW if is_whole and pc.all(pc.or_(is_current, is_new)).as_py() else BatchKeys.ANY
+
+
+_MARKS = ("in_batch", "is_open", "is_current")
+
+
+def _marked(table: pa.Table, wanted: WantedColumns, **marks: Any) -> pa.Table:
+    """Return the keys of ``table``, of comparable types, with three marks of each row, each 0 or 1."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    keys = [_comparable(table[name]) for name in wanted.keys]
+    given = [marks.get(mark, pa.repeat(False, table.num_rows)) for mark in _MARKS]
+    counted = [pc.fill_null(pc.cast(values, pa.int64()), 0) for values in given]
+    return pa.Table.from_arrays([*keys, *counted], [*wanted.keys, *_MARKS])
+
+
+def _comparable(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Return a column of whole numbers, or of texts, as one type each."""
     import pyarrow as pa
 
-    kinds = {field.name.lower(): field.type for field in schema}
-    if time is not None and kinds.get(time) != pa.timestamp("us", "UTC"):
+    return column.cast(pa.int64() if pa.types.is_integer(column.type) else pa.string())
+
+
+def _are_comparable(table: pa.Table, keys: Sequence[str], *times: str) -> bool:
+    """Return whether keys are whole numbers and texts, and ``times`` TIMESTAMPs of Spark."""
+    import pyarrow as pa
+
+    if any(table[time].type != pa.timestamp("us", "UTC") for time in times):
         return False
-    known = [kinds.get(name, pa.null()) for name in names]
-    return all(pa.types.is_string(kind) or pa.types.is_signed_integer(kind) for kind in known)
-
-
-def _columns(file: Any, names: Sequence[str]) -> Iterator[pa.Table]:
-    """Return columns of a file by their names in lower case, some rows at a time; whole numbers have one type."""
-    import pyarrow as pa
-
-    spelled = {name.lower(): name for name in file.schema_arrow.names}
-    for batch in file.iter_batches(_ROWS_AT_ONCE, columns=[spelled[name] for name in names]):
-        columns = [batch.column(spelled[name]) for name in names]
-        wide = [column.cast(pa.int64()) if pa.types.is_integer(column.type) else column for column in columns]
-        yield pa.Table.from_arrays(wide, list(names))
-
-
-_ROWS_AT_ONCE = 262_144
+    kinds = [table[name].type for name in keys]
+    texts = (pa.types.is_string, pa.types.is_large_string)
+    return all(pa.types.is_signed_integer(kind) or any(is_text(kind) for is_text in texts) for kind in kinds)

@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from rivet_dagster.catalogs.capabilities.transaction import WriteContext
-from rivet_dagster.catalogs.rewriting.current_keys import are_current
+from rivet_dagster.catalogs.rewriting.current_keys import keys_in_files
 from rivet_dagster.catalogs.rewriting.incoming import BatchKeys, register_relations
 from rivet_dagster.catalogs.rewriting.intervals import MOST_VALUES, NULL, Affected, Range, point_interval
 from rivet_dagster.catalogs.rewriting.version import Remaining, RewritableVersion
@@ -50,8 +50,9 @@ def narrow_history(
     """
     read = version.narrow_base(Affected((plan.valid_to,), ((NULL,),)))
     started = context.started or datetime.now(UTC)
-    if are_current(plan, read, batch, started):
-        return NarrowedHistory(read, None if read is base else (), BatchKeys.CURRENT)
+    keys = keys_in_files(plan, read, read is base, batch, started)
+    if keys is not BatchKeys.ANY:
+        return NarrowedHistory(read, None if read is base else (), keys)
     columns = register_relations(plan, version.session, batch, read, _all_rows)
     query = unusual_keys([name for name, _ in columns], plan, MOST_VALUES + 1)
     rows = version.session.rows(query, {"run_started_at": started})

@@ -12,7 +12,7 @@ from rivet_dagster.catalogs.rewriting.version import table_columns
 from rivet_dagster.engines.contract import EngineSession, Frame
 from rivet_dagster.errors import RivetError
 from rivet_dagster.model.convert import show
-from rivet_dagster.model.storage import Base, ColumnStatistics, Statistics, StoredRows
+from rivet_dagster.model.storage import Base, ColumnStatistics, StoredRows
 from rivet_dagster.model.write_plan import AppendNewer, History, Upsert
 from rivet_dagster.sql.write_strategies import history_keys, scd2
 from rivet_dagster.sql.write_strategies.alignment import plain_columns, projection, without_rows
@@ -51,34 +51,6 @@ def own_columns(plan: History, batch: Columns) -> Columns:
     return added
 
 
-def versions(
-    plan: History,
-    session: EngineSession,
-    batch: Statistics,
-    columns: Columns,
-    started: datetime,
-    shows_values: bool,
-    keys: BatchKeys = BatchKeys.ANY,
-) -> Frame:
-    """Return the versions that the batch adds or changes; rows without a time take effect when the run ``started``.
-
-    Raises RVT-515, RVT-516.
-    """
-    names = [name for name, _ in columns]
-    at = plan.effective_at
-    if at is not None and batch.values.get(at.lower(), ColumnStatistics()).nulls != 0:
-        refuse_unplaced(session, history_keys.count_without_time(at), at)
-    if keys in (BatchKeys.CURRENT, BatchKeys.CURRENT_OR_NEW) and not plan.close_missing:
-        changes = scd2.plain_changes(names, plan, has_new_keys=keys is BatchKeys.CURRENT_OR_NEW)
-    else:
-        distinct = keys is not BatchKeys.ANY or not session.rows(history_keys.repeats(names, plan))
-        if not distinct:
-            refuse_ambiguous(session.rows(history_keys.conflicts(names, plan)), plan.order_by, shows_values)
-        changes = scd2.changes(names, plan, distinct)
-    session.register(_CHANGES, session.query(changes, {"run_started_at": started}))
-    return session.query(projection(columns, columns, _CHANGES))
-
-
 def refuse_ambiguous(keys: Sequence[Mapping[str, Any]], order_by: Sequence[str], shows_values: bool) -> None:
     """Raise RVT-515 for ambiguous ``keys``: those with several unequal rows of which none is last by ``order_by``."""
     if not keys:
@@ -115,16 +87,45 @@ def incoming_rows(
 
     ``keys`` is what is known about those of a history's batch. Raises RVT-513 to RVT-516.
     """
+    if isinstance(plan, History):
+        changes = changed_versions(plan, session, batch, base, context, within, keys)
+        kept = [column for column in session.columns(changes) if column[0] != scd2.CHANGE]
+        session.register(_CHANGES, changes)
+        return session.query(projection(kept, kept, _CHANGES))
     columns = register_relations(plan, session, batch, base, within)
     if isinstance(plan, Upsert):
         return session.query(
             changed_rows(columns, plan.keys, distinct_by_key(plan, session, columns, context.shows_values))
         )
-    if isinstance(plan, History):
-        started = context.started or datetime.now(UTC)
-        return versions(plan, session, batch.statistics, columns, started, context.shows_values, keys)
     refuse_unplaced(session, without_value(plan.column), plan.column)
     return session.query(newer(columns, plan.column))
+
+
+def changed_versions(
+    plan: History,
+    session: EngineSession,
+    batch: StoredRows,
+    base: Base | None,
+    context: WriteContext,
+    within: Callable[[EngineSession, Frame], Frame],
+    keys: BatchKeys = BatchKeys.ANY,
+) -> Frame:
+    """Return the incoming rows of a history: versions that the batch adds or changes, with the kind in CHANGE.
+
+    Rows without a time take effect when the run started. Raises RVT-513 to RVT-516.
+    """
+    names = [name for name, _ in register_relations(plan, session, batch, base, within)]
+    at = plan.effective_at
+    if at is not None and batch.statistics.values.get(at.lower(), ColumnStatistics()).nulls != 0:
+        refuse_unplaced(session, without_value(at), at)
+    if keys in (BatchKeys.CURRENT, BatchKeys.CURRENT_OR_NEW) and not plan.close_missing:
+        changes = scd2.plain_changes(names, plan, has_new_keys=keys is BatchKeys.CURRENT_OR_NEW)
+    else:
+        distinct = keys is not BatchKeys.ANY or not session.rows(history_keys.repeats(names, plan))
+        if not distinct:
+            refuse_ambiguous(session.rows(history_keys.conflicts(names, plan)), plan.order_by, context.shows_values)
+        changes = scd2.changes(names, plan, distinct)
+    return session.query(changes, {"run_started_at": context.started or datetime.now(UTC)})
 
 
 def register_relations(

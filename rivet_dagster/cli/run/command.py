@@ -18,6 +18,7 @@ from rivet_dagster.cli.compiled import compile_for_command
 from rivet_dagster.cli.console import reserve_stdout
 from rivet_dagster.cli.run.selection import RunRequest, joints_of_groups, selected_partitions, to_materialize
 from rivet_dagster.cli.screen import screen_on
+from rivet_dagster.collector import without_collector
 from rivet_dagster.compiler.plan import CompiledAssembly, CompiledJoint, FusedGroup
 from rivet_dagster.engines.contract import Engine
 from rivet_dagster.engines.registry import declared_class
@@ -37,9 +38,10 @@ def run_command(root: Path, profile: str | None, request: RunRequest, as_json: b
     environment = environment_name(request.environment, os.environ)
     assembly = compile_for_command(root, profile, recall=True)
     with reserve_stdout(), closing(screen_on(sys.stderr)) as screen:
-        if not request.changed:  # else there may be nothing to run
-            start_early(assembly, root)
-        from rivet_dagster.cli.run.dagster_run import materialize
+        with without_collector():  # packages that are imported stay
+            if not request.changed:  # else there may be nothing to run
+                start_early(assembly, root)
+            from rivet_dagster.cli.run.dagster_run import materialize
 
         report = materialize(request, assembly, root, screen, environment)
     if as_json:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext, suppress
@@ -163,24 +164,26 @@ class PySparkSession(EngineSession):
         return lambda: self._run(plan)
 
     def observe(self, frame: DataFrame, conditions: Sequence[str]) -> Observed | None:
-        """Observe by Spark's ``Observation``."""
+        """Observe by Spark's ``Observation``.
+
+        One sum for each condition counts the rows until the condition is true for one, and is NaN then: Spark evaluates
+        what ``count_if`` counts twice for each row.
+        """
         from pyspark.sql import Observation
         from pyspark.sql.functions import expr
 
         observation = Observation()
-        aggregates = ["count(*)", *(f"count_if({sql})" for sql in conditions)]
+        aggregates = [f"sum(if({sql}, CAST('NaN' AS DOUBLE), 1D))" for sql in conditions]
 
         def observe() -> DataFrame:
             observed = frame.observe(observation, *[expr(sql).alias(f"_{n}") for n, sql in enumerate(aggregates)])
             observed.schema  # noqa: B018  a server analyzes the conditions for it
             return observed
 
-        def result() -> tuple[int, tuple[bool, ...]] | None:
-            numbers = self._run(lambda: self._adapter.observed(observation))
-            if not numbers:
-                return None
-            rows, *fulfilling = (int(numbers[f"_{n}"]) for n in range(len(aggregates)))
-            return rows, tuple(map(bool, fulfilling))
+        def result() -> list[int | None]:
+            sums = self._run(lambda: self._adapter.observed(observation))
+            found = [sums[f"_{n}"] or 0 for n in range(len(sums))]  # the sum of no row is NULL
+            return [None if math.isnan(each) else int(each) for each in found]
 
         try:
             observed = self._run(observe)

@@ -49,7 +49,7 @@ class ObservedChecks:
             if together:
                 any_of_them.append(" OR ".join(f"({condition.sql})" for _, condition in together))
                 self._names.append([check.name for check, _ in together])
-        self._observed = self._session.observe(frame, any_of_them)
+        self._observed = self._session.observe(frame, any_of_them) if any_of_them else None
         return frame if self._observed is None else self._observed.frame
 
     def passed(self, batch: StoredRows) -> frozenset[str]:
@@ -68,14 +68,10 @@ class ObservedChecks:
         if self._observed is None:
             return frozenset()
         computed = dict(self._session.columns(self._observed.frame))
-        result = self._observed.result()
-        if result is None or any(computed.get(name) != kind for name, kind in batch.statistics.columns):
+        if any(computed.get(name) != kind for name, kind in batch.statistics.columns):
             return frozenset()
-        rows, violated = result
-        if rows != batch.statistics.rows:
-            return frozenset()
-        together = zip(self._names, violated, strict=True)
-        return frozenset(name for names, fails in together if not fails for name in names)
+        together = zip(self._names, self._observed.result(), strict=False)
+        return frozenset(name for names, rows in together if rows == batch.statistics.rows for name in names)
 
 
 def _condition(check: CompiledCheck) -> Observable | None:

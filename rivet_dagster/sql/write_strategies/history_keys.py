@@ -31,7 +31,6 @@ from rivet_dagster.sql.write_strategies.trees import (
     plain_relation,
     same,
     sql_text,
-    without_value,
 )
 
 
@@ -133,12 +132,3 @@ def unusual_keys(columns: Sequence[str], plan: History, most: int) -> str:
     query = query.from_(judged.group_by(*keys_of(names)).subquery("judged"))
     query = query.where(exp.or_(plain_column(LATE), plain_column(SEVERAL))).order_by(late_first)
     return sql_text(limited(query, most))
-
-
-def count_without_time(effective_at: str) -> str:
-    """Return the query that counts, as ``rows``, the rows of the batch whose effective time is NULL.
-
-    >>> count_without_time("at")
-    'SELECT COUNT(*) AS `rows` FROM `batch` WHERE `at` IS NULL'
-    """
-    return without_value(effective_at)

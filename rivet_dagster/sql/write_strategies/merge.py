@@ -10,7 +10,7 @@ strategies take those that are newer than all rows of the target. The target's r
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from sqlglot import exp
 
@@ -21,6 +21,7 @@ from rivet_dagster.sql.write_strategies.trees import (
     REST,
     TARGET,
     Columns,
+    condition_of,
     join_relation,
     over,
     plain_column,
@@ -100,6 +101,31 @@ def changed_rows(columns: Columns, keys: Sequence[str], batch: str = BATCH) -> s
     new = exp.Is(this=plain_column(_PRESENT, _MATCHED), expression=exp.Null())
     differs = exp.not_(same_values(columns, batch, _MATCHED))
     return sql_text(query.where(exp.or_(new, differs)).with_(plain_relation(_MATCHED).this, as_=matched))
+
+
+def new_rows(
+    columns: Columns,
+    keys: Sequence[str],
+    batch: str = BATCH,
+    inside: exp.Expr | None = None,
+    never_null: Collection[str] = (),
+) -> str:
+    """Return the rows of ``batch`` whose ``keys`` no row of the target has.
+
+    ``inside`` is a condition on the rows of the target that count; of the keys ``never_null`` the batch has no NULL. Of
+    the target, which is read once, only rows with a key of the batch are processed further.
+
+    >>> print(new_rows([("id", "int"), ("net", "int")], ["id"], never_null=["id"]))
+    WITH `matched` AS (SELECT `target`.`id` FROM `target` LEFT SEMI JOIN `batch` ON `target`.`id` = `batch`.`id`)
+    SELECT `batch`.`id`, `batch`.`net` FROM `batch` LEFT ANTI JOIN `matched` ON `batch`.`id` = `matched`.`id`
+    """
+    own_keys = {key.lower() for key in keys}
+    known = select_columns([column for column in columns if column[0].lower() in own_keys], TARGET)
+    matched = join_relation(known, batch, "SEMI", same(keys, [TARGET], [batch], never_null))
+    if inside is not None:
+        matched = matched.where(condition_of(TARGET, inside))
+    query = join_relation(select_columns(columns, batch), _MATCHED, "ANTI", same(keys, [batch], [_MATCHED], never_null))
+    return sql_text(query.with_(plain_relation(_MATCHED).this, as_=matched))
 
 
 def repeats(name: str, keys: Sequence[str]) -> str:

@@ -65,6 +65,16 @@ def select_versions(columns: Sequence[str], valid_to: str, source: str, are_open
     return sql_text(exp.select(*map(plain_column, columns)).from_(plain_relation(source)).where(condition))
 
 
+def select_changes(columns: Sequence[str], kind: str, source: str) -> str:
+    """Return the query of the versions of the relation ``source``, rows of ``changes``, of one kind of change.
+
+    >>> select_changes(["id", "until"], INSERT, "history")
+    "SELECT `id`, `until` FROM `history` WHERE `rivet_change` = 'insert'"
+    """
+    condition = exp.EQ(this=plain_column(CHANGE), expression=exp.Literal.string(kind))
+    return sql_text(exp.select(*map(plain_column, columns)).from_(plain_relation(source)).where(condition))
+
+
 def is_open(valid_to: str) -> exp.Expr:
     """Return the condition that a version has no end, by the column of its end, without a table's name."""
     return exp.Is(this=plain_column(valid_to), expression=exp.Null())

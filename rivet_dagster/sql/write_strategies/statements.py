@@ -7,7 +7,15 @@ from collections.abc import Collection, Sequence
 from sqlglot import exp
 
 from rivet_dagster.sql.trees import named
-from rivet_dagster.sql.write_strategies.trees import Columns, plain_column, plain_relation, same, same_values, sql_text
+from rivet_dagster.sql.write_strategies.trees import (
+    Columns,
+    condition_of,
+    plain_column,
+    plain_relation,
+    same,
+    same_values,
+    sql_text,
+)
 
 _TARGET, _SOURCE = "rivet_target", "rivet_source"
 _KEYS = "rivet_keys"
@@ -38,12 +46,33 @@ def update_or_insert(
         THEN UPDATE SET `rivet_target`.`id` = `rivet_source`.`id`, `rivet_target`.`net` = `rivet_source`.`net`
       WHEN NOT MATCHED THEN INSERT (`id`, `net`) VALUES (`rivet_source`.`id`, `rivet_source`.`net`)
     """
-    assigned = [exp.EQ(this=plain_column(name, _TARGET), expression=plain_column(name, _SOURCE)) for name, _ in columns]
-    update = exp.When(matched=True, then=exp.Update(expressions=assigned))
-    if equal_stay:
-        update.set("condition", exp.not_(exp.paren(same_values(columns, _TARGET, _SOURCE), copy=False)))
     on = _within(same(keys, [_TARGET], [_SOURCE], never_null), inside)
-    return sql_text(_merge(table, plain_relation(source, _SOURCE), on, [update, _insert(columns)]))
+    whens = [_update(columns, equal_stay), _insert(columns)]
+    return sql_text(_merge(table, plain_relation(source, _SOURCE), on, whens))
+
+
+def update(
+    table: Sequence[str],
+    columns: Columns,
+    keys: Sequence[str],
+    source: str,
+    inside: exp.Expr | None = None,
+    equal_stay: bool = False,
+    never_null: Collection[str] = (),
+) -> str:
+    """Return the MERGE that gives rows of ``table`` the values of the rows of ``source`` with the same ``keys``.
+
+    It is that of ``update_or_insert`` without new rows, for which Spark need not bring the rows of the table into the
+    order of their keys if the source is small.
+
+    >>> print(update(["lake", "orders"], [("id", "int"), ("net", "int")], ["id"], "batch", never_null=["id"]))
+    MERGE INTO `lake`.`orders` AS `rivet_target` USING `batch` AS `rivet_source`
+      ON `rivet_target`.`id` = `rivet_source`.`id`
+      WHEN MATCHED
+        THEN UPDATE SET `rivet_target`.`id` = `rivet_source`.`id`, `rivet_target`.`net` = `rivet_source`.`net`
+    """
+    on = _within(same(keys, [_TARGET], [_SOURCE], never_null), inside)
+    return sql_text(_merge(table, plain_relation(source, _SOURCE), on, [_update(columns, equal_stay)]))
 
 
 def delete_and_insert(
@@ -134,6 +163,14 @@ def _merge(table: Sequence[str], source: exp.Expr, on: exp.Expr, whens: list[exp
     return exp.Merge(this=target, using=source, on=on, whens=exp.Whens(expressions=whens))
 
 
+def _update(columns: Columns, equal_stay: bool) -> exp.When:
+    assigned = [exp.EQ(this=plain_column(name, _TARGET), expression=plain_column(name, _SOURCE)) for name, _ in columns]
+    when = exp.When(matched=True, then=exp.Update(expressions=assigned))
+    if equal_stay:
+        when.set("condition", exp.not_(exp.paren(same_values(columns, _TARGET, _SOURCE), copy=False)))
+    return when
+
+
 def _insert(columns: Columns) -> exp.When:
     names = exp.Tuple(expressions=[plain_column(name) for name, _ in columns])
     values = exp.Tuple(expressions=[plain_column(name, _SOURCE) for name, _ in columns])
@@ -141,13 +178,8 @@ def _insert(columns: Columns) -> exp.When:
 
 
 def _within(on: exp.Expr, inside: exp.Expr | None) -> exp.Expr:
-    """Return ``on`` with a condition on the target's rows, whose columns have no table's name yet."""
-    if inside is None:
-        return on
-    condition = inside.copy()
-    for column in list(condition.find_all(exp.Column)):
-        column.set("table", exp.to_identifier(_TARGET, quoted=True))
-    return exp.and_(on, condition)
+    """Return ``on`` with a condition on the target's rows."""
+    return on if inside is None else exp.and_(on, condition_of(_TARGET, inside))
 
 
 def _table(parts: Sequence[str]) -> exp.Table:

@@ -96,6 +96,18 @@ def join_relation(query: exp.Select, other: str, how: str, on: exp.Expr) -> exp.
     return query.join(exp.Join(this=plain_relation(other), side="LEFT", kind=how, on=on))
 
 
+def condition_of(name: str, condition: exp.Expr) -> exp.Expr:
+    """Return a condition, whose columns have no relation's name, as one on the rows of the relation ``name``.
+
+    >>> sql_text(condition_of("target", exp.Is(this=plain_column("day"), expression=exp.Null())))
+    '`target`.`day` IS NULL'
+    """
+    qualified = condition.copy()
+    for column in list(qualified.find_all(exp.Column)):
+        column.set("table", exp.to_identifier(name, quoted=True))
+    return qualified
+
+
 def same_values(columns: Columns, left: str, right: str) -> exp.Expr:
     """Return the condition that two rows are equal in all ``columns``, where NULL equals NULL.
 

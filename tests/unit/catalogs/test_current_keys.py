@@ -12,7 +12,8 @@ from support.torture import examples
 
 from rivet_dagster.catalogs.filesystem.files.footers import footer_of, read_statistics
 from rivet_dagster.catalogs.rewriting import current_keys
-from rivet_dagster.catalogs.rewriting.current_keys import are_current
+from rivet_dagster.catalogs.rewriting.current_keys import keys_in_files
+from rivet_dagster.catalogs.rewriting.incoming import BatchKeys
 from rivet_dagster.model.relations import Files
 from rivet_dagster.model.storage import Base, StoredRows
 from rivet_dagster.model.write_plan import History
@@ -28,8 +29,8 @@ def hour(number):
 
 
 @pytest.fixture
-def looked(tmp_path):
-    """Return a function that says whether the keys of a batch are found to be current."""
+def judged(tmp_path):
+    """Return a function that returns what is known about the keys of a batch."""
     numbers = iter(range(10**6))
 
     def stored(names, rows, types):
@@ -38,7 +39,7 @@ def looked(tmp_path):
         pq.write_table(pa.Table.from_arrays(columns, names), path)
         return path
 
-    def look(batch, *history, plan=PLAN, started=START, types=TYPES, base_types=TYPES):
+    def look(batch, *history, plan=PLAN, started=START, types=TYPES, base_types=TYPES, is_whole=False):
         batch_file = stored(["id", "part", "at"], batch, types)
         files = [
             stored(["part", "Id", "valid_from", "valid_to"], rows, {**base_types, "Id": base_types["id"]})
@@ -47,7 +48,19 @@ def looked(tmp_path):
         relation = Files("parquet", tuple(map(str, files)))
         base = Base(relation, footer_of(files[0]).statistics.columns)
         rows = StoredRows(Files("parquet", (str(batch_file),)), read_statistics([batch_file]))
-        return are_current(plan, base, rows, started)
+        return keys_in_files(plan, base, is_whole, rows, started)
+
+    return look
+
+
+@pytest.fixture
+def looked(judged):
+    """Return a function that says whether the keys of a batch are found to be current."""
+
+    def look(*rows, **options):
+        known = judged(*rows, **options)
+        assert known in (BatchKeys.ANY, BatchKeys.CURRENT)
+        return known is BatchKeys.CURRENT
 
     return look
 
@@ -72,6 +85,23 @@ CLOSED = [("a", 1, hour(-5), hour(0)), ("a", 3, hour(-5), hour(-4))]
 )
 def test_keys(looked, batch, is_current):
     assert looked(batch, CURRENT[:2], [CURRENT[2], *CLOSED]) == is_current
+
+
+@pytest.mark.parametrize(
+    ("batch", "known"),
+    [
+        ([(1, "a", hour(1)), (4, "a", hour(1))], BatchKeys.CURRENT_OR_NEW),
+        ([(None, "a", hour(-9)), (4, "a", hour(-9))], BatchKeys.ANY),
+        ([(5, "a", hour(1)), (4, "a", hour(1))], BatchKeys.CURRENT_OR_NEW),
+        ([(3, "a", hour(1)), (4, "a", hour(1))], BatchKeys.ANY),
+        ([(4, "a", hour(1)), (4, "a", hour(2))], BatchKeys.ANY),
+    ],
+    ids=["new", "new and late", "all new", "closed", "repeated"],
+)
+def test_new_keys_are_known_where_all_versions_are(judged, batch, known):
+    history = CURRENT[:2], [CURRENT[2], *CLOSED]
+    assert judged(batch, *history, is_whole=True) is known
+    assert judged(batch, *history) is BatchKeys.ANY
 
 
 def test_a_key_with_two_open_versions(looked):
@@ -139,7 +169,7 @@ def test_damaged_files_are_left_to_the_engine(looked, monkeypatch):
     assert not looked([(1, "a", hour(2))], CURRENT)
 
 
-def test_random_keys(looked):
+def test_random_keys(judged):
     outcomes = Counter()
     for seed in range(examples(150, 2000)):
         random = Random(seed)
@@ -151,16 +181,24 @@ def test_random_keys(looked):
         history += [history[0]] if random.random() < 0.2 else []
         batch = [(*key, hour(random.choice([4, 6]))) for key in random.sample(keys, random.choice([1, 2, 3]))]
         batch += [batch[0]] if random.random() < 0.1 else []
-        begins = {}
+        begins, known_keys = {}, {(key, part) for part, key, _, _ in history}
         for part, key, begin, end in history:
             begins.setdefault((key, part), []).extend([begin] if end is None else [])
-        proven = looked(batch, history[:4], history[4:], plan=replace(PLAN, keys=("id", "Part")))
+        plan = replace(PLAN, keys=("id", "Part"))
+        proven = judged(batch, history[:4], history[4:], plan=plan, is_whole=seed % 2 == 0)
         counts = Counter((key, part) for key, part, _ in batch)
         is_current = all(
             counts[key, part] == 1 and len(begins.get((key, part), ())) == 1 and begins[key, part][0] <= at
             for key, part, at in batch
         )
-        assert is_current or not proven
+        is_current_or_new = is_current or all(
+            counts[key, part] == 1
+            and ((key, part) not in known_keys or (len(begins[key, part]) == 1 and begins[key, part][0] <= at))
+            for key, part, at in batch
+        )
+        assert is_current or proven is not BatchKeys.CURRENT
+        assert is_current_or_new or proven is not BatchKeys.CURRENT_OR_NEW
         outcomes[is_current, proven] += 1
-    assert outcomes[True, True] > 2 * outcomes[True, False]
-    assert outcomes[False, False]
+    assert outcomes[True, BatchKeys.CURRENT] > 2 * outcomes[True, BatchKeys.ANY]
+    assert outcomes[False, BatchKeys.CURRENT_OR_NEW]
+    assert outcomes[False, BatchKeys.ANY]

@@ -5,18 +5,23 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from rivet_dagster.catalogs.capabilities.transaction import WriteContext
 from rivet_dagster.catalogs.iceberg.metadata.layout import layout_updates
 from rivet_dagster.catalogs.iceberg.metadata.snapshot_rows import manifests_of
 from rivet_dagster.catalogs.iceberg.metadata.types import same_columns
+from rivet_dagster.catalogs.iceberg.rows_without_spark import local_files
 from rivet_dagster.catalogs.iceberg.writes.errors import BegunWrite
 from rivet_dagster.catalogs.iceberg.writes.staged_branch import StagedBranch, StoredSnapshot
 from rivet_dagster.catalogs.iceberg.writes.staged_table import StagingTable, VersionLocation
+from rivet_dagster.catalogs.rewriting.current_keys import MOST_BASE_ROWS, keys_in_files
 from rivet_dagster.catalogs.rewriting.histories import has_late_keys
 from rivet_dagster.catalogs.rewriting.incoming import (
+    BatchKeys,
     Transforming,
+    changed_versions,
     distinct_by_key,
     incoming_rows,
     no_rows,
@@ -28,6 +33,7 @@ from rivet_dagster.catalogs.rewriting.rewrite import Rewritten, compute_batch, c
 from rivet_dagster.catalogs.rewriting.version import fit_columns, table_columns
 from rivet_dagster.catalogs.rewriting.window import WindowOfTable
 from rivet_dagster.engines.contract import EngineSession, Frame, QueryPlan, WriteMode
+from rivet_dagster.model.relations import Files, Relation
 from rivet_dagster.model.storage import Base, ColumnStatistics, Record, StoredRows
 from rivet_dagster.model.write_plan import (
     Append,
@@ -42,13 +48,21 @@ from rivet_dagster.model.write_plan import (
 )
 from rivet_dagster.sql.partitions import Condition
 from rivet_dagster.sql.write_strategies.alignment import projection
-from rivet_dagster.sql.write_strategies.merge import changed_rows
-from rivet_dagster.sql.write_strategies.scd2 import is_open, select_versions
+from rivet_dagster.sql.write_strategies.merge import changed_rows, new_rows
+from rivet_dagster.sql.write_strategies.scd2 import (
+    CHANGE,
+    INSERT,
+    UPDATE,
+    is_open,
+    select_changes,
+    select_versions,
+)
 from rivet_dagster.sql.write_strategies.statements import (
     all_of,
     count_query,
     delete,
     delete_and_insert,
+    update,
     update_or_insert,
 )
 from rivet_dagster.sql.write_strategies.trees import BATCH, INCOMING, TARGET
@@ -185,9 +199,21 @@ class NativeWrite:
         source = BATCH if is_distinct else distinct_by_key(plan, self.session, columns, self.context.shows_values)
         inside, values = self._inside(plan.keys, batch)
         filled = [key for key in plan.keys if batch.statistics.values.get(key, ColumnStatistics()).nulls == 0]
-        sql = update_or_insert(self.branch.written_to, columns, plan.keys, source, inside, True, filled)
-        self._execute(sql, values)
-        return self._merged(batch, query_plan, lambda: self._differing(source, plan))
+        if batch.statistics.rows > MOST_ROWS:
+            sql = update_or_insert(self.branch.written_to, columns, plan.keys, source, inside, True, filled)
+            return self._merged(batch, query_plan, self._merge(sql, values), lambda: self._differing(source, plan))
+        self.session.register(TARGET, self.session.load(self.base.relation))
+        frame = self.session.query(new_rows(columns, plan.keys, source, inside, filled), values)
+        with self.batch_table.scratch() as added:
+            added.add(frame, self.context)
+            new = added.audit()
+            record: Record | None = Record(0)
+            if new.statistics.rows < batch.statistics.rows:
+                sql = update(self.branch.written_to, columns, plan.keys, source, inside, True, filled)
+                record = self._merge(sql, values)
+            if new.statistics.rows:
+                self._write(self.session.load(new.relation))
+            return self._merged(batch, query_plan, record, lambda: self._differing(source, plan))
 
     def _has_distinct(self, keys: tuple[str, ...], batch: StoredRows) -> bool:
         """Return whether the batch is known to have no key twice."""
@@ -204,34 +230,68 @@ class NativeWrite:
             session.register(_HISTORY, frame)
             return session.query(select_versions(columns, plan.valid_to, _HISTORY, are_open=True))
 
+        keys = self._known_keys(plan, batch)
         inside, within = None, self._within
-        if self.separates_closed and not has_late_keys(plan, self.session, self.base, batch, self.context, find_open):
+        if self.separates_closed and (
+            keys in (BatchKeys.CURRENT, BatchKeys.CURRENT_OR_NEW)
+            or not has_late_keys(plan, self.session, self.base, batch, self.context, find_open)
+        ):
             inside, within = is_open(plan.valid_to), find_open
-        frame = incoming_rows(plan, self.session, batch, self.base, self.context, within)
+        frame = changed_versions(plan, self.session, batch, self.base, self.context, within, keys)
         with self.batch_table.scratch() as changes:
             changes.add(frame, self.context)
             stored = changes.audit()
-            self.session.register(INCOMING, self.session.load(stored.relation))
-            known = stored.statistics.values
-            filled = [key for key in plan.identity if known.get(key.lower(), ColumnStatistics()).nulls == 0]
-            sql = update_or_insert(
-                self.branch.written_to, self.base.columns, plan.identity, INCOMING, inside, never_null=filled
-            )
-            self._execute(sql)
-            return self._merged(batch, query_plan, lambda: stored.statistics.rows)
+            self.session.register(_CHANGES, self.session.load(stored.relation))
+            kinds = stored.statistics.values.get(CHANGE, ColumnStatistics())
+            record: Record | None = Record(0)
+            if kinds.max != INSERT:
+                self.session.register(INCOMING, self.session.query(select_changes(columns, UPDATE, _CHANGES)))
+                known = stored.statistics.values
+                filled = [key for key in plan.identity if known.get(key.lower(), ColumnStatistics()).nulls == 0]
+                record = self._merge(
+                    update(self.branch.written_to, self.base.columns, plan.identity, INCOMING, inside, False, filled)
+                )
+            if kinds.min != UPDATE:
+                self._write(self.session.query(select_changes(columns, INSERT, _CHANGES)))
+            return self._merged(batch, query_plan, record, lambda: stored.statistics.rows)
 
-    def _merged(self, batch: StoredRows, query_plan: QueryPlan, changed: Callable[[], int]) -> Rewritten:
-        """Return the result of a MERGE; ``changed`` counts the rows of its source that are new or differ.
+    def _known_keys(self, plan: History, batch: StoredRows) -> BatchKeys:
+        """Return what is known about the keys of a batch without a query of the engine."""
+        if self.context.window is None and self.rows_before <= MOST_BASE_ROWS:
+            only_open = plan.valid_to if self.separates_closed else None
+            known = _local_files(self.branch.table.load(), self.base.relation, only_open)
+            given = _local_files(self.batch_table.table.load(), batch.relation)
+            if known is not None and given is not None:
+                started = self.context.started or datetime.now(UTC)
+                base, rows = replace(self.base, relation=known), replace(batch, relation=given)
+                keys = keys_in_files(plan, base, only_open is None, rows, started)
+                if keys is not BatchKeys.ANY:
+                    return keys
+        at = [] if plan.effective_at is None else [plan.effective_at]
+        kinds = {name.lower(): kind for name, kind in batch.statistics.columns}
+        # Two local times may be one TIMESTAMP.
+        is_exact = all(kinds.get(name.lower()) in ("date", "timestamp") for name in at)
+        return BatchKeys.DISTINCT if is_exact and self._has_distinct((*plan.keys, *at), batch) else BatchKeys.ANY
 
-        Iceberg's summary says what it did, but not that of every version of Spark.
+    def _merge(self, sql: str, values: Mapping[str, Any] | None = None) -> Record | None:
+        """Execute a MERGE, and return what it did; None where Iceberg's summary does not say."""
+        before = self.branch.head()
+        self._execute(sql, values)
+        stored = self.branch.look()
+        return stored.merged() if stored.snapshot != before else Record(0)
+
+    def _merged(
+        self, batch: StoredRows, query_plan: QueryPlan, record: Record | None, changed: Callable[[], int]
+    ) -> Rewritten:
+        """Return the result of a MERGE, or of one that updates and of rows that were added; ``record`` is of the MERGE.
+
+        Where the record is not known, ``changed`` counts the rows that are new or were to be updated.
         """
         stored = self.branch.look()
         result = self._rewritten(stored, batch, query_plan)
-        record = stored.merged()
-        if record is None:
-            inserted = result.whole.statistics.rows - self.rows_before
-            record = Record(inserted=inserted, updated=changed() - inserted)
-        return replace(result, record=replace(record, bytes=stored.bytes_since(self.branch.start)))
+        inserted = result.whole.statistics.rows - self.rows_before
+        updated = record.updated if record is not None else changed() - inserted
+        return replace(result, record=Record(inserted, updated, bytes=stored.bytes_since(self.branch.start)))
 
     def _differing(self, source: str, plan: Upsert) -> int:
         """Return how many rows of ``source`` the table lacked, or had other values of."""
@@ -315,13 +375,22 @@ class NativeWrite:
         return WindowOfTable(self.context.window, self.base.columns).within(session, frame)
 
 
-_HISTORY = "rivet_history"
+_HISTORY, _CHANGES = "rivet_history", "rivet_changes"
 
 MOST_ROWS = 200_000
 """The rows of a batch whose keys are read into the memory of this process."""
 
 _SAME_BYTES = ("boolean", "int", "long", "date", "timestamp", "timestamptz", "string", "decimal")
 """Types whose values are equal to an engine exactly if they are to Arrow; zeros and NaN are not."""
+
+
+def _local_files(table: Table, relation: Relation, null: str | None = None) -> Files | None:
+    """Return data files of a snapshot, see ``local_files``; None where Arrow cannot read them as they are."""
+    try:
+        paths = local_files(table, getattr(relation, "snapshot", None), null)
+    except (NotImplementedError, ValueError):  # deletions that PyIceberg does not know
+        return None
+    return None if paths is None else Files("parquet", paths)
 
 
 def are_distinct(table: Table, snapshot: int, rows: int, keys: Sequence[str]) -> bool:
