@@ -28,6 +28,25 @@ def needs_no_engine(relation: Relation | None) -> TypeGuard[Files]:
     return isinstance(relation, Files) and relation.format == "parquet"
 
 
+def are_local(relation: Relation | None) -> TypeGuard[Files]:
+    """Return whether a relation is Parquet files of this machine."""
+    return needs_no_engine(relation) and all(path.startswith("/") for path in relation.paths)
+
+
+def columns_of(relation: Files, names: Sequence[str]) -> Iterator[pa.Table]:
+    """Return columns of files, by their names in lower case, some rows at a time; NULL for those that a file lacks."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    for file in (file for part in _parts(relation) for file in part.files):
+        with pq.ParquetFile(file) as opened:
+            spelled = {name.lower(): name for name in opened.schema_arrow.names if name.lower() in names}
+            for batch in opened.iter_batches(_FEW_COLUMNS, columns=list(spelled.values())):
+                missing = pa.nulls(batch.num_rows)
+                columns = [batch.column(spelled[name]) if name in spelled else missing for name in names]
+                yield pa.Table.from_arrays(columns, list(names))
+
+
 def greatest(batches: Iterable[pa.RecordBatch]) -> Any:
     """Return the maximum of the first column of batches; None if it has no value, NaN, which is greater than all."""
     import pyarrow as pa
@@ -86,6 +105,9 @@ def batches(relation: Files) -> pa.RecordBatchReader:
 
 _BATCH, _BUFFER = 32_768, 2**20
 """The rows of a batch, and the bytes of a column that are read at a time."""
+
+_FEW_COLUMNS = 262_144
+"""The rows of a batch of few columns."""
 
 
 def _together(parts: Sequence[Any]) -> pa.Schema:

@@ -51,7 +51,7 @@ def test_keys_are_distinct_if_a_plain_count_says_so(tmp_path, keys):
     # What an engine takes for equal, or names, in ways of its own, and what there is too much of, is its own affair.
     for others in (["ratio"], ["id", "ratio"], ["x.y"], ["missing"]):
         assert not are_distinct(table, snapshot, len(ROWS), others)
-    assert not are_distinct(table, snapshot, native.MOST_ROWS + 1, ["id"])
+    assert not are_distinct(table, snapshot, native.MOST_BATCH_ROWS + 1, ["id"])
     catalog.close()
 
 

@@ -59,11 +59,11 @@ def table(iceberg_session, tmp_path):
     return Lake(iceberg_session, tmp_path)
 
 
-@pytest.mark.parametrize("most", [native.MOST_ROWS, 0], ids=["few", "many"])
+@pytest.mark.parametrize("most", [native.MOST_BATCH_ROWS, 0], ids=["few", "many"])
 @pytest.mark.nightly(but=2)
 @pytest.mark.parametrize("batch", BATCHES)
 def test_merges(table, monkeypatch, batch, most):
-    monkeypatch.setattr(native, "MOST_ROWS", most)
+    monkeypatch.setattr(native, "MOST_BATCH_ROWS", most)
     rows, record, added = BATCHES[batch]
     table.write(Append(), FIRST)
     before = len(table.operations())

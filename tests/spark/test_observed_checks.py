@@ -39,7 +39,7 @@ FILES = {
 WRITES: dict[str, tuple[dict[str, Any], int]] = {
     "replace": ({}, 1),
     "append": ({"write_strategy": "append"}, 1),
-    "merge": ({"write_strategy": {"mode": "merge", "key_columns": ["id"]}}, 3),
+    "merge": ({"write_strategy": {"mode": "merge", "key_columns": ["id"]}}, 2),
 }
 """The fields of a sink, and the queries of Spark for a second run without checks."""
 

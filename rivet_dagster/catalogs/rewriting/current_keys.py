@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, TypeGuard
+from typing import TYPE_CHECKING, Any
 
-from rivet_dagster.catalogs.parquet_rows import needs_no_engine
-from rivet_dagster.catalogs.rewriting.incoming import BatchKeys
+from rivet_dagster.catalogs.parquet_rows import are_local, columns_of
+from rivet_dagster.catalogs.rewriting.incoming import MOST_BATCH_ROWS, BatchKeys
 from rivet_dagster.catalogs.rewriting.key_range import WHOLE_NUMBERS
-from rivet_dagster.model.relations import Files, Relation
 from rivet_dagster.model.storage import Base, Statistics, StoredRows
 from rivet_dagster.model.write_plan import History
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-MOST_BATCH_ROWS, MOST_BASE_ROWS = 200_000, 5_000_000
-"""The rows of a batch whose keys are read into the memory of this process, and those of versions that are searched."""
+MOST_BASE_ROWS = 5_000_000
+"""The rows of versions that are searched in this process."""
 
 _FIRST_YEAR = 1901
 """Times from then on are the same in all calendars that Spark has stored."""
@@ -81,38 +80,15 @@ def keys_in_files(plan: History, base: Base, is_whole: bool, batch: StoredRows, 
     ``base`` has all open versions; it ``is_whole`` if it has the closed ones, too.
     """
     wanted = wanted_columns(plan, base, batch, started)
-    if wanted is None or not _is_local(batch.relation) or not _is_local(base.relation):
+    if wanted is None or not are_local(batch.relation) or not are_local(base.relation):
         return BatchKeys.ANY
     import pyarrow as pa
 
     try:
-        keys, versions = _tables(batch.relation, wanted.keys), _tables(base.relation, wanted.of_versions)
+        keys, versions = columns_of(batch.relation, wanted.keys), columns_of(base.relation, wanted.of_versions)
         return judge_keys(wanted, keys, versions, is_whole)
     except (OSError, pa.ArrowException):
         return BatchKeys.ANY  # the engine, which reads the same files next, says what is wrong with them
-
-
-def _is_local(relation: Relation) -> TypeGuard[Files]:
-    return needs_no_engine(relation) and all(path.startswith("/") for path in relation.paths)
-
-
-_ROWS_AT_ONCE = 262_144
-
-
-def _tables(relation: Files, names: Sequence[str]) -> Iterator[pa.Table]:
-    """Return columns of files, by their names in lower case, some rows at a time; NULL for those that a file lacks."""
-    import pyarrow as pa
-    import pyarrow.dataset as ds
-    import pyarrow.parquet as pq
-
-    for path in relation.paths:
-        for file in ds.dataset(path, format="parquet").files:
-            with pq.ParquetFile(file) as opened:
-                spelled = {name.lower(): name for name in opened.schema_arrow.names if name.lower() in names}
-                for batch in opened.iter_batches(_ROWS_AT_ONCE, columns=list(spelled.values())):
-                    missing = pa.nulls(batch.num_rows)
-                    columns = [batch.column(spelled[name]) if name in spelled else missing for name in names]
-                    yield pa.Table.from_arrays(columns, list(names))
 
 
 def judge_keys(

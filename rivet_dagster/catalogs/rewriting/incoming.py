@@ -8,6 +8,8 @@ from enum import Enum
 from typing import Any
 
 from rivet_dagster.catalogs.capabilities.transaction import WriteContext
+from rivet_dagster.catalogs.parquet_rows import are_local, columns_of
+from rivet_dagster.catalogs.rewriting.key_range import WHOLE_NUMBERS
 from rivet_dagster.catalogs.rewriting.version import table_columns
 from rivet_dagster.engines.contract import EngineSession, Frame
 from rivet_dagster.errors import RivetError
@@ -22,6 +24,13 @@ from rivet_dagster.sql.write_strategies.trees import BATCH, TARGET, Columns, wit
 
 _CHANGES = "rivet_changes"
 _TIMES = ("date", "timestamp", "timestamp_ntz")
+
+
+MOST_BATCH_ROWS = 200_000
+"""The rows of a batch whose keys are read into the memory of this process."""
+
+_SAME_BYTES = WHOLE_NUMBERS | {"boolean", "date", "timestamp", "timestamp_ntz", "string"}
+"""Types whose values are equal to an engine exactly if they are to Arrow, as those of decimal are, too."""
 
 
 class BatchKeys(Enum):
@@ -94,11 +103,16 @@ def incoming_rows(
         return session.query(projection(kept, kept, _CHANGES))
     columns = register_relations(plan, session, batch, base, within)
     if isinstance(plan, Upsert):
-        return session.query(
-            changed_rows(columns, plan.keys, distinct_by_key(plan, session, columns, context.shows_values))
-        )
+        shows_values = context.shows_values
+        source = BATCH if are_distinct(batch, plan.keys) else distinct_by_key(plan, session, columns, shows_values)
+        return session.query(changed_rows(columns, plan.keys, source))
     refuse_unplaced(session, without_value(plan.column), plan.column)
     return session.query(newer(columns, plan.column))
+
+
+def changes_current_alone(plan: History, keys: BatchKeys) -> bool:
+    """Return whether only open versions change, one of each key: of a batch whose keys have those, or none."""
+    return keys in (BatchKeys.CURRENT, BatchKeys.CURRENT_OR_NEW) and not plan.close_missing
 
 
 def changed_versions(
@@ -118,7 +132,7 @@ def changed_versions(
     at = plan.effective_at
     if at is not None and batch.statistics.values.get(at.lower(), ColumnStatistics()).nulls != 0:
         refuse_unplaced(session, without_value(at), at)
-    if keys in (BatchKeys.CURRENT, BatchKeys.CURRENT_OR_NEW) and not plan.close_missing:
+    if changes_current_alone(plan, keys):
         changes = scd2.plain_changes(names, plan, has_new_keys=keys is BatchKeys.CURRENT_OR_NEW)
     else:
         distinct = keys is not BatchKeys.ANY or not session.rows(history_keys.repeats(names, plan))
@@ -165,6 +179,30 @@ def register_batch(session: EngineSession, frame: Frame, columns: Columns) -> No
     given = session.columns(frame)
     session.register(_BATCH, frame)
     session.register(BATCH, session.query(projection(columns, given, _BATCH)))
+
+
+def are_distinct(batch: StoredRows, keys: Sequence[str]) -> bool:
+    """Return whether no two rows of local files are equal in all ``keys``, where NULL equals NULL.
+
+    False also where that is not looked into: for many rows, keys of other types, and other storage.
+    """
+    kinds = {name.lower(): kind for name, kind in batch.statistics.columns}
+    names = list(dict.fromkeys(key.lower() for key in keys))
+    if batch.statistics.rows > MOST_BATCH_ROWS or not are_local(batch.relation):
+        return False
+    known = [kinds.get(name, "") for name in names]
+    if not all(kind in _SAME_BYTES or kind.startswith("decimal(") for kind in known):
+        return False
+    import pyarrow as pa
+
+    try:
+        tables = list(columns_of(batch.relation, names))
+        if not tables:
+            return True
+        rows = pa.concat_tables(tables)
+        return bool(rows.group_by(names).aggregate([]).num_rows == rows.num_rows)
+    except (OSError, pa.ArrowException):
+        return False  # the engine, which reads the same files next, says what is wrong with them
 
 
 def distinct_by_key(plan: Upsert, session: EngineSession, columns: Columns, shows_values: bool) -> str:

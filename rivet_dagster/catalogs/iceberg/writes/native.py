@@ -19,9 +19,11 @@ from rivet_dagster.catalogs.iceberg.writes.staged_table import StagingTable, Ver
 from rivet_dagster.catalogs.rewriting.current_keys import MOST_BASE_ROWS, keys_in_files
 from rivet_dagster.catalogs.rewriting.histories import has_late_keys
 from rivet_dagster.catalogs.rewriting.incoming import (
+    MOST_BATCH_ROWS,
     BatchKeys,
     Transforming,
     changed_versions,
+    changes_current_alone,
     distinct_by_key,
     incoming_rows,
     no_rows,
@@ -199,7 +201,7 @@ class NativeWrite:
         source = BATCH if is_distinct else distinct_by_key(plan, self.session, columns, self.context.shows_values)
         inside, values = self._inside(plan.keys, batch)
         filled = [key for key in plan.keys if batch.statistics.values.get(key, ColumnStatistics()).nulls == 0]
-        if batch.statistics.rows > MOST_ROWS:
+        if batch.statistics.rows > MOST_BATCH_ROWS:
             sql = update_or_insert(self.branch.written_to, columns, plan.keys, source, inside, True, filled)
             return self._merged(batch, query_plan, self._merge(sql, values), lambda: self._differing(source, plan))
         self.session.register(TARGET, self.session.load(self.base.relation))
@@ -231,12 +233,13 @@ class NativeWrite:
             return session.query(select_versions(columns, plan.valid_to, _HISTORY, are_open=True))
 
         keys = self._known_keys(plan, batch)
+        current_alone = changes_current_alone(plan, keys)
         inside, within = None, self._within
-        if self.separates_closed and (
-            keys in (BatchKeys.CURRENT, BatchKeys.CURRENT_OR_NEW)
-            or not has_late_keys(plan, self.session, self.base, batch, self.context, find_open)
+        if current_alone or (
+            self.separates_closed and not has_late_keys(plan, self.session, self.base, batch, self.context, find_open)
         ):
             inside, within = is_open(plan.valid_to), find_open
+        matched = plan.keys if current_alone else plan.identity
         frame = changed_versions(plan, self.session, batch, self.base, self.context, within, keys)
         with self.batch_table.scratch() as changes:
             changes.add(frame, self.context)
@@ -247,9 +250,9 @@ class NativeWrite:
             if kinds.max != INSERT:
                 self.session.register(INCOMING, self.session.query(select_changes(columns, UPDATE, _CHANGES)))
                 known = stored.statistics.values
-                filled = [key for key in plan.identity if known.get(key.lower(), ColumnStatistics()).nulls == 0]
+                filled = [key for key in matched if known.get(key.lower(), ColumnStatistics()).nulls == 0]
                 record = self._merge(
-                    update(self.branch.written_to, self.base.columns, plan.identity, INCOMING, inside, False, filled)
+                    update(self.branch.written_to, self.base.columns, matched, INCOMING, inside, False, filled)
                 )
             if kinds.min != UPDATE:
                 self._write(self.session.query(select_changes(columns, INSERT, _CHANGES)))
@@ -377,9 +380,6 @@ class NativeWrite:
 
 _HISTORY, _CHANGES = "rivet_history", "rivet_changes"
 
-MOST_ROWS = 200_000
-"""The rows of a batch whose keys are read into the memory of this process."""
-
 _SAME_BYTES = ("boolean", "int", "long", "date", "timestamp", "timestamptz", "string", "decimal")
 """Types whose values are equal to an engine exactly if they are to Arrow; zeros and NaN are not."""
 
@@ -400,7 +400,7 @@ def are_distinct(table: Table, snapshot: int, rows: int, keys: Sequence[str]) ->
     """
     known = {field.name.lower(): field for field in table.schema().fields if "." not in field.name}
     fields = [known.get(key.lower()) for key in keys]
-    if rows > MOST_ROWS or not all(field and str(field.field_type).startswith(_SAME_BYTES) for field in fields):
+    if rows > MOST_BATCH_ROWS or not all(field and str(field.field_type).startswith(_SAME_BYTES) for field in fields):
         return False
     names = list(dict.fromkeys(field.name for field in fields if field is not None))
     arrow = table.scan(snapshot_id=snapshot, selected_fields=tuple(names)).to_arrow()
