@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -43,6 +43,11 @@ class Statistics:
     bytes: int
     columns: tuple[tuple[str, str], ...] = ()
     values: Mapping[str, ColumnStatistics] = field(default_factory=dict)
+
+    def without_nulls(self, columns: Sequence[str]) -> list[str]:
+        """Return those of ``columns`` that are surely NULL in no row."""
+        known = {name: self.values.get(name.lower(), ColumnStatistics()) for name in columns}
+        return [name for name, values in known.items() if values.nulls == 0]
 
     def tells_max(self, column: str) -> bool:
         """Return whether ``values`` gives the max of a column, or shows that it has no value but NULL."""

@@ -105,7 +105,7 @@ def incoming_rows(
     if isinstance(plan, Upsert):
         shows_values = context.shows_values
         source = BATCH if are_distinct(batch, plan.keys) else distinct_by_key(plan, session, columns, shows_values)
-        return session.query(changed_rows(columns, plan.keys, source))
+        return session.query(changed_rows(columns, plan.keys, source, batch.statistics.without_nulls(plan.keys)))
     refuse_unplaced(session, without_value(plan.column), plan.column)
     return session.query(newer(columns, plan.column))
 
@@ -133,7 +133,8 @@ def changed_versions(
     if at is not None and batch.statistics.values.get(at.lower(), ColumnStatistics()).nulls != 0:
         refuse_unplaced(session, without_value(at), at)
     if changes_current_alone(plan, keys):
-        changes = scd2.plain_changes(names, plan, has_new_keys=keys is BatchKeys.CURRENT_OR_NEW)
+        has_new_keys, never_null = keys is BatchKeys.CURRENT_OR_NEW, batch.statistics.without_nulls(plan.keys)
+        changes = scd2.plain_changes(names, plan, has_new_keys, never_null)
     else:
         distinct = keys is not BatchKeys.ANY or not session.rows(history_keys.repeats(names, plan))
         if not distinct:

@@ -264,7 +264,10 @@ def _survivors(write: _Write, remaining: Remaining, relation: Relation, added: S
     session.register(_BASE, before)
     frame = session.query(projection(columns, session.columns(before), _BASE))
     session.register(REST, frame if window is None else window.within(session, frame))
-    inside = session.query(survivors(columns, write.plan.identity, equal_stay=isinstance(write.plan, Upsert)))
+    identity = write.plan.identity
+    never_null = added.statistics.without_nulls(identity)
+    equal_stay = isinstance(write.plan, Upsert)
+    inside = session.query(survivors(columns, identity, equal_stay, never_null))
     if isinstance(write.plan, History) and window is None:
         return separate_versions(write.plan, session, inside, remaining)
     if window is None:

@@ -26,6 +26,7 @@ from rivet_dagster.cli.screen import (
     Screen,
     Verdict,
 )
+from rivet_dagster.collector import without_collector
 from rivet_dagster.compiler.plan import CompiledAssembly, CompiledJoint
 from rivet_dagster.definitions.jobs import target_of
 from rivet_dagster.definitions.load import build_definitions
@@ -83,13 +84,16 @@ def _run(
     tags: dict[str, str],
     follower: RunFollower,
 ) -> RunReport:
-    with_job = dg.Definitions.merge(
-        definitions,
-        dg.Definitions(jobs=[dg.define_asset_job(JOB, selection)], loggers={"progress": following_logger(follower)}),
-    )
-    job = with_job.get_job_def(JOB)
+    with without_collector():  # an instance imports the packages of its storage
+        logger = following_logger(follower)
+        with_job = dg.Definitions.merge(
+            definitions,
+            dg.Definitions(jobs=[dg.define_asset_job(JOB, selection)], loggers={"progress": logger}),
+        )
+        job = with_job.get_job_def(JOB)
+        opened = dg.DagsterInstance.get() if os.environ.get("DAGSTER_HOME") else dg.DagsterInstance.ephemeral()
     run_id = str(uuid.uuid4())
-    with dg.DagsterInstance.get() if os.environ.get("DAGSTER_HOME") else dg.DagsterInstance.ephemeral() as instance:
+    with opened as instance:
         success, stopped = False, None
         try:
             success = execute_here(job, instance, run_id, tags, {"loggers": {"progress": {"config": {}}}})

@@ -80,10 +80,11 @@ def _plain(keys: Sequence[exp.Expr]) -> list[exp.Expr]:
 _MATCHED, _PRESENT = "matched", "rivet_there"
 
 
-def changed_rows(columns: Columns, keys: Sequence[str], batch: str = BATCH) -> str:
+def changed_rows(columns: Columns, keys: Sequence[str], batch: str = BATCH, never_null: Collection[str] = ()) -> str:
     """Return the rows of ``batch``, whose keys are distinct, that are to be inserted or to replace others.
 
-    The target is read once, and only its rows with a key of the batch are processed further.
+    The target is read once, and only its rows with a key of the batch are processed further. Of the keys ``never_null``
+    the batch has no NULL: they are compared by ``=``, which Spark executes faster.
 
     >>> print(changed_rows([("id", "int"), ("net", "int")], ["id"]))
     WITH `matched` AS (SELECT `target`.`id`, `target`.`net`, TRUE AS `rivet_there` FROM `target`
@@ -95,9 +96,10 @@ def changed_rows(columns: Columns, keys: Sequence[str], batch: str = BATCH) -> s
     """
     present = named(exp.true(), _PRESENT)
     matched = join_relation(
-        select_columns(columns, TARGET).select(present), batch, "SEMI", same(keys, [TARGET], [batch])
+        select_columns(columns, TARGET).select(present), batch, "SEMI", same(keys, [TARGET], [batch], never_null)
     )
-    query = join_relation(select_columns(columns, batch), _MATCHED, "OUTER", same(keys, [batch], [_MATCHED]))
+    on = same(keys, [batch], [_MATCHED], never_null)
+    query = join_relation(select_columns(columns, batch), _MATCHED, "OUTER", on)
     new = exp.Is(this=plain_column(_PRESENT, _MATCHED), expression=exp.Null())
     differs = exp.not_(same_values(columns, batch, _MATCHED))
     return sql_text(query.where(exp.or_(new, differs)).with_(plain_relation(_MATCHED).this, as_=matched))
@@ -174,10 +176,13 @@ def newer(columns: Columns, watermark: str) -> str:
     )
 
 
-def survivors(columns: Columns, identity: Sequence[str], equal_stay: bool = False) -> str:
+def survivors(
+    columns: Columns, identity: Sequence[str], equal_stay: bool = False, never_null: Collection[str] = ()
+) -> str:
     """Return the rows of ``rest`` whose ``identity`` no row of ``incoming`` has; without an identity all of them.
 
-    With ``equal_stay`` a row is removed only if an incoming row of the same identity differs from it.
+    With ``equal_stay`` a row is removed only if an incoming row of the same identity differs from it. Of the columns
+    ``never_null`` the incoming rows have no NULL.
 
     >>> print(survivors([("id", "int"), ("day", "date")], ["day"]))
     SELECT `rest`.`id`, `rest`.`day` FROM `rest`
@@ -186,7 +191,7 @@ def survivors(columns: Columns, identity: Sequence[str], equal_stay: bool = Fals
     query = select_columns(columns, REST)
     if not identity:
         return sql_text(query)
-    replaced = same(identity, [REST], [INCOMING])
+    replaced = same(identity, [REST], [INCOMING], never_null)
     if equal_stay:
         replaced = exp.and_(replaced, exp.not_(same_values(columns, REST, INCOMING)))
     return sql_text(join_relation(query, INCOMING, "ANTI", replaced))

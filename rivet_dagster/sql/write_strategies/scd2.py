@@ -17,7 +17,7 @@ Spark cannot compare maps: a batch with a map column is refused when the query i
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from sqlglot import exp
 
@@ -97,18 +97,18 @@ def changes(columns: Sequence[str], plan: History, distinct: bool = False) -> st
     return sql_text(_changed(_settled(_placed(versions, names), names), names))
 
 
-def plain_changes(columns: Sequence[str], plan: History, has_new_keys: bool) -> str:
+def plain_changes(columns: Sequence[str], plan: History, has_new_keys: bool, never_null: Collection[str] = ()) -> str:
     """Return the query of the same rows as ``changes``, for a batch with one row of each key; no missing key is closed.
 
     Each key has one open version, which begins by the time of the row; with ``has_new_keys``, or no version at all. The
     target may lack closed versions. Of a key with a changed row both the version that ends and the new one are made of
-    one pair.
+    one pair. Of the keys ``never_null`` the batch has no NULL.
     """
     names = history_of(columns, plan)
     found, differs, opens = plain_column("found"), plain_column("differs"), plain_column("opens")
     differing = exp.Not(this=exp.Paren(this=same(names.tracked, ["incoming"], ["known"])))
     judged = exp.select(exp.Star(), named(exp.or_(exp.Not(this=found), differing), "differs"))
-    judged = judged.from_(_pairs(names, has_new_keys).subquery("pairs"))
+    judged = judged.from_(_pairs(names, has_new_keys, never_null).subquery("pairs"))
 
     overwrites = exp.Not(this=exp.Paren(this=same(names.untracked, ["incoming"], ["known"])))
     is_later = exp.LT(this=plain_column("begin"), expression=plain_column("at"))
@@ -137,18 +137,20 @@ def plain_changes(columns: Sequence[str], plan: History, has_new_keys: bool) -> 
     return sql_text(exp.select(*values, named(kind, CHANGE)).from_(split.subquery("split")))
 
 
-def _pairs(names: HistoryColumns, has_new_keys: bool) -> exp.Select:
+def _pairs(names: HistoryColumns, has_new_keys: bool, never_null: Collection[str]) -> exp.Select:
     """Return the rows of the batch, ``incoming`` at the time ``at``, with the ``known`` open version of their key."""
     at = effective_time(names, BATCH)
     incoming = [named(row_of(names.values, BATCH), "incoming"), named(at, "at")]
     version = [named(row_of(names.values, TARGET), "known"), named(plain_column(names.valid_from, TARGET), "begin")]
     if not has_new_keys:
         query = exp.select(*version, *incoming, named(exp.true(), "found")).from_(plain_relation(TARGET))
-        query = query.join(exp.Join(this=plain_relation(BATCH), on=same(names.keys, [TARGET], [BATCH]), kind="INNER"))
+        on = same(names.keys, [TARGET], [BATCH], never_null)
+        query = query.join(exp.Join(this=plain_relation(BATCH), on=on, kind="INNER"))
         return query.where(has_open_end(names))
     own_keys = as_keys(plain_column(key, TARGET) for key in names.keys)
     matched = exp.select(*own_keys, *version, named(exp.true(), "found")).from_(plain_relation(TARGET))
-    matched = join_relation(matched, BATCH, "SEMI", same(names.keys, [TARGET], [BATCH])).where(has_open_end(names))
+    on = same(names.keys, [TARGET], [BATCH], never_null)
+    matched = join_relation(matched, BATCH, "SEMI", on).where(has_open_end(names))
     there = exp.Not(this=exp.Is(this=plain_column("found", _MATCHED), expression=exp.Null()))
     query = exp.select(*[plain_column(name, _MATCHED) for name in ("known", "begin")], *incoming, named(there, "found"))
     pairs = zip(names.keys, keys_of(names, _MATCHED), strict=True)

@@ -200,7 +200,7 @@ class NativeWrite:
         is_distinct = self._has_distinct(plan.keys, batch)
         source = BATCH if is_distinct else distinct_by_key(plan, self.session, columns, self.context.shows_values)
         inside, values = self._inside(plan.keys, batch)
-        filled = [key for key in plan.keys if batch.statistics.values.get(key, ColumnStatistics()).nulls == 0]
+        filled = batch.statistics.without_nulls(plan.keys)
         if batch.statistics.rows > MOST_BATCH_ROWS:
             sql = update_or_insert(self.branch.written_to, columns, plan.keys, source, inside, True, filled)
             return self._merged(batch, query_plan, self._merge(sql, values), lambda: self._differing(source, plan))
@@ -249,8 +249,7 @@ class NativeWrite:
             record: Record | None = Record(0)
             if kinds.max != INSERT:
                 self.session.register(INCOMING, self.session.query(select_changes(columns, UPDATE, _CHANGES)))
-                known = stored.statistics.values
-                filled = [key for key in matched if known.get(key.lower(), ColumnStatistics()).nulls == 0]
+                filled = stored.statistics.without_nulls(matched)
                 record = self._merge(
                     update(self.branch.written_to, self.base.columns, matched, INCOMING, inside, False, filled)
                 )
