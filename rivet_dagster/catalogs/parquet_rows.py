@@ -33,12 +33,17 @@ def are_local(relation: Relation | None) -> TypeGuard[Files]:
     return needs_no_engine(relation) and all(path.startswith("/") for path in relation.paths)
 
 
+def files_of(relation: Files) -> list[str]:
+    """Return the paths of the files of a relation. Raises FileNotFoundError."""
+    return [file for part in _parts(relation) for file in part.files]
+
+
 def columns_of(relation: Files, names: Sequence[str]) -> Iterator[pa.Table]:
     """Return columns of files, by their names in lower case, some rows at a time; NULL for those that a file lacks."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    for file in (file for part in _parts(relation) for file in part.files):
+    for file in files_of(relation):
         with pq.ParquetFile(file) as opened:
             spelled = {name.lower(): name for name in opened.schema_arrow.names if name.lower() in names}
             for batch in opened.iter_batches(_FEW_COLUMNS, columns=list(spelled.values())):

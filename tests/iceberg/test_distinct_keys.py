@@ -1,6 +1,7 @@
 """Keys of a stored batch: whether they are distinct, compared with a plain count, and what the engine is asked then."""
 
 from collections import Counter
+from dataclasses import replace
 from datetime import UTC, datetime
 from decimal import Decimal
 
@@ -11,9 +12,11 @@ from support.iceberg import declared
 from support.iceberg_runs import NAMESPACE, TABLE, UPSERT, lake
 
 from rivet_dagster.catalogs.iceberg.settings.connection import connect_catalog
-from rivet_dagster.catalogs.iceberg.writes import native
-from rivet_dagster.catalogs.iceberg.writes.native import are_distinct
+from rivet_dagster.catalogs.iceberg.writes.batch_keys import are_distinct
+from rivet_dagster.catalogs.rewriting.incoming import MOST_BATCH_ROWS
 from rivet_dagster.errors import RivetError
+from rivet_dagster.model.relations import CatalogTable
+from rivet_dagster.model.storage import Statistics, StoredRows
 
 NOON = datetime(2024, 1, 1, 12, tzinfo=UTC)
 ROWS = [
@@ -45,13 +48,14 @@ def test_keys_are_distinct_if_a_plain_count_says_so(tmp_path, keys):
     for half in (ROWS[:2], ROWS[2:]):  # in two files
         table.append(pa.Table.from_pylist(half, TYPES))
     snapshot = table.current_snapshot().snapshot_id
+    batch = StoredRows(CatalogTable(("lake", NAMESPACE, TABLE), snapshot=snapshot), Statistics(len(ROWS), 700))
     lower = [{name.lower(): value for name, value in row.items()} for row in ROWS]
     counted = Counter(tuple(row[key.lower()] for key in keys) for row in lower)
-    assert are_distinct(table, snapshot, len(ROWS), keys) == (max(counted.values()) == 1)
+    assert are_distinct(table, batch, keys) == (max(counted.values()) == 1)
     # What an engine takes for equal, or names, in ways of its own, and what there is too much of, is its own affair.
     for others in (["ratio"], ["id", "ratio"], ["x.y"], ["missing"]):
-        assert not are_distinct(table, snapshot, len(ROWS), others)
-    assert not are_distinct(table, snapshot, native.MOST_BATCH_ROWS + 1, ["id"])
+        assert not are_distinct(table, batch, others)
+    assert not are_distinct(table, replace(batch, statistics=Statistics(MOST_BATCH_ROWS + 1, 700)), ["id"])
     catalog.close()
 
 

@@ -30,6 +30,9 @@ BATCHES = {
 """Rows, how many of them are inserted and updated, and what the new snapshots are, where Iceberg has no choice."""
 
 
+WRITES = ("updates and appends", "a large batch", "a small table")
+
+
 class Lake:
     """A table on Iceberg, and the snapshots that a run adds to it."""
 
@@ -59,11 +62,14 @@ def table(iceberg_session, tmp_path):
     return Lake(iceberg_session, tmp_path)
 
 
-@pytest.mark.parametrize("most", [native.MOST_BATCH_ROWS, 0], ids=["few", "many"])
+@pytest.mark.parametrize(
+    ("most", "few", "apart"), [(native.MOST_BATCH_ROWS, 0, True), (0, 0, False), (9, 9, False)], ids=WRITES
+)
 @pytest.mark.nightly(but=2)
 @pytest.mark.parametrize("batch", BATCHES)
-def test_merges(table, monkeypatch, batch, most):
+def test_merges(table, monkeypatch, batch, most, few, apart):
     monkeypatch.setattr(native, "MOST_BATCH_ROWS", most)
+    monkeypatch.setattr(native, "FEW_ROWS", few)
     rows, record, added = BATCHES[batch]
     table.write(Append(), FIRST)
     before = len(table.operations())
@@ -72,12 +78,14 @@ def test_merges(table, monkeypatch, batch, most):
     assert table.rows() == sort(list(expected.values()))
     if added is not None:
         *made, _published = table.operations()[before:]
-        assert made == (added if most else added[:1])
+        assert made == (added if apart else added[:1])
 
 
 @pytest.mark.nightly(but=1)
+@pytest.mark.parametrize("few", [0, 99], ids=[WRITES[0], WRITES[2]])
 @pytest.mark.parametrize("batch", ["in time", "new", "late", "equal", "none"])
-def test_histories(table, batch):
+def test_histories(table, monkeypatch, batch, few):
+    monkeypatch.setattr(native, "FEW_ROWS", few)
     columns, model = "id BIGINT, price BIGINT, at TIMESTAMP", Scd2(("id", "price", "at"), ("id",), effective_at="at")
     plan = History(keys=("id",), effective_at="at")
     noon = started_at(0)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from rivet_dagster.catalogs.parquet_rows import are_local, columns_of
+from rivet_dagster.catalogs.parquet_rows import are_local, columns_of, files_of
 from rivet_dagster.catalogs.rewriting.incoming import MOST_BATCH_ROWS, BatchKeys
 from rivet_dagster.catalogs.rewriting.key_range import WHOLE_NUMBERS
 from rivet_dagster.model.storage import Base, Statistics, StoredRows
@@ -16,8 +16,8 @@ from rivet_dagster.model.write_plan import History
 if TYPE_CHECKING:
     import pyarrow as pa
 
-MOST_BASE_ROWS = 5_000_000
-"""The rows of versions that are searched in this process."""
+MOST_BASE_ROWS, MOST_BASE_FILES = 5_000_000, 1_000
+"""The rows of versions that are searched in this process, and their files, each of which takes about a millisecond."""
 
 _FIRST_YEAR = 1901
 """Times from then on are the same in all calendars that Spark has stored."""
@@ -85,6 +85,8 @@ def keys_in_files(plan: History, base: Base, is_whole: bool, batch: StoredRows, 
     import pyarrow as pa
 
     try:
+        if len(base.relation.paths) > MOST_BASE_FILES or len(files_of(base.relation)) > MOST_BASE_FILES:
+            return BatchKeys.ANY
         keys, versions = columns_of(batch.relation, wanted.keys), columns_of(base.relation, wanted.of_versions)
         return judge_keys(wanted, keys, versions, is_whole)
     except (OSError, pa.ArrowException):

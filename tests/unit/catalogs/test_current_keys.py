@@ -148,6 +148,9 @@ def test_many_rows_are_not_looked_into(looked, monkeypatch):
     assert not looked([(1, "a", hour(1))], CURRENT)
     monkeypatch.setattr(current_keys, "MOST_BASE_ROWS", 3)
     assert looked([(1, "a", hour(1))], CURRENT)
+    monkeypatch.setattr(current_keys, "MOST_BASE_FILES", 1)
+    assert not looked([(1, "a", hour(1))], CURRENT[:2], CURRENT[2:])
+    assert looked([(1, "a", hour(1))], CURRENT)
     monkeypatch.setattr(current_keys, "MOST_BATCH_ROWS", 1)
     assert not looked([(1, "a", hour(1)), (2, "a", hour(1))], CURRENT)
 

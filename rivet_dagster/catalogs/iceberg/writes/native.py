@@ -6,17 +6,17 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rivet_dagster.catalogs.capabilities.transaction import WriteContext
 from rivet_dagster.catalogs.iceberg.metadata.layout import layout_updates
 from rivet_dagster.catalogs.iceberg.metadata.snapshot_rows import manifests_of
 from rivet_dagster.catalogs.iceberg.metadata.types import same_columns
-from rivet_dagster.catalogs.iceberg.rows_without_spark import local_files
+from rivet_dagster.catalogs.iceberg.writes.batch_keys import are_distinct, have_distinct_times, keys_in_local_files
 from rivet_dagster.catalogs.iceberg.writes.errors import BegunWrite
 from rivet_dagster.catalogs.iceberg.writes.staged_branch import StagedBranch, StoredSnapshot
 from rivet_dagster.catalogs.iceberg.writes.staged_table import StagingTable, VersionLocation
-from rivet_dagster.catalogs.rewriting.current_keys import MOST_BASE_ROWS, keys_in_files
+from rivet_dagster.catalogs.rewriting.current_keys import MOST_BASE_ROWS
 from rivet_dagster.catalogs.rewriting.histories import has_late_keys
 from rivet_dagster.catalogs.rewriting.incoming import (
     MOST_BATCH_ROWS,
@@ -35,7 +35,6 @@ from rivet_dagster.catalogs.rewriting.rewrite import Rewritten, compute_batch, c
 from rivet_dagster.catalogs.rewriting.version import fit_columns, table_columns
 from rivet_dagster.catalogs.rewriting.window import WindowOfTable
 from rivet_dagster.engines.contract import EngineSession, Frame, QueryPlan, WriteMode
-from rivet_dagster.model.relations import Files, Relation
 from rivet_dagster.model.storage import Base, ColumnStatistics, Record, StoredRows
 from rivet_dagster.model.write_plan import (
     Append,
@@ -68,9 +67,6 @@ from rivet_dagster.sql.write_strategies.statements import (
     update_or_insert,
 )
 from rivet_dagster.sql.write_strategies.trees import BATCH, INCOMING, TARGET
-
-if TYPE_CHECKING:
-    from pyiceberg.table import Table
 
 
 def fits(begin: BegunWrite, plan: WritePlan, session: EngineSession, frame: Frame, context: WriteContext) -> bool:
@@ -197,11 +193,11 @@ class NativeWrite:
     def _upserted(self, plan: Upsert, batch: StoredRows, query_plan: QueryPlan) -> Rewritten:
         columns = self.base.columns
         register_batch(self.session, self.session.load(batch.relation), columns)
-        is_distinct = self._has_distinct(plan.keys, batch)
+        is_distinct = are_distinct(self.batch_table.table.load(), batch, plan.keys)
         source = BATCH if is_distinct else distinct_by_key(plan, self.session, columns, self.context.shows_values)
         inside, values = self._inside(plan.keys, batch)
         filled = batch.statistics.without_nulls(plan.keys)
-        if batch.statistics.rows > MOST_BATCH_ROWS:
+        if self._is_small or batch.statistics.rows > MOST_BATCH_ROWS:
             sql = update_or_insert(self.branch.written_to, columns, plan.keys, source, inside, True, filled)
             return self._merged(batch, query_plan, self._merge(sql, values), lambda: self._differing(source, plan))
         self.session.register(TARGET, self.session.load(self.base.relation))
@@ -216,13 +212,6 @@ class NativeWrite:
             if new.statistics.rows:
                 self._write(self.session.load(new.relation))
             return self._merged(batch, query_plan, record, lambda: self._differing(source, plan))
-
-    def _has_distinct(self, keys: tuple[str, ...], batch: StoredRows) -> bool:
-        """Return whether the batch is known to have no key twice."""
-        snapshot = getattr(batch.relation, "snapshot", None)
-        if snapshot is None:  # no rows
-            return True
-        return are_distinct(self.batch_table.table.load(), snapshot, batch.statistics.rows, keys)
 
     def _history(self, plan: History, batch: StoredRows, query_plan: QueryPlan) -> Rewritten:
         """Store the versions that are new or change, and merge them, into the open versions alone if that suffices."""
@@ -239,17 +228,25 @@ class NativeWrite:
             self.separates_closed and not has_late_keys(plan, self.session, self.base, batch, self.context, find_open)
         ):
             inside, within = is_open(plan.valid_to), find_open
-        matched = plan.keys if current_alone else plan.identity
+        # A version that ends and the one that begins have one key.
+        matched = plan.keys if current_alone and not self._is_small else plan.identity
         frame = changed_versions(plan, self.session, batch, self.base, self.context, within, keys)
         with self.batch_table.scratch() as changes:
             changes.add(frame, self.context)
             stored = changes.audit()
             self.session.register(_CHANGES, self.session.load(stored.relation))
+            filled = stored.statistics.without_nulls(matched)
+            if self._is_small:
+                every = projection(self.base.columns, stored.statistics.columns, _CHANGES)
+                self.session.register(INCOMING, self.session.query(every))
+                sql = update_or_insert(
+                    self.branch.written_to, self.base.columns, matched, INCOMING, inside, never_null=filled
+                )
+                return self._merged(batch, query_plan, self._merge(sql), lambda: stored.statistics.rows)
             kinds = stored.statistics.values.get(CHANGE, ColumnStatistics())
             record: Record | None = Record(0)
             if kinds.max != INSERT:
                 self.session.register(INCOMING, self.session.query(select_changes(columns, UPDATE, _CHANGES)))
-                filled = stored.statistics.without_nulls(matched)
                 record = self._merge(
                     update(self.branch.written_to, self.base.columns, matched, INCOMING, inside, False, filled)
                 )
@@ -257,23 +254,21 @@ class NativeWrite:
                 self._write(self.session.query(select_changes(columns, INSERT, _CHANGES)))
             return self._merged(batch, query_plan, record, lambda: stored.statistics.rows)
 
+    @property
+    def _is_small(self) -> bool:
+        """Whether a statement more takes longer than joining all rows of the table."""
+        return self.rows_before <= FEW_ROWS
+
     def _known_keys(self, plan: History, batch: StoredRows) -> BatchKeys:
         """Return what is known about the keys of a batch without a query of the engine."""
+        given = self.batch_table.table.load()
         if self.context.window is None and self.rows_before <= MOST_BASE_ROWS:
-            only_open = plan.valid_to if self.separates_closed else None
-            known = _local_files(self.branch.table.load(), self.base.relation, only_open)
-            given = _local_files(self.batch_table.table.load(), batch.relation)
-            if known is not None and given is not None:
-                started = self.context.started or datetime.now(UTC)
-                base, rows = replace(self.base, relation=known), replace(batch, relation=given)
-                keys = keys_in_files(plan, base, only_open is None, rows, started)
-                if keys is not BatchKeys.ANY:
-                    return keys
-        at = [] if plan.effective_at is None else [plan.effective_at]
-        kinds = {name.lower(): kind for name, kind in batch.statistics.columns}
-        # Two local times may be one TIMESTAMP.
-        is_exact = all(kinds.get(name.lower()) in ("date", "timestamp") for name in at)
-        return BatchKeys.DISTINCT if is_exact and self._has_distinct((*plan.keys, *at), batch) else BatchKeys.ANY
+            started = self.context.started or datetime.now(UTC)
+            null = plan.valid_to if self.separates_closed else None
+            keys = keys_in_local_files(plan, self.branch.table.load(), self.base, null, given, batch, started)
+            if keys is not BatchKeys.ANY:
+                return keys
+        return BatchKeys.DISTINCT if have_distinct_times(plan, given, batch) else BatchKeys.ANY
 
     def _merge(self, sql: str, values: Mapping[str, Any] | None = None) -> Record | None:
         """Execute a MERGE, and return what it did; None where Iceberg's summary does not say."""
@@ -377,30 +372,7 @@ class NativeWrite:
         return WindowOfTable(self.context.window, self.base.columns).within(session, frame)
 
 
+FEW_ROWS = 200_000
+"""The rows of a small table."""
+
 _HISTORY, _CHANGES = "rivet_history", "rivet_changes"
-
-_SAME_BYTES = ("boolean", "int", "long", "date", "timestamp", "timestamptz", "string", "decimal")
-"""Types whose values are equal to an engine exactly if they are to Arrow; zeros and NaN are not."""
-
-
-def _local_files(table: Table, relation: Relation, null: str | None = None) -> Files | None:
-    """Return data files of a snapshot, see ``local_files``; None where Arrow cannot read them as they are."""
-    try:
-        paths = local_files(table, getattr(relation, "snapshot", None), null)
-    except (NotImplementedError, ValueError):  # deletions that PyIceberg does not know
-        return None
-    return None if paths is None else Files("parquet", paths)
-
-
-def are_distinct(table: Table, snapshot: int, rows: int, keys: Sequence[str]) -> bool:
-    """Return whether no two of the ``rows`` of a snapshot are equal in all ``keys``, where NULL equals NULL.
-
-    False also where that is not looked into: for many rows, or keys of other types.
-    """
-    known = {field.name.lower(): field for field in table.schema().fields if "." not in field.name}
-    fields = [known.get(key.lower()) for key in keys]
-    if rows > MOST_BATCH_ROWS or not all(field and str(field.field_type).startswith(_SAME_BYTES) for field in fields):
-        return False
-    names = list(dict.fromkeys(field.name for field in fields if field is not None))
-    arrow = table.scan(snapshot_id=snapshot, selected_fields=tuple(names)).to_arrow()
-    return bool(arrow.group_by(names).aggregate([]).num_rows == arrow.num_rows)
