@@ -103,5 +103,8 @@ def test_histories(table, monkeypatch, batch, few):
             history,
             model.run(history, [dict(zip(model.columns, row, strict=True)) for row in rows], started_at(number + 1)),
         )
+        written = len(table.operations()) if number else 0
         assert table.write(plan, rows, columns) == model.difference(before, history)
         assert table.rows() == sort([tuple(row.values()) for row in history])
+    if batch in ("equal", "none"):  # the version of the first run, and that of the second with the same rows
+        assert len(table.operations()) == written + 1

@@ -1,4 +1,4 @@
-"""What is known about the keys of a small batch, by the rows of a history, without a query of the engine."""
+"""Knowledge about the keys of a small batch, by the rows of a history, without a query of the engine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is known about the keys of a stored batch, by rows that this process reads: no query of the engine is made."""
+"""Knowledge about the keys of a stored batch, by rows that this process reads: no query of the engine is made."""
 
 from __future__ import annotations
 

@@ -234,6 +234,8 @@ class NativeWrite:
         with self.batch_table.scratch() as changes:
             changes.add(frame, self.context)
             stored = changes.audit()
+            if stored.statistics.rows == 0:
+                return self._merged(batch, query_plan, Record(0), lambda: 0)
             self.session.register(_CHANGES, self.session.load(stored.relation))
             filled = stored.statistics.without_nulls(matched)
             if self._is_small:
