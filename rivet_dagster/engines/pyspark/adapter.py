@@ -86,6 +86,11 @@ class SparkAdapter(ABC):
     def drops_slow_readers(self) -> bool:
         """Whether the rest of ``batches`` is lost if nobody asks for the next batch for a while."""
 
+    @property
+    @abstractmethod
+    def keeps_views(self) -> bool:
+        """Whether views stay when the session is closed, until they are dropped."""
+
     @abstractmethod
     def close(self) -> None:
         """End the session; the application, or the server, continues to run."""

@@ -124,6 +124,11 @@ class ConnectAdapter(SparkAdapter):
         """True: for the server, a client that does not read is one that has died."""
         return True
 
+    @property
+    def keeps_views(self) -> bool:
+        """False: the server ends the session with its views."""
+        return False
+
     def close_at_exit(self) -> None:
         """Close the session, and those that were begun from it and are still open, when this process ends.
 

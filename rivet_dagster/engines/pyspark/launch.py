@@ -321,5 +321,10 @@ class ClassicAdapter(SparkAdapter):
         """False: each partition waits in the driver."""
         return False
 
+    @property
+    def keeps_views(self) -> bool:
+        """True, as long as something references the session."""
+        return True
+
     def close(self) -> None:
         """Do nothing: Spark drops a session that is not referenced any more."""

@@ -259,7 +259,7 @@ class PySparkSession(EngineSession):
         self._run(lambda: self._set({k: v for k, v in _FEW_ROWS.items() if is_modifiable(self.spark, k)}))
 
     def close(self) -> None:
-        """Drop the views, and cancel actions that are still running; the application continues to run."""
+        """End the session with its views, and cancel actions that still run; the application continues to run."""
         if self._closed:
             return
         self._closed = True
@@ -267,7 +267,8 @@ class PySparkSession(EngineSession):
         if not self._adapter.is_stopped:
             with suppress(Exception):
                 self._adapter.cancel(self._tag)
-                self._views.clear()
+                if self._adapter.keeps_views:
+                    self._views.clear()
                 self._adapter.close()
         self._spool.close()
 

@@ -54,8 +54,11 @@ def load_files(spark: SparkSession, files: Files, schema: StructType | None = No
 
 
 def only_declared(frame: DataFrame, schema: StructType) -> DataFrame:
-    """Return only the columns of the schema, without those of partition folders."""
-    return frame if frame.columns == schema.names else frame.select(*map(quote_identifier, schema.names))
+    """Return only the columns of the schema, without those of partition folders.
+
+    They are named also where the frame has no others: to find out, a server would analyze the frame once more.
+    """
+    return frame.select(*map(quote_identifier, schema.names))
 
 
 def declared_schema(schema: str) -> StructType:
