@@ -130,12 +130,18 @@ SAMPLES = 10
 
 
 def difference_of_rows(
-    session: EngineSession, old: Frame, new: Frame, keys: Iterable[Key] = (), samples: int = SAMPLES
+    session: EngineSession,
+    old: Frame,
+    new: Frame,
+    keys: Iterable[Key] = (),
+    samples: int = SAMPLES,
+    rows: tuple[int, int] | None = None,
 ) -> RowDifference:
     """Return the rows that two versions of a table do not have in common.
 
     They are matched by the first of ``keys`` all of whose columns can be compared. Only columns that both versions have
-    are compared, and shown in up to ``samples`` rows of each kind. Raises RVT-503.
+    are compared, and shown in up to ``samples`` rows of each kind. ``rows`` are the numbers of rows of both versions,
+    if they are known. Raises RVT-503.
     """
     before, after = typed_columns_of(session, old), typed_columns_of(session, new)
     columns = compared_columns(before, after)
@@ -146,10 +152,11 @@ def difference_of_rows(
     with session.views():
         session.register(OLD, old)
         session.register(NEW, new)
-        rows = session.rows((difference_by_unique_key if key_used.unique else difference)(columns, key, samples))
-        if not _counts(rows)["unique"]:
-            rows = session.rows(difference(columns, key, samples))
-    counts = _counts(rows)
+        by_key = difference_by_unique_key(columns, key, samples, rows) if key_used.unique else None
+        found = session.rows(by_key or difference(columns, key, samples))
+        if not _counts(found)["unique"]:
+            found = session.rows(difference(columns, key, samples))
+    counts = _counts(found)
     by_column = dict(zip((column.name for column in columns), counts["columns"], strict=False))
     changed = {name: count for name, count in by_column.items() if count}
     return RowDifference(
@@ -158,7 +165,7 @@ def difference_of_rows(
         changed=counts[CHANGED],
         key=key,
         columns={**changed, **dict.fromkeys(not_compared(before, after))},
-        samples=_samples(rows, [column.name for column in columns], samples),
+        samples=_samples(found, [column.name for column in columns], samples),
     )
 
 

@@ -110,7 +110,8 @@ class _Tables:
             rows = rows_of_new_table(session, new, table.current.statistics.rows, samples)
             return changed_columns(plan, name, (), columns), rows
         old = self._frame(session, table.base)
-        rows = difference_of_rows(session, old, new, candidate_keys(joint, target), samples)
+        counts = table.base.statistics.rows, table.current.statistics.rows
+        rows = difference_of_rows(session, old, new, candidate_keys(joint, target), samples, counts)
         return changed_columns(plan, name, session.columns(old), columns), rows
 
     def _frame(self, session: EngineSession, version: Published) -> Frame:

@@ -51,18 +51,20 @@ COUNTS = "counts"
 """The value of the result's column ``kind`` in the row that has the counts; the others are samples, of a kind each."""
 
 
-def difference_by_unique_key(columns: Sequence[ComparedColumn], key: Collection[str], samples: int) -> str:
+def difference_by_unique_key(
+    columns: Sequence[ComparedColumn], key: Collection[str], samples: int, rows: tuple[int, int] | None = None
+) -> str:
     """Return the query of the counts of rows added, removed and changed, and of up to ``samples`` rows of each kind.
 
     Rows are matched by the columns ``key``, at least one, given by their names in the newer version. The result has the
     columns ``kind``, ``added``, ``removed``, ``changed``, ``unique`` (false if the other columns are wrong, since the
     key was repeated in a version or was NULL in both), ``columns`` (the changed rows of each column, in the order of
     ``columns``), ``old``, ``new`` (structs of ``c0``, ``c1``, ...) and ``copies``, the number of rows that a sample
-    stands for.
+    stands for. ``rows`` are the numbers of rows of the older and of the newer version; else the query counts them.
     """
     names, keys = _names(columns), _keys(columns, key)
     relations = _rows(columns, names) | match_by_key(names, keys)
-    return _counted(relations, names, keys, were_unique(keys), samples)
+    return _counted(relations, names, keys, were_unique(keys, rows), samples)
 
 
 def difference(columns: Sequence[ComparedColumn], key: Collection[str], samples: int) -> str:
@@ -250,12 +252,16 @@ def match_by_key(names: Sequence[str], keys: Sequence[str]) -> dict[str, exp.Que
     }
 
 
-def were_unique(keys: Sequence[str]) -> exp.Expr:
-    """Return the condition, over all of ``found``, that rows were matched as keys without repeats and NULL are."""
+def were_unique(keys: Sequence[str], rows: tuple[int, int] | None) -> exp.Expr:
+    """Return the condition, over all of ``found``, that rows were matched as keys without repeats and NULL are.
+
+    ``rows`` are the numbers of rows of the older and of the newer version, if they are known.
+    """
+    old_rows, new_rows = map(exp.Literal.number, rows) if rows is not None else map(_number_of, (OLD_ROWS, NEW_ROWS))
     added, removed = is_kind(ADDED), is_kind(REMOVED)
     has_null = exp.or_(*[exp.Is(this=plain_column(key), expression=exp.Null()) for key in keys])
-    of_new = exp.EQ(this=rows_where(exp.not_(exp.paren(removed))), expression=_number_of(NEW_ROWS))
-    of_old = exp.EQ(this=rows_where(exp.not_(exp.paren(added))), expression=_number_of(OLD_ROWS))
+    of_new = exp.EQ(this=rows_where(exp.not_(exp.paren(removed))), expression=new_rows)
+    of_old = exp.EQ(this=rows_where(exp.not_(exp.paren(added))), expression=old_rows)
     null_in_both = exp.and_(
         *[
             exp.GT(this=exp.CountIf(this=exp.and_(kind.copy(), has_null.copy())), expression=exp.Literal.number(0))
