@@ -92,6 +92,8 @@ def infer_columns(
                 graph.joints[name], "RVT-315", "its schema and lineage are unknown", error, _lines(name, graph)
             )
         known[name] = columns.in_table(graph.joints[name], batches[name])
+        for query in graph.renderings(name) if name in graph.queries else ():
+            query.forget_tree()
     return batches, known
 
 

@@ -7,10 +7,11 @@ import os
 import secrets
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import cache
 from importlib.metadata import version
+from itertools import islice
 from pathlib import Path
 
 from rivet_dagster.cache import CompileCache
@@ -18,7 +19,7 @@ from rivet_dagster.file_replacement import replace_file
 from rivet_dagster.paths import make_rivet_folder
 
 FILE = ".rivet/cache/compile.json"
-"""One part, and those that later compilations append; of two values of a key the later one holds.
+"""Parts, those that later compilations append at the end; of two values of a key the later one holds.
 
 A part is an empty line, a line with the code and versions that made it and its hash, and two lines for each value: its
 key and its JSON.
@@ -28,6 +29,9 @@ _UNFINISHED = "compile-"
 
 _APPENDED_FROM = 1_000
 """The least number of values in a file to which others are appended; a smaller one is written anew."""
+
+_VALUES_OF_PART = 2_000
+"""The most values of a part of a file that is written anew, so that no copy of all of them is needed at once."""
 
 _MOST_UNUSED = 0.1
 """The greatest share of values in a file that no compilation needs."""
@@ -72,7 +76,7 @@ def write_cache(root: Path, cache: CompileCache) -> None:
         if many and cache.unused + len(added) <= len(cache.known) * _MOST_UNUSED:
             _append(file, added)
         else:
-            _replace(file, part(cache.used))
+            _replace(file, _parts(cache.used))
     except OSError:
         return
 
@@ -85,10 +89,10 @@ def _append(file: Path, values: Mapping[str, str]) -> None:
         os.close(descriptor)
 
 
-def _replace(file: Path, content: bytes) -> None:
+def _replace(file: Path, parts: Iterable[bytes]) -> None:
     make_rivet_folder(file.parent)
     _remove_abandoned(file.parent)
-    replace_file(file, content, file.with_name(f"{_UNFINISHED}{secrets.token_hex(4)}"), 0o600)
+    replace_file(file, parts, file.with_name(f"{_UNFINISHED}{secrets.token_hex(4)}"), 0o600)
 
 
 def _remove_abandoned(folder: Path) -> None:
@@ -97,6 +101,12 @@ def _remove_abandoned(folder: Path) -> None:
         with suppress(FileNotFoundError):
             if time.time() - abandoned.stat().st_mtime > 3600:
                 abandoned.unlink()
+
+
+def _parts(values: Mapping[str, str]) -> Iterator[bytes]:
+    items = iter(values.items())
+    while some := dict(islice(items, _VALUES_OF_PART)):
+        yield part(some)
 
 
 def part(values: Mapping[str, str]) -> bytes:

@@ -11,7 +11,7 @@ import hashlib
 from collections import Counter, defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cache, cached_property
+from functools import cache
 from importlib.resources import files
 from itertools import pairwise
 
@@ -21,6 +21,7 @@ from rivet_dagster.cache import CompileCache
 from rivet_dagster.model.text_lines import Stretch
 from rivet_dagster.sql.error import UnreadableSql
 from rivet_dagster.sql.parsing.dialect import Query, read_query, translate_parser_errors
+from rivet_dagster.sql.parsing.nodes import take_apart
 
 NON_DETERMINISTIC = frozenset(
     """
@@ -216,12 +217,30 @@ class KnownQuery:
     unreadable: UnreadableSql | None = None
     lines: tuple[Stretch, ...] = ()
     dialect: str | None = None
-    _parsed: exp.Expr | None = field(default=None, repr=False, compare=False)
+    _parsed: _Parsed = field(default_factory=lambda: _Parsed(), repr=False, compare=False)
 
-    @cached_property
+    @property
     def tree(self) -> exp.Expr | None:
         """The query's tree, None where it is unreadable; parsed on first access."""
-        return None if self.dialect is not None else self._parsed or read_query(self.text).tree
+        if self._parsed.tree is None and self.dialect is None and self.unreadable is None:
+            self._parsed.tree = read_query(self.text).tree
+        return self._parsed.tree
+
+    def forget_tree(self) -> None:
+        """Free the memory of the tree, which nobody may use any more; ``tree`` parses the text again.
+
+        A node and its children refer to each other, so that they would stay while no garbage is collected.
+        """
+        tree, self._parsed.tree = self._parsed.tree, None
+        if tree is not None:
+            take_apart(tree)
+
+
+@dataclass
+class _Parsed:
+    """The tree of a query and of all its copies, if it has been parsed and is not forgotten."""
+
+    tree: exp.Expr | None = None
 
 
 def know_query(sql: str, cache: CompileCache) -> KnownQuery:
@@ -247,13 +266,13 @@ def know_query(sql: str, cache: CompileCache) -> KnownQuery:
 
 
 def _unreadable(query: Query, why: UnreadableSql | None) -> KnownQuery:
-    return KnownQuery(query.text, fingerprint(query), {}, 1, False, why, _parsed=query.tree)
+    return KnownQuery(query.text, fingerprint(query), {}, 1, False, why, _parsed=_Parsed(query.tree))
 
 
 def _known(
     sql: str, length: int, digest: str, read: Mapping[str, int], ctes: int, repeats: bool, tree: exp.Expr | None = None
 ) -> KnownQuery:
-    return KnownQuery(sql[:length], digest, read, ctes, repeats, _parsed=tree)
+    return KnownQuery(sql[:length], digest, read, ctes, repeats, _parsed=_Parsed(tree))
 
 
 def fingerprint(query: Query) -> str:

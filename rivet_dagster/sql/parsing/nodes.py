@@ -37,6 +37,26 @@ def nodes_of(tree: exp.Expr) -> list[exp.Expr]:
 _LEFT_OUT = _NO_CHILDREN | {exp.Literal, exp.DataType, exp.TableAlias}
 
 
+def take_apart(tree: exp.Expr) -> None:
+    """Remove the references of all nodes of a tree to their parents.
+
+    >>> from sqlglot import parse_one
+    >>> tree = parse_one("SELECT a FROM orders")
+    >>> take_apart(tree)
+    >>> tree.find(exp.Column).parent is None
+    True
+    """
+    stack = [tree]
+    while stack:
+        node = stack.pop()
+        node.parent = None
+        for value in node.args.values():
+            if type(value) is list:
+                stack += [item for item in value if isinstance(item, exp.Expr)]
+            elif isinstance(value, exp.Expr):
+                stack.append(value)
+
+
 def children(node: exp.Expr) -> list[exp.Expr]:
     """Return the children of a node in order, except identifiers."""
     nodes: list[exp.Expr] = []

@@ -173,6 +173,20 @@ def test_values_are_appended_and_a_damaged_part_does_not_hide_the_others(
     assert json_of(project) == without_cache(project)
 
 
+def test_many_values_are_written_in_parts_of_which_a_damaged_one_alone_is_lost(tmp_path: Path) -> None:
+    cache = CompileCache()
+    for number in range(4_500):
+        cache.put("number", str(number), number)
+    cache_file.write_cache(tmp_path, cache)
+    assert read_cache(tmp_path).known == cache.used
+
+    content = (tmp_path / FILE).read_bytes()
+    middle = content.index(b"\n2100\n")
+    (tmp_path / FILE).write_bytes(content[: middle + 1] + b"9" + content[middle + 2 :])
+    left = [read_cache(tmp_path).get("number", str(number)) for number in range(4_500)]
+    assert left == [*range(2_000), *[None] * 2_000, *range(4_000, 4_500)]
+
+
 def test_a_file_in_the_same_state_is_not_read_again(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     trust_all_states(monkeypatch)
     first = json_of(project)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from sqlglot import TokenType
 from sqlglot.dialects.databricks import Databricks
 
+from rivet_dagster.cache import CompileCache
 from rivet_dagster.sql.fusion import fuse
 from rivet_dagster.sql.parsing.dialect import SqlError, quote_name, read_query, tokenize
-from rivet_dagster.sql.parsing.known_query import is_deterministic, reads
+from rivet_dagster.sql.parsing.known_query import is_deterministic, know_query, reads
 
 
 @pytest.mark.parametrize(
@@ -124,3 +127,14 @@ def test_exactly_the_keywords_of_the_tokenizer_are_quoted():
 def test_reserved_names_are_quoted_in_the_with():
     assert quote_name("select") == "`select`"
     assert fuse([("select", "SELECT 1")], "select").startswith("WITH `select` AS (")
+
+
+def test_a_tree_that_is_forgotten_is_parsed_again_by_all_copies():
+    query = know_query("SELECT a, f(b) FROM (SELECT * FROM orders) AS o", CompileCache())
+    copy, before = replace(query, lines=(None,)), query.tree
+    parts, text = list(before.walk()), before.sql()
+    query.forget_tree()
+    assert [part.parent for part in parts] == [None] * len(parts)
+    assert copy.tree is query.tree is not before
+    assert copy.tree.sql() == text
+    assert [part.parent is None for part in copy.tree.walk()].count(True) == 1
