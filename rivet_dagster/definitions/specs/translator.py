@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -186,7 +187,7 @@ def _code_references(joint: CompiledJoint, project_dir: Path) -> dg.CodeReferenc
     with beta_accepted():
         return dg.CodeReferencesMetadataValue(
             code_references=[
-                dg.LocalFileCodeReference(file_path=str((project_dir / file).resolve()), line_number=line, label=file)
+                dg.LocalFileCodeReference(file_path=os.path.join(project_dir, file), line_number=line, label=file)
                 for file, line in reversed(files.items())
             ]
         )
