@@ -28,11 +28,21 @@ from rivet_dagster import load_definitions
 
 HERE = str(Path(__file__).parent)
 FOLDERS = ("sources", "joints", "sinks")
+PRELOADED = ["dagster", "rivet_dagster.definitions.load", "pyspark.sql.connect.session"]
+FORK_SERVER = {"start_method": {"forkserver": {"preload_modules": PRELOADED}}}
 WAYS: Mapping[str, Mapping[str, Any]] = {
     # A way is what the job's executor is (None: the project's own), and what its engine declares besides.
     "in one process, in threads": {"executor": None, "engine": {}},
     "multiprocess, a JVM a step": {"executor": dg.multiprocess_executor, "engine": {}},
+    "the same without an archive of classes": {
+        "executor": dg.multiprocess_executor,
+        "engine": {"class_archive": False},
+    },
     "multiprocess, one Spark server": {"executor": dg.multiprocess_executor, "engine": {"remote": "local"}},
+    "the same by a fork server": {
+        "executor": dg.multiprocess_executor.configured(FORK_SERVER),
+        "engine": {"remote": "local"},
+    },
 }
 
 
