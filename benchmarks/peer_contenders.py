@@ -108,6 +108,22 @@ DBT_ANSWER = f"spark-warehouse/fusion.db/{STEPS[-1]}"
 SPARK_PIPELINES = ("spark-pipelines", "--remote", MASTER, "run")  # it refuses a master
 PIPELINES_ANSWER = f"spark-warehouse/{STEPS[-1]}"
 
+
+def on_server(title: str, command: Sequence[str], runs: int) -> Contender:
+    """Return a command on a Spark server of its own, which has run the joints so many times before."""
+    return Contender(
+        title,
+        "rivet-connect",
+        "rivet",
+        command,
+        write_joints,
+        f"results/{GROUP}",
+        before=(ARCHIVE_FOR_SERVER, START, *[RUN] * runs),
+        after=(STOP,),
+        variables=ARCHIVED,
+    )
+
+
 CONTENDERS = {
     HAND: Contender("query by hand", "pyspark", "by_hand", ("python", "run.py"), write_query, "answer"),
     "table-a-step": Contender(
@@ -137,38 +153,10 @@ CONTENDERS = {
         f"results/{GROUP}",
         variables=FIRST,
     ),
-    "rivet-server": Contender(
-        "`rivet-dagster run` on a Spark server that has run it once",
-        "rivet-connect",
-        "rivet",
-        RUN,
-        write_joints,
-        f"results/{GROUP}",
-        before=(ARCHIVE_FOR_SERVER, START, RUN),
-        after=(STOP,),
-        variables=ARCHIVED,
-    ),
-    "rivet-server-used": Contender(
-        "the same on a server that has run it five times",
-        "rivet-connect",
-        "rivet",
-        RUN,
-        write_joints,
-        f"results/{GROUP}",
-        before=(ARCHIVE_FOR_SERVER, START, *[RUN] * 5),
-        after=(STOP,),
-        variables=ARCHIVED,
-    ),
-    "rivet-dagster-server": Contender(
-        "`dagster asset materialize` on a server that has run it five times",
-        "rivet-connect",
-        "rivet",
-        DAGSTER_ON_SERVER,
-        write_joints,
-        f"results/{GROUP}",
-        before=(ARCHIVE_FOR_SERVER, START, *[RUN] * 5),
-        after=(STOP,),
-        variables=ARCHIVED,
+    "rivet-server": on_server("`rivet-dagster run` on a Spark server that has run it once", RUN, 1),
+    "rivet-server-used": on_server("the same on a server that has run it five times", RUN, 5),
+    "rivet-dagster-server": on_server(
+        "`dagster asset materialize` on a server that has run it five times", DAGSTER_ON_SERVER, 5
     ),
     "rivet-sail": Contender(
         "`rivet-dagster run` on a Sail server that the run starts",

@@ -187,7 +187,9 @@ def _code_references(joint: CompiledJoint, project_dir: Path) -> dg.CodeReferenc
     with beta_accepted():
         return dg.CodeReferencesMetadataValue(
             code_references=[
-                dg.LocalFileCodeReference(file_path=os.path.join(project_dir, file), line_number=line, label=file)
+                dg.LocalFileCodeReference(
+                    file_path=os.path.normpath(os.path.join(project_dir, file)), line_number=line, label=file
+                )
                 for file, line in reversed(files.items())
             ]
         )
