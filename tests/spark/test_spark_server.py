@@ -105,10 +105,10 @@ class Project:
         return started([*command, "--format", "json"], self.root.parent / f"run{joint}.err")
 
     def materialize(self, asset: str) -> subprocess.Popen[str]:
-        """Run by Dagster alone, in a process for each step."""
+        """Run by Dagster alone, in a process for each step, which the documented executor forks."""
         definitions = self.root / "definitions.py"
-        load = f"load_definitions({str(self.root)!r}, executor=dg.multiprocess_executor)"
-        definitions.write_text(f"import dagster as dg\nfrom rivet_dagster import load_definitions\ndefs = {load}\n")
+        imports = "import dagster as dg\nfrom rivet_dagster import load_definitions\n"
+        definitions.write_text(imports + documented_definitions().replace('"sales"', repr(str(self.root))))
         dagster = [sys.executable, "-m", "dagster", "asset", "materialize", "-f", str(definitions)]
         return started([*dagster, "--select", asset], self.root.parent / f"{asset}.err")
 
@@ -124,6 +124,13 @@ class Project:
             watch.cancel()
             process.kill()
             process.communicate()
+
+
+def documented_definitions() -> str:
+    """Return the block of the documentation that runs steps by a fork server."""
+    page = (Path(__file__).parents[2] / "docs" / "entry-points.md").read_text()
+    (block,) = (text for text in re.findall(r"```python\n(.*?)```", page, re.DOTALL) if "forkserver" in text)
+    return block
 
 
 def started(command: list[str], errors: Path) -> subprocess.Popen[str]:

@@ -228,11 +228,6 @@ def columns_of(names: Sequence[str]) -> list[exp.Expr]:
     return [plain_column(name) for name in names]
 
 
-def alias(name: str) -> exp.TableAlias:
-    """Return the alias of a subquery."""
-    return exp.TableAlias(this=exp.to_identifier(name, quoted=True))
-
-
 def one() -> exp.Expr:
     """Return 1 in the type of a sum."""
     return exp.Cast(this=exp.Literal.number(1), to=exp.DataType(this=exp.DType.BIGINT))

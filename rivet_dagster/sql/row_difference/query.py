@@ -37,7 +37,6 @@ from rivet_dagster.sql.row_difference.columns import (
     OLD_ROWS,
     REMOVED,
     ComparedColumn,
-    alias,
     columns_of,
     is_kind,
     once,
@@ -235,7 +234,7 @@ def _of_side(names: Sequence[str], is_new: bool, name: str) -> exp.Expr:
     return named(first, name)
 
 
-_MATCHED, _GROUPED, _PRESENT = "matched", "grouped", "present"
+_MATCHED, _GROUPED = "matched", "grouped"
 
 
 def match_by_key(names: Sequence[str], keys: Sequence[str]) -> dict[str, exp.Query]:
@@ -272,22 +271,25 @@ def were_unique(keys: Sequence[str], rows: tuple[int, int] | None) -> exp.Expr:
 
 
 def _joined(names: Sequence[str], keys: Sequence[str]) -> exp.Select:
-    """Return the query of all pairs; of equal rows both are NULL."""
-    sides = {side: _side(names, rows, side) for side, rows in (("n", NEW_ROWS), ("o", OLD_ROWS))}
+    """Return the query of all pairs; of equal rows both are NULL, as are both of a row whose first key is NULL.
+
+    A version whose first key is NULL has no such row. A marked row would say so of keys with NULL, too, which
+    ``were_unique`` finds anyway, but each row of the join would be longer by the marks.
+    """
     others = [name for name in names if name not in keys]
-    equal = exp.and_(plain_column(_PRESENT, "n"), plain_column(_PRESENT, "o"), same(others, ["o"], ["n"]))
+    old_lacks, new_lacks = (exp.Is(this=plain_column(keys[0], side), expression=exp.Null()) for side in ("o", "n"))
+    both = [exp.not_(exp.paren(lacks.copy())) for lacks in (old_lacks, new_lacks)]
+    equal = exp.and_(*both, same(others, ["o"], ["n"]))
     values = []
-    for side, name in (("o", OLD_ROW), ("n", NEW_ROW)):
-        lacks = exp.Is(this=plain_column(_PRESENT, side), expression=exp.Null())
+    for side, lacks, name in (("o", old_lacks, OLD_ROW), ("n", new_lacks, NEW_ROW)):
         none = exp.or_(exp.paren(equal.copy()), lacks)
         values.append(named(exp.If(this=none, true=exp.Null(), false=row_of(names, side)), name))
+    old_rows, new_rows = (
+        exp.alias_(plain_relation(rows), side, table=True, quoted=True)
+        for rows, side in ((OLD_ROWS, "o"), (NEW_ROWS, "n"))
+    )
     on = same(keys, ["n"], ["o"], never_null=keys)
-    return exp.select(*values).from_(sides["n"]).join(exp.Join(this=sides["o"], side="FULL", kind="OUTER", on=on))
-
-
-def _side(names: Sequence[str], rows: str, side: str) -> exp.Subquery:
-    marked = exp.select(*columns_of(names), named(exp.true(), _PRESENT)).from_(plain_relation(rows))
-    return exp.Subquery(this=marked, alias=alias(side))
+    return exp.select(*values).from_(new_rows).join(exp.Join(this=old_rows, side="FULL", kind="OUTER", on=on))
 
 
 def _number_of(rows: str) -> exp.Subquery:
