@@ -26,7 +26,7 @@ class CompileCache:
     def __init__(self, known: Mapping[str, str] | None = None) -> None:
         self.known = {} if known is None else known
         self._got: dict[str, str] = {}
-        self._new: dict[str, Any] = {}
+        self._new: dict[str, str] = {}
         self._received: dict[str, str] = {}
         self._awaited: Set[str] = frozenset()
         self._ask: Callable[[], Mapping[str, str]] | None = None
@@ -39,7 +39,7 @@ class CompileCache:
     def at(self, key: str) -> Any:
         """Return the value with this key (see ``key_of``), None where there is none."""
         if key in self._new:
-            return self._new[key]
+            return _JSON.raw_decode(self._new[key])[0]
         cached = self.known.get(key)
         if cached is not None:
             self._got[key] = cached
@@ -72,8 +72,8 @@ class CompileCache:
         return self._ask is not None
 
     def put(self, kind: str, text: str, value: Any) -> None:
-        """Add a value, which must not be None and must not be changed afterwards."""
-        self._new[key_of(kind, text)] = value
+        """Add a value, which must not be None."""
+        self._new[key_of(kind, text)] = _line(value)
         self.__dict__.pop("added", None)
 
     @property
@@ -84,7 +84,7 @@ class CompileCache:
     @cached_property
     def added(self) -> dict[str, str]:
         """The values that this compilation added, each as one line of JSON."""
-        return self._taken | {key: _line(value) for key, value in self._new.items()}
+        return self._taken | self._new
 
     @property
     def unused(self) -> int:

@@ -21,7 +21,7 @@ from rivet_dagster.cache import CompileCache
 from rivet_dagster.model.text_lines import Stretch
 from rivet_dagster.sql.error import UnreadableSql
 from rivet_dagster.sql.parsing.dialect import Query, read_query, translate_parser_errors
-from rivet_dagster.sql.parsing.nodes import take_apart
+from rivet_dagster.sql.parsing.nodes import drop_positions, take_apart
 
 NON_DETERMINISTIC = frozenset(
     """
@@ -221,9 +221,9 @@ class KnownQuery:
 
     @property
     def tree(self) -> exp.Expr | None:
-        """The query's tree, None where it is unreadable; parsed on first access."""
+        """The query's tree without positions, None where it is unreadable; parsed on first access."""
         if self._parsed.tree is None and self.dialect is None and self.unreadable is None:
-            self._parsed.tree = read_query(self.text).tree
+            self._parsed.keep(read_query(self.text).tree)
         return self._parsed.tree
 
     def forget_tree(self) -> None:
@@ -241,6 +241,11 @@ class _Parsed:
     """The tree of a query and of all its copies, if it has been parsed and is not forgotten."""
 
     tree: exp.Expr | None = None
+
+    def keep(self, tree: exp.Expr | None) -> None:
+        if tree is not None:
+            drop_positions(tree)
+        self.tree = tree
 
 
 def know_query(sql: str, cache: CompileCache) -> KnownQuery:
@@ -266,13 +271,17 @@ def know_query(sql: str, cache: CompileCache) -> KnownQuery:
 
 
 def _unreadable(query: Query, why: UnreadableSql | None) -> KnownQuery:
-    return KnownQuery(query.text, fingerprint(query), {}, 1, False, why, _parsed=_Parsed(query.tree))
+    known = KnownQuery(query.text, fingerprint(query), {}, 1, False, why)
+    known._parsed.keep(query.tree)
+    return known
 
 
 def _known(
     sql: str, length: int, digest: str, read: Mapping[str, int], ctes: int, repeats: bool, tree: exp.Expr | None = None
 ) -> KnownQuery:
-    return KnownQuery(sql[:length], digest, read, ctes, repeats, _parsed=_Parsed(tree))
+    known = KnownQuery(sql[:length], digest, read, ctes, repeats)
+    known._parsed.keep(tree)
+    return known
 
 
 def fingerprint(query: Query) -> str:

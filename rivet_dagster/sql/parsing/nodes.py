@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from sqlglot import exp
 
 _NO_CHILDREN = frozenset({str, bool, type(None), exp.Identifier})
@@ -46,15 +48,33 @@ def take_apart(tree: exp.Expr) -> None:
     >>> tree.find(exp.Column).parent is None
     True
     """
+    for node in _all_nodes(tree):
+        node.parent = None
+
+
+def drop_positions(tree: exp.Expr) -> None:
+    """Remove from all nodes of a tree where they stand in the text, which is a third of the memory of a tree.
+
+    >>> from sqlglot import parse_one
+    >>> tree = parse_one("SELECT a FROM orders")
+    >>> drop_positions(tree)
+    >>> tree.find(exp.Identifier).meta
+    {}
+    """
+    for node in _all_nodes(tree):
+        node._meta = None
+
+
+def _all_nodes(tree: exp.Expr) -> Iterator[exp.Expr]:
     stack = [tree]
     while stack:
         node = stack.pop()
-        node.parent = None
         for value in node.args.values():
             if type(value) is list:
                 stack += [item for item in value if isinstance(item, exp.Expr)]
             elif isinstance(value, exp.Expr):
                 stack.append(value)
+        yield node
 
 
 def children(node: exp.Expr) -> list[exp.Expr]:

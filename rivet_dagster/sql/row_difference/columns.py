@@ -1,10 +1,7 @@
-"""The columns of two versions of a table: which are compared, and as what type.
+"""The columns that two versions of a table are compared by, and the names and conditions of the query that does it.
 
-Expressions of values that Spark can group, order and compare, for each type that a column can have.
-
-A type is written as in the JSON of Spark's schemas: a name such as ``long``, or an object for nested types.
-
-Names and conditions that the parts of the query share.
+For each type that a column can have there is an expression of its values that Spark can group, order and compare. A
+type is written as in the JSON of Spark's schemas: a name such as ``long``, or an object for nested types.
 """
 
 from __future__ import annotations

@@ -1,21 +1,16 @@
 """The query of the rows that two versions of a table do not have in common: how many, in which columns, and samples.
 
-It counts and samples the relation ``found``, which is made in one of two ways: by a key that is unique, rows are
-matched; otherwise equal rows cancel out. NULL and NaN are equal to themselves in
-all of this, as for ``<=>``.
-
+It counts and samples the relation ``found``. NULL and NaN are equal to themselves in all of this, as for ``<=>``.
 Inside the query columns are called ``c0``, ``c1``, ..., which no name of a user can collide with.
 
-The rows that are left when equal rows of two versions have cancelled out, as often as both versions have them.
+By a key that is unique in each version, rows are matched by a full outer join. A key that is repeated would multiply
+rows, and the join takes no NULL for equal to another. Whether there was such a key is seen by what is found: each row
+of a version stands in exactly one row of the join if no key that both versions have is repeated in one of them. For
+that the equal rows are counted, too; they are one group of the rows that differ.
 
-Rows of the newer version are counted up, and those of the older one down. With a key, the rows left are numbered within
-each key, on either side, and those with the same number are one changed row.
-
-Matching the rows of two versions by a key that is unique in each: a full outer join, as one would type it.
-
-A key that is repeated would multiply rows, and the join takes no NULL for equal to another. Whether there was such a
-key is seen by what is found: each row of a version stands in exactly one row of the join if no key that both versions
-have is repeated in one of them. For that the equal rows are counted, too; they are one group of the rows that differ.
+By any other key, or none, equal rows of the two versions cancel out, as often as both versions have them: rows of the
+newer version are counted up, those of the older one down. With a key, the rows left are numbered within each key, on
+either side, and those with the same number are one changed row.
 """
 
 from __future__ import annotations
@@ -273,8 +268,8 @@ def were_unique(keys: Sequence[str], rows: tuple[int, int] | None) -> exp.Expr:
 def _joined(names: Sequence[str], keys: Sequence[str]) -> exp.Select:
     """Return the query of all pairs; of equal rows both are NULL, as are both of a row whose first key is NULL.
 
-    A version whose first key is NULL has no such row. A marked row would say so of keys with NULL, too, which
-    ``were_unique`` finds anyway, but each row of the join would be longer by the marks.
+    Where the first key of a version is NULL, it has no such row. A column that marks the rows of a version would tell
+    its rows with a NULL key, too, but each row would be longer, and ``were_unique`` refuses such keys anyway.
     """
     others = [name for name in names if name not in keys]
     old_lacks, new_lacks = (exp.Is(this=plain_column(keys[0], side), expression=exp.Null()) for side in ("o", "n"))

@@ -138,3 +138,10 @@ def test_a_tree_that_is_forgotten_is_parsed_again_by_all_copies():
     assert copy.tree is query.tree is not before
     assert copy.tree.sql() == text
     assert [part.parent is None for part in copy.tree.walk()].count(True) == 1
+
+
+def test_a_tree_holds_no_positions():
+    cache = CompileCache()
+    first = know_query("SELECT a, f(b) FROM orders AS o", cache)
+    for query in (first, know_query(first.text, CompileCache(cache.used))):
+        assert [part.meta for part in query.tree.walk() if part.meta] == []
