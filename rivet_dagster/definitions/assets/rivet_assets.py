@@ -139,8 +139,7 @@ def _group_assets(
             raise failure(_misfit(body, "gives nothing: neither its own events nor those of `group.run(context)`"))
         yield from events
 
-    if CONFIG in parameters:
-        _take_config(run, parameters[CONFIG])
+    _set_signature(run, parameters.get(CONFIG))
     return dg.multi_asset(
         name=group_step_name(project, joints),
         specs=[*(project.asset_spec(joint.name) for joint in joints), *errors],
@@ -186,12 +185,16 @@ def _own_parameters(body: Body, project: RivetProject) -> dict[str, inspect.Para
     return {parameter.name: parameter for parameter in parameters[2:]}
 
 
-def _take_config(step: Callable[..., Any], config: inspect.Parameter) -> None:
-    """Add the parameter to the step's signature, where Dagster looks for it; resources are required by key instead."""
+def _set_signature(step: Callable[..., Any], config: inspect.Parameter | None) -> None:
+    """Set the step's signature, which Dagster asks for fifteen times, with a parameter for its config, if it has one.
+
+    Dagster looks for a config in the signature; resources are required by key instead.
+    """
     context, given = inspect.signature(step).parameters.values()
-    named = config.replace(kind=inspect.Parameter.KEYWORD_ONLY)
-    vars(step)["__signature__"] = inspect.Signature([context, named, given])
-    step.__annotations__[CONFIG] = config.annotation
+    named = [config.replace(kind=inspect.Parameter.KEYWORD_ONLY)] if config is not None else []
+    vars(step)["__signature__"] = inspect.Signature([context, *named, given])
+    if config is not None:
+        step.__annotations__[CONFIG] = config.annotation
 
 
 def _misfit(body: Body, message: str) -> RivetError:
