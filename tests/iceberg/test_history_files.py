@@ -5,15 +5,12 @@ from pathlib import Path
 from urllib.parse import urlparse
 
 import pytest
-from support.iceberg import declared
-from support.iceberg_runs import NAMESPACE, lake
-from support.joint_by_joint import QUICK
 from support.scd2_model import Scd2
+from support.spark_on_iceberg import WrittenTable
 
-from rivet_dagster.catalogs.iceberg.settings.connection import connect_catalog
 from rivet_dagster.model.write_plan import History
 from rivet_dagster.testing.plan_cases.runs import started_at
-from rivet_dagster.testing.tables import TABLE, rows_of, sort, write
+from rivet_dagster.testing.tables import sort
 
 PLAN = History(keys=("id",), effective_at="at")
 COLUMNS = "id BIGINT, price BIGINT, at DATE"
@@ -22,45 +19,34 @@ FIRST = date(2026, 1, 1)
 
 
 class HistoryTable:
-    """A table with a history, partitioned by `is_current` after its first run."""
+    """A table with a history, and the history that the model has of it."""
 
-    def __init__(self, iceberg_session, tmp_path):
-        options = declared("hadoop", tmp_path / "lake")
-        self.catalog, self.session = lake(options, tmp_path), iceberg_session(lake=options)
-        for name, value in QUICK.items():
-            self.session.spark.conf.set(name, value)
-        self.plain = connect_catalog("plain", options, tmp_path)
+    def __init__(self, table):
+        self.written = table
         self.model = []
-        self.runs = 0
-
-    def table(self):
-        return self.plain.load_table((NAMESPACE, TABLE))
 
     def write(self, *rows):
-        started = started_at(self.runs)
-        record = write(self.catalog, self.session, PLAN, rows, str(self.runs), started, COLUMNS).record
-        history = self.model
+        record, history = self.written.write(PLAN, rows, COLUMNS), self.model
+        started = started_at(self.written.runs)
         self.model = MODEL.run(history, [dict(zip(MODEL.columns, row, strict=True)) for row in rows], started)
-        self.runs += 1
-        assert (record.inserted, record.updated) == MODEL.difference(history, self.model)
+        assert record == MODEL.difference(history, self.model)
 
     def check(self):
-        assert rows_of(self.catalog, self.session) == sort([tuple(row.values()) for row in self.model])
+        assert self.written.rows() == sort([tuple(row.values()) for row in self.model])
 
     def closed(self):
         """Return the files of closed versions."""
-        return [
-            Path(urlparse(task.file.file_path).path) for task in self.table().scan("is_current = false").plan_files()
-        ]
+        scan = self.written.table().scan("is_current = false")
+        return [Path(urlparse(task.file.file_path).path) for task in scan.plan_files()]
 
 
 @pytest.fixture
 def history(iceberg_session, tmp_path):
-    table = HistoryTable(iceberg_session, tmp_path)
-    table.write(*[(key, 0, FIRST) for key in (None, 1, 2, 3)])
-    with table.table().update_spec() as spec:
+    history = HistoryTable(WrittenTable(iceberg_session, tmp_path))
+    history.write(*[(key, 0, FIRST) for key in (None, 1, 2, 3)])
+    with history.written.table().update_spec() as spec:
         spec.add_identity("is_current")
-    return table
+    return history
 
 
 @pytest.mark.nightly

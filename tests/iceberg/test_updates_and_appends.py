@@ -3,16 +3,13 @@
 from datetime import timedelta
 
 import pytest
-from support.iceberg import declared
-from support.iceberg_runs import NAMESPACE, lake
-from support.joint_by_joint import QUICK
 from support.scd2_model import Scd2
+from support.spark_on_iceberg import WrittenTable
 
-from rivet_dagster.catalogs.iceberg.settings.connection import connect_catalog
 from rivet_dagster.catalogs.iceberg.writes import native
 from rivet_dagster.model.write_plan import Append, History, Upsert
 from rivet_dagster.testing.plan_cases.runs import started_at
-from rivet_dagster.testing.tables import TABLE, rows_of, sort, write
+from rivet_dagster.testing.tables import sort
 
 COLUMNS = "Id BIGINT, part STRING, net BIGINT"
 PLAN = Upsert(keys=("id", "part"))
@@ -33,33 +30,14 @@ BATCHES = {
 WRITES = ("updates and appends", "a large batch", "a small table")
 
 
-class Lake:
-    """A table on Iceberg, and the snapshots that a run adds to it."""
-
-    def __init__(self, iceberg_session, tmp_path):
-        options = declared("hadoop", tmp_path / "lake")
-        self.catalog, self.session = lake(options, tmp_path), iceberg_session(lake=options)
-        for name, value in QUICK.items():
-            self.session.spark.conf.set(name, value)
-        self.plain = connect_catalog("plain", options, tmp_path)
-        self.runs = 0
-
-    def write(self, plan, rows, columns=COLUMNS):
-        self.runs += 1
-        published = write(self.catalog, self.session, plan, rows, str(self.runs), started_at(self.runs), columns)
-        return published.record.inserted, published.record.updated
-
-    def rows(self):
-        return rows_of(self.catalog, self.session)
-
-    def operations(self):
-        table = self.plain.load_table((NAMESPACE, TABLE))
-        return [snapshot.summary.operation.value for snapshot in table.snapshots()]
-
-
 @pytest.fixture
 def table(iceberg_session, tmp_path):
-    return Lake(iceberg_session, tmp_path)
+    return WrittenTable(iceberg_session, tmp_path)
+
+
+def operations(table):
+    """Return what the snapshots of the table are, in order."""
+    return [snapshot.summary.operation.value for snapshot in table.table().snapshots()]
 
 
 @pytest.mark.parametrize(
@@ -71,13 +49,13 @@ def test_merges(table, monkeypatch, batch, most, few, apart):
     monkeypatch.setattr(native, "MOST_BATCH_ROWS", most)
     monkeypatch.setattr(native, "FEW_ROWS", few)
     rows, record, added = BATCHES[batch]
-    table.write(Append(), FIRST)
-    before = len(table.operations())
+    table.write(Append(), FIRST, COLUMNS)
+    before = len(operations(table))
     assert table.write(PLAN, rows, "ID INT, PART STRING, NET BIGINT" if batch == "both" else COLUMNS) == record
     expected = {row[:2]: row for row in FIRST} | {row[:2]: row for row in rows}
     assert table.rows() == sort(list(expected.values()))
     if added is not None:
-        *made, _published = table.operations()[before:]
+        *made, _published = operations(table)[before:]
         assert made == (added if apart else added[:1])
 
 
@@ -103,8 +81,8 @@ def test_histories(table, monkeypatch, batch, few):
             history,
             model.run(history, [dict(zip(model.columns, row, strict=True)) for row in rows], started_at(number + 1)),
         )
-        written = len(table.operations()) if number else 0
+        written = len(operations(table)) if number else 0
         assert table.write(plan, rows, columns) == model.difference(before, history)
         assert table.rows() == sort([tuple(row.values()) for row in history])
     if batch in ("equal", "none"):  # the version of the first run, and that of the second with the same rows
-        assert len(table.operations()) == written + 1
+        assert len(operations(table)) == written + 1
