@@ -15,20 +15,30 @@ IN_DAYS = {"day=2024-01-01/0.parquet": [1, 2], "day=2024-01-02/0.parquet": [3], 
 
 
 def read(table) -> list[int]:
-    """Return the rows; a reader whose folder is another one since it has listed the first partitions looks again.
+    """Return the rows; a reader in whose middle the folder is exchanged for the link, or back, looks again, once.
 
     Arrow leaves out a partition that is gone when it comes to it.
     """
+    failed = False
     while True:
-        folder = os.stat(table).st_ino
+        folder = folder_of(table)
         try:
             rows = ids(table)
         except FileNotFoundError:
-            if os.stat(table).st_ino == folder:
+            if failed:
                 raise
+            failed = True
             continue
-        if os.stat(table).st_ino == folder:
+        if folder_of(table) == folder:
             return rows
+
+
+def folder_of(table) -> int:
+    """Return which folder the table is; a link that was read before the exchange may lead to where it was."""
+    try:
+        return os.stat(table).st_ino
+    except FileNotFoundError:
+        return os.stat(table).st_ino
 
 
 @pytest.mark.parametrize(
@@ -56,7 +66,7 @@ def test_a_kill_leaves_the_old_table_or_the_adopted_one(tmp_path, files, work):
         shutil.copytree(before, root, symlinks=True)
         with reading(lambda: read(table)) as seen:
             assert killed(root, work, at) == (at + 1, -signal.SIGKILL)
-        assert all(rows == [1, 2, 3] for rows in seen), (at, seen)
+        assert all(rows == [1, 2, 3] for rows in seen), (at, [rows for rows in seen if rows != [1, 2, 3]])
         lake = catalog(root, "lake")
         outcomes.append(lake.current("orders") is not None)
         assert table.is_symlink() is outcomes[-1]
