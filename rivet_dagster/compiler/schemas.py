@@ -267,6 +267,7 @@ def check_query(
     """Return the columns of a readable query, and whether it names a column missing in ``tables``, its upstream."""
     assert query.tree is not None
     columns, unknown = judged_columns(query.text, query.tree, tables)
+    # The errors tell lines, and the query's own tree has no positions.
     with_positions = read_query(query.text).tree if unknown else None
     if with_positions is not None:
         columns, unknown = judged_columns(query.text, with_positions, tables)
