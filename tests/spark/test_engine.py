@@ -96,6 +96,25 @@ def test_an_empty_result_is_one_file_with_columns(session, warehouse):
     assert session.to_arrow(session.load(warehouse.read(published))).num_rows == 0
 
 
+def test_a_part_is_one_file_that_several_tasks_can_read(session, tmp_path):
+    """A task reads whole row groups, and by default all of these rows are one."""
+    frame = session.query("SELECT id, id % 300 < 1 AS part FROM range(0, 600000, 1, 2)")
+
+    def row_groups(folder: str, part: str | None, **options: str) -> list[tuple[str, list[int]]]:
+        session.write(frame, Files("parquet", (str(tmp_path / folder),), options), None, part)
+        return [
+            (path.parent.name, [metadata.row_group(at).num_rows for at in range(metadata.num_row_groups)])
+            for path in sorted((tmp_path / folder).rglob("*.parquet"))
+            for metadata in [pq.ParquetFile(path).metadata]
+        ]
+
+    limit = 2**18
+    assert row_groups("parts", "part") == [("part=false", [limit, limit, 598000 - 2 * limit]), ("part=true", [2000])]
+    user = {"parquet.block.row.count.limit": "400000"}
+    assert row_groups("user", "part", **user) == [("part=false", [400000, 198000]), ("part=true", [2000])]
+    assert row_groups("whole", None) == [("whole", [300000])] * 2
+
+
 def test_a_query_planned_on_a_version_still_runs_after_the_next_publish(session, warehouse):
     first = store(session, warehouse, "SELECT 1 AS v")
     frame = session.load(warehouse.relation("t", {}))

@@ -10,7 +10,7 @@ from typing import Any
 from rivet_dagster.catalogs.capabilities.transaction import WriteContext
 from rivet_dagster.catalogs.parquet_rows import are_local, columns_of
 from rivet_dagster.catalogs.rewriting.key_range import WHOLE_NUMBERS
-from rivet_dagster.catalogs.rewriting.version import table_columns
+from rivet_dagster.catalogs.rewriting.version import cast_columns, table_columns
 from rivet_dagster.engines.contract import EngineSession, Frame
 from rivet_dagster.errors import RivetError
 from rivet_dagster.model.convert import show
@@ -162,9 +162,8 @@ def register_relations(
         session.register(TARGET, session.query(without_rows(columns)))
     else:
         columns = table_columns(plan, base.columns, (*given, *added))
-        before = session.load(base.relation)
-        session.register(_BASE, before)
-        session.register(TARGET, within(session, session.query(projection(columns, session.columns(before), _BASE))))
+        before = cast_columns(session, session.load(base.relation), columns, _BASE)
+        session.register(TARGET, within(session, before))
     names = {name.lower() for name, _ in added}
     register_batch(session, frame, [(name, kind) for name, kind in columns if name.lower() not in names])
     return columns
@@ -177,9 +176,7 @@ def no_rows(session: EngineSession, frame: Frame) -> Frame:
 
 def register_batch(session: EngineSession, frame: Frame, columns: Columns) -> None:
     """Register the rows of a batch as BATCH, with ``columns`` of the table."""
-    given = session.columns(frame)
-    session.register(_BATCH, frame)
-    session.register(BATCH, session.query(projection(columns, given, _BATCH)))
+    session.register(BATCH, cast_columns(session, frame, columns, _BATCH))
 
 
 def are_distinct(batch: StoredRows, keys: Sequence[str]) -> bool:

@@ -18,7 +18,7 @@ from rivet_dagster.catalogs.rewriting.histories import (
 from rivet_dagster.catalogs.rewriting.incoming import Transforming, incoming_rows, no_rows
 from rivet_dagster.catalogs.rewriting.intervals import EVERYTHING, NOTHING, REPLACED, Affected, affected_rows
 from rivet_dagster.catalogs.rewriting.key_range import key_range
-from rivet_dagster.catalogs.rewriting.version import Remaining, RewritableVersion, fit_columns
+from rivet_dagster.catalogs.rewriting.version import Remaining, RewritableVersion, cast_columns, fit_columns
 from rivet_dagster.catalogs.rewriting.window import WindowOfTable
 from rivet_dagster.engines.contract import EngineSession, Frame, QueryPlan
 from rivet_dagster.errors import RivetError
@@ -26,7 +26,7 @@ from rivet_dagster.model.partitions import Window
 from rivet_dagster.model.relations import Relation
 from rivet_dagster.model.storage import Base, Record, StoredRows
 from rivet_dagster.model.write_plan import History, Refresh, ReplaceAll, Upsert, WritePlan
-from rivet_dagster.sql.write_strategies.alignment import PART, part_rows, projection
+from rivet_dagster.sql.write_strategies.alignment import PART, part_rows
 from rivet_dagster.sql.write_strategies.merge import survivors
 from rivet_dagster.sql.write_strategies.trees import INCOMING, REST, Columns, distinct_values
 
@@ -260,9 +260,7 @@ def _survivors(write: _Write, remaining: Remaining, relation: Relation, added: S
     session, columns = write.session, added.statistics.columns
     window = write.window(columns)
     session.register(INCOMING, session.load(added.relation))
-    before = session.load(relation)
-    session.register(_BASE, before)
-    frame = session.query(projection(columns, session.columns(before), _BASE))
+    frame = cast_columns(session, session.load(relation), columns, _BASE)
     session.register(REST, frame if window is None else window.within(session, frame))
     identity = write.plan.identity
     never_null = added.statistics.without_nulls(identity)

@@ -91,10 +91,19 @@ def fit_columns(plan: WritePlan, session: EngineSession, frame: Frame, base: Bas
         return frame
     columns = session.columns(frame)
     wanted = table_columns(plan, base.columns, columns) if base is not None else plain_columns(columns)
-    if wanted == columns:
+    return cast_columns(session, frame, wanted, _BATCH)
+
+
+def cast_columns(session: EngineSession, frame: Frame, columns: Columns, name: str) -> Frame:
+    """Return ``frame`` with ``columns``, cast by name: itself if it has them, else a query of it as the view ``name``.
+
+    A query costs the engine about 20 ms before anything is read.
+    """
+    existing = session.columns(frame)
+    if tuple(existing) == tuple(columns):
         return frame
-    session.register(_BATCH, frame)
-    return session.query(projection(wanted, columns, _BATCH))
+    session.register(name, frame)
+    return session.query(projection(columns, existing, name))
 
 
 def table_columns(plan: WritePlan, base: Columns, batch: Columns) -> Columns:

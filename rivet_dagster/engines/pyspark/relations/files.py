@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 _WHOLE_BOUNDS = {"parquet.statistics.truncate.length": str(2**31 - 1)}
 """Parquet's default, whatever the session's settings: watermarks and checks believe the bounds of short texts."""
 
+_ROW_GROUPS_OF_PARTS = {"parquet.block.row.count.limit": str(2**18)}
+"""One task writes a part, which several can read: each reads whole row groups."""
+
 _GLOB_CHARACTERS = re.compile(r"([\\*?\[\]{}])")
 
 
@@ -81,9 +84,10 @@ def write_files(frame: DataFrame, target: Files, split_by: str | None = None) ->
 
     The rows of each value of ``split_by`` go into a subfolder, whose name alone holds that column.
     """
+    options = {**_WHOLE_BOUNDS, **({} if split_by is None else _ROW_GROUPS_OF_PARTS), **target.options}
     if split_by is not None:
         frame = frame.hint("rebalance", split_by)
-    writer = frame.write.format(target.format).options(**{**_WHOLE_BOUNDS, **target.options}).mode("append")
+    writer = frame.write.format(target.format).options(**options).mode("append")
     if split_by is not None:
         writer = writer.partitionBy(split_by)
     writer.save(local_uri(target.paths[0]))
