@@ -25,7 +25,7 @@ _WHOLE_BOUNDS = {"parquet.statistics.truncate.length": str(2**31 - 1)}
 """Parquet's default, whatever the session's settings: watermarks and checks believe the bounds of short texts."""
 
 _ROW_GROUPS_OF_PARTS = {"parquet.block.row.count.limit": str(2**18)}
-"""One task writes a part, which several can read: each reads whole row groups."""
+"""Often one task writes a whole part, which several read at once if it has several row groups."""
 
 _GLOB_CHARACTERS = re.compile(r"([\\*?\[\]{}])")
 
